@@ -1,0 +1,1 @@
+"""The flows a person can start, and the command line that starts them."""

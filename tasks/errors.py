@@ -1,0 +1,58 @@
+"""What can go wrong, one class for each kind.
+
+    ZydaError
+    ├── BadRecipe       the recipe cannot be built: every fault, with file, line and field
+    ├── BadInput        a source's data is not as the recipe says: source, file and row
+    ├── Denied          storage that will not answer differently: no such bucket, no permission
+    ├── Unavailable     storage that may answer later; the only kind that is tried again
+    └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
+
+The command line prints the message of any of these on one line (a BadRecipe: a line for each
+fault) and exits with status 1. Anything else is a bug and shows its traceback.
+"""
+
+from collections.abc import Sequence
+
+
+class ZydaError(Exception):
+    """The root of this tree; its message is meant to be read by the person who started the build."""
+
+
+class BadRecipe(ZydaError, ValueError):
+    """All the faults of a recipe at once."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__(*faults)
+        self.faults: Sequence[str] = faults
+
+    def __str__(self) -> str:
+        return "\n".join(self.faults)
+
+
+class BadInput(ZydaError, ValueError):
+    """Input that cannot be used. Build it with `bad_input`, so that it says where."""
+
+
+class Denied(ZydaError, OSError):
+    """Storage that refuses: trying again cannot help."""
+
+
+class Unavailable(ZydaError, OSError):
+    """Storage that did not answer: trying again may help."""
+
+
+class NotConserved(ZydaError, AssertionError):
+    """An account that does not add up."""
+
+
+def bad_input(source: str, found: str, *, file: str = "", row: int | None = None) -> BadInput:
+    """Return the error for what was `found` in a source, at a file and row where known.
+
+    row: counted from 0, as in a doc_id; the message also gives the line, counted from 1.
+    """
+    where = f"source {source}"
+    if file:
+        where += f", file {file}"
+    if row is not None:
+        where += f", row {row} (line {row + 1})"
+    return BadInput(f"{where}: {found}")

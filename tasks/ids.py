@@ -1,0 +1,54 @@
+"""Document ids: where a document came from, in 64 bits.
+
+doc_id = source (8 bits) | file (24 bits) | row (32 bits). The source's number and the file's are
+given once, in the corpus's register, and never used again; the row is the document's place in its
+file, counted from 0, bad and unsampled rows included. So an id names a source, file and row for
+ever, whatever is added or taken away beside it.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_SOURCES = 1 << 8
+MAX_FILES = 1 << 24
+MAX_ROWS = 1 << 32
+
+FILE_SHIFT = 32
+SOURCE_SHIFT = 56
+
+
+def first_id(source: int, file: int) -> int:
+    """Return the doc_id of row 0 of a file."""
+    if not (0 <= source < MAX_SOURCES and 0 <= file < MAX_FILES):
+        raise ValueError(f"source {source} or file {file} does not fit in a doc_id")
+    return source << SOURCE_SHIFT | file << FILE_SHIFT
+
+
+def split(doc_id: int) -> tuple[int, int, int]:
+    """Return the source number, file number and row of a doc_id."""
+    return doc_id >> SOURCE_SHIFT, doc_id >> FILE_SHIFT & (MAX_FILES - 1), doc_id & (MAX_ROWS - 1)
+
+
+def sources_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Return the source number of each doc_id: (n,) uint64 to (n,) uint8."""
+    return (doc_ids >> np.uint64(SOURCE_SHIFT)).astype(np.uint8)
+
+
+def files_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the file number of each doc_id: (n,) uint64 to (n,) int64."""
+    return (doc_ids >> np.uint64(FILE_SHIFT)).astype(np.int64) & (MAX_FILES - 1)
+
+
+def parse(text: str) -> int:
+    """Read a doc_id written in decimal or, with 0x, in hexadecimal."""
+    number = int(text, 0)
+    if not 0 <= number < 1 << 64:
+        raise ValueError(f"{text} is not a 64-bit number")
+    return number
+
+
+def show(doc_id: Any) -> str:
+    """Write a doc_id as people see it: decimal, as Parquet readers print it."""
+    return str(int(doc_id))

@@ -1,0 +1,120 @@
+"""Which files a source has, and the numbers they were given.
+
+The register is the memory of a corpus: the number of each source and of each file, given once and
+never used again. A file is known by its URL and its version (size and ETag, checksum or time of
+change, from the listing alone): one that changed in place is a new file with a new number, and the
+old one's documents leave the corpus.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from tasks.artifacts import WORK, Record
+from tasks.errors import Denied, bad_input
+from tasks.ids import MAX_FILES
+from tasks.recipe import Source
+from tasks.storage import Folder, explained
+
+REGISTER = f"{WORK}/register.json"
+VERSION_FIELDS = ("ETag", "etag", "md5Hash", "checksum", "blob_id", "LastModified", "updated", "mtime")
+
+
+class Piece(Record):
+    """A part of a file that is ingested alone: row groups of a Parquet file, or all of a file.
+
+    `part` is the number of its first shard within the file, `first_row` that of its first row.
+    """
+
+    part: int = 0
+    first_row: int = 0
+    row_groups: tuple[int, ...] | None = None
+
+
+class InputFile(Record):
+    """A file of a source. `number` is -1 until the register gives one."""
+
+    url: str
+    version: str
+    size: int
+    number: int = -1
+    pieces: tuple[Piece, ...] = ()
+    table_schema: str | None = None
+
+
+class Register(Record):
+    """The numbers of a corpus's sources and files, those of the past included."""
+
+    sources: dict[str, int] = {}
+    files: dict[str, tuple[InputFile, ...]] = {}
+
+
+def load_register(folder: Folder) -> Register:
+    content = folder.read_if_there(REGISTER)
+    return Register.model_validate_json(content) if content else Register()
+
+
+def save_register(folder: Folder, register: Register) -> None:
+    folder.write(REGISTER, register.model_dump_json().encode())
+
+
+def list_files(source: Source) -> list[InputFile]:
+    """List a source's files by URL, without reading any. Raises BadInput where a pattern has none."""
+    files: dict[str, InputFile] = {}
+    for pattern in source.files:
+        try:
+            found = matches(pattern)
+        except Denied as error:
+            raise bad_input(source.name, f"{pattern} cannot be listed: {error}") from error
+        if not found:
+            raise bad_input(source.name, f"no file matches {pattern}")
+        files.update((file.url, file) for file in found)
+    return [files[url] for url in sorted(files)]
+
+
+def matches(pattern: str) -> list[InputFile]:
+    with explained(pattern):
+        fs, path = url_to_fs(pattern)
+        if any(mark in path for mark in "*?["):
+            infos = list(fs.glob(path, detail=True).values())
+        else:
+            infos = [fs.info(path)] if fs.exists(path) else []
+        return [input_file(fs, info) for info in infos if info["type"] == "file"]
+
+
+def input_file(fs: Any, info: dict[str, Any]) -> InputFile:
+    is_local = isinstance(fs, LocalFileSystem)
+    url = info["name"] if is_local else fs.unstrip_protocol(info["name"])
+    marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
+    version = hashlib.sha256("|".join([str(info["size"]), *marks[:1]]).encode()).hexdigest()[:16]
+    return InputFile(url=url, version=version, size=info["size"])
+
+
+def number_sources(register: Register, names: Sequence[str]) -> Register:
+    """Give each new source the next number. Raises BadInput when 256 have been used."""
+    numbers = dict(register.sources)
+    for name in names:
+        if name not in numbers:
+            numbers[name] = len(numbers)
+    if len(numbers) > 256:
+        raise bad_input(names[-1], "this corpus has had 256 sources; start one with a new name")
+    return register.model_copy(update={"sources": numbers})
+
+
+def known_files(register: Register, source: str) -> dict[tuple[str, str], InputFile]:
+    return {(file.url, file.version): file for file in register.files.get(source, ())}
+
+
+def number_files(register: Register, source: str, inspected: Sequence[InputFile]) -> Register:
+    """Give each new file of a source the next number, in the order of their URLs."""
+    before = register.files.get(source, ())
+    if len(before) + len(inspected) > MAX_FILES:
+        raise bad_input(source, f"more than {MAX_FILES:,} files")
+    numbered = tuple(
+        file.model_copy(update={"number": len(before) + i}) for i, file in enumerate(inspected)
+    )
+    files = {**register.files, source: before + numbered}
+    return register.model_copy(update={"files": files})

@@ -1,0 +1,301 @@
+"""Published files to Arrow tables: Parquet, JSON Lines (plain, gzip, zstd) and Arrow IPC.
+
+A reader yields chunks of some MiB. Each row of the file is in exactly one chunk, either in its
+table or among its bad rows, so that rows can be counted against what the file says it has.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+from fsspec.core import url_to_fs
+from numpy.typing import NDArray
+
+from tasks.columns import table_of
+from tasks.errors import bad_input
+from tasks.listing import InputFile, Piece
+from tasks.storage import explained
+
+CHUNK_BYTES = 32 << 20
+BATCH_ROWS = 8192
+MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
+DAMAGED = (pa.ArrowInvalid, OSError, EOFError, zlib.error, zstandard.ZstdError)
+FORMATS = {
+    ".parquet": "parquet", ".pq": "parquet",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc",
+}  # fmt: skip
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be a document: its place in the file, why, and what was there."""
+
+    row: int
+    reason: str
+    content: bytes = b""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of a file: `rows` (n,) int64 are the places of the table's n rows."""
+
+    rows: NDArray[np.int64]
+    table: pa.Table
+    bad: list[BadRow] = field(default_factory=list)
+
+
+def format_of(source: str, url: str) -> tuple[str, str | None]:
+    """Return the format and compression that a file's name says. Raises BadInput for others."""
+    name = url.lower()
+    compression = next((kind for end, kind in COMPRESSIONS.items() if name.endswith(end)), None)
+    stem = name.rpartition(".")[0] if compression else name
+    kind = next((kind for end, kind in FORMATS.items() if stem.endswith(end)), None)
+    if kind is None or (compression and kind != "jsonl"):
+        known = "parquet, jsonl, jsonl.gz, jsonl.zst, arrow"
+        raise bad_input(source, f"the ending is none of {known}", file=url)
+    return kind, compression
+
+
+def open_input(url: str) -> IO[bytes]:
+    with explained(url):
+        fs, path = url_to_fs(url)
+        return fs.open(path, "rb")
+
+
+def inspect(source: str, file: InputFile, text: str, shard_bytes: int) -> InputFile:
+    """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
+
+    Reads a footer, or the first line. Raises BadInput where the text column is missing or is not
+    text. A file that is damaged is left for ingest, which may set it aside.
+    """
+    kind, compression = format_of(source, file.url)
+    if kind == "jsonl":
+        check_first_line(source, file.url, compression, text)
+        return file.model_copy(update={"pieces": (Piece(),)})
+    with open_input(file.url) as stream:
+        try:
+            if kind == "ipc":
+                schema, pieces = ipc_reader(stream).schema, (Piece(),)
+            else:
+                parquet = pq.ParquetFile(stream)
+                schema, pieces = parquet.schema_arrow, cut(parquet.metadata, text, shard_bytes)
+        except DAMAGED as error:
+            raise bad_input(source, f"cannot be read: {first_line(error)}", file=file.url) from error
+    check_text_type(source, file.url, text, schema)
+    return file.model_copy(update={"pieces": pieces})
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def check_first_line(source: str, url: str, compression: str | None, text: str) -> None:
+    with open_input(url) as stream:
+        try:
+            line = decompressed(stream, compression).readline()
+            row = orjson.loads(line) if line.strip() else {text: ""}
+        except (*DAMAGED, orjson.JSONDecodeError):
+            return  # ingest will say which row, or set it aside
+    if isinstance(row, dict) and text not in row:
+        found = f"no column {text!r}; there are {', '.join(map(repr, row))}"
+        raise bad_input(source, found, file=url, row=0)
+
+
+def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
+    if text not in schema.names:
+        found = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
+        raise bad_input(source, found, file=url)
+    kind = schema.field(text).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()):
+        raise bad_input(source, f"column {text!r} is {kind}, expected string", file=url)
+
+
+def cut(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, ...]:
+    """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each.
+
+    A row group that is larger than that is a piece of its own, and gives several shards.
+    """
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    index = names.index(text) if text in names else None
+    pieces: list[Piece] = []
+    groups: list[int] = []
+    size = row = first_row = part = 0
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        grows = group.column(index).total_uncompressed_size if index is not None else 0
+        if groups and size + grows > shard_bytes:
+            pieces.append(Piece(part=part, first_row=first_row, row_groups=tuple(groups)))
+            part += size // shard_bytes + 2
+            groups, size, first_row = [], 0, row
+        groups.append(i)
+        size += grows
+        row += group.num_rows
+    return (*pieces, Piece(part=part, first_row=first_row, row_groups=tuple(groups)))
+
+
+def read(source: str, file: InputFile, piece: Piece, text: str) -> Iterator[Chunk]:
+    """Yield the chunks of a piece of a file."""
+    kind, compression = format_of(source, file.url)
+    with open_input(file.url) as stream:
+        if kind == "jsonl":
+            yield from read_jsonl(decompressed(stream, compression), text)
+        elif kind == "ipc":
+            yield from read_batches(ipc_batches(stream), text, 0)
+        else:
+            yield from read_parquet(stream, piece, text)
+
+
+def decompressed(stream: IO[bytes], compression: str | None) -> IO[bytes]:
+    if compression == "gzip":
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream), 1 << 20)  # type: ignore[type-var]
+    if compression == "zstd":
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(
+            stream, read_across_frames=True
+        )
+        return io.BufferedReader(reader, 1 << 20)  # type: ignore[arg-type]
+    return stream
+
+
+def read_jsonl(stream: IO[bytes], text: str) -> Iterator[Chunk]:
+    """Read JSON Lines; blank lines are rows of nothing and are skipped, but counted as lines."""
+    rows: list[int] = []
+    objects: list[dict[str, Any]] = []
+    bad: list[BadRow] = []
+    size = 0
+    row = -1
+    try:
+        for row, line in enumerate(stream):
+            if not line.strip():
+                continue
+            found = parse_line(line, text)
+            if isinstance(found, str):
+                bad.append(BadRow(row, found, line[:MAX_CONTENT]))
+            else:
+                rows.append(row)
+                objects.append(found)
+            size += len(line)
+            if size >= CHUNK_BYTES:
+                yield json_chunk(rows, objects, bad, text)
+                rows, objects, bad, size = [], [], [], 0
+    except DAMAGED as error:
+        bad.append(BadRow(row + 1, f"the file is damaged from here on: {first_line(error)}"))
+    yield json_chunk(rows, objects, bad, text)
+
+
+def parse_line(line: bytes, text: str) -> dict[str, Any] | str:
+    """Decode one line: the object, or the reason why it is not a document."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return utf8_fault(line) or f"invalid JSON: {first_line(error)}"
+    if not isinstance(found, dict):
+        return f"a JSON {type(found).__name__}, expected an object"
+    if found.get(text) is None:
+        return f"{text!r} is null" if text in found else f"no field {text!r}"
+    if not isinstance(found[text], str):
+        return f"{text!r} is a {type(found[text]).__name__}, expected a string"
+    return found
+
+
+def utf8_fault(content: bytes) -> str | None:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return f"invalid UTF-8 at byte {error.start}: {error.reason}"
+    return None
+
+
+def json_chunk(
+    rows: list[int], objects: list[dict[str, Any]], bad: list[BadRow], text: str
+) -> Chunk:
+    texts = pa.array([found.pop(text) for found in objects], pa.large_string())
+    table = table_of(objects) if any(objects) else pa.table({})
+    if not table.column_names:
+        table = pa.table({text: texts})
+    else:
+        table = table.append_column(text, texts)
+    return Chunk(np.array(rows, np.int64), table, bad)
+
+
+def ipc_reader(stream: IO[bytes]) -> Any:
+    """Open an Arrow IPC file or stream, whichever it is."""
+    is_file = stream.read(6) == b"ARROW1"
+    stream.seek(0)
+    return pa.ipc.open_file(stream) if is_file else pa.ipc.open_stream(stream)
+
+
+def ipc_batches(stream: IO[bytes]) -> Iterator[Callable[[], pa.RecordBatch]]:
+    reader = ipc_reader(stream)
+    if hasattr(reader, "num_record_batches"):
+        for i in range(reader.num_record_batches):
+            yield lambda i=i: reader.get_batch(i)
+        return
+    yield from iter(lambda: reader.read_next_batch, None)
+
+
+def read_batches(
+    batches: Iterator[Callable[[], pa.RecordBatch]], text: str, row: int
+) -> Iterator[Chunk]:
+    try:
+        for read_batch in batches:
+            try:
+                batch = read_batch()
+            except StopIteration:
+                return
+            yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
+            row += batch.num_rows
+    except DAMAGED as error:
+        damage = BadRow(row, f"the file is damaged from here on: {first_line(error)}")
+        yield Chunk(np.empty(0, np.int64), pa.table({}), [damage])
+
+
+def read_parquet(stream: IO[bytes], piece: Piece, text: str) -> Iterator[Chunk]:
+    """Read the row groups of a piece; one that is damaged gives a bad row for each of its rows."""
+    parquet = pq.ParquetFile(stream)
+    row = piece.first_row
+    for group in piece.row_groups or ():
+        rows = parquet.metadata.row_group(group).num_rows
+        done = 0
+        try:
+            for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group]):
+                yield arrow_chunk(pa.Table.from_batches([batch]), text, row + done)
+                done += batch.num_rows
+        except DAMAGED as error:
+            reason = f"row group {group} is damaged: {first_line(error)}"
+            bad = [BadRow(row + i, reason) for i in range(done, rows)]
+            yield Chunk(np.empty(0, np.int64), pa.table({}), bad)
+        row += rows
+
+
+def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
+    """Judge the texts of Arrow rows: null and invalid UTF-8 are bad."""
+    rows = np.arange(first_row, first_row + len(table))
+    texts = table.column(text).cast(pa.large_binary()).cast(pa.large_binary()).combine_chunks()
+    reasons = {i: f"{text!r} is null" for i in np.flatnonzero(texts.is_null())}
+    try:
+        texts.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        contents = enumerate(texts.to_pylist())
+        faults = {i: utf8_fault(content) for i, content in contents if content is not None}
+        reasons |= {i: fault for i, fault in faults.items() if fault}
+    bad = [
+        BadRow(int(rows[i]), reasons[i], (texts[int(i)].as_py() or b"")[:MAX_CONTENT])
+        for i in sorted(reasons)
+    ]
+    good = np.setdiff1d(np.arange(len(table)), list(reasons))
+    if bad:
+        table, texts, rows = table.take(good), texts.take(good), rows[good]
+    index = table.column_names.index(text)
+    return Chunk(rows, table.set_column(index, text, texts.cast(pa.large_string())), bad)

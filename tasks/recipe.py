@@ -1,0 +1,205 @@
+"""The recipe: the YAML file that describes a corpus, judged completely before work starts."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from tasks.errors import BadRecipe
+from tasks.ids import MAX_SOURCES
+from tasks.storage import absolute
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+OnBadRows = Literal["fail", "set_aside"]
+RESERVED_NAMES = {"removed", "clusters", "set_aside"}
+
+
+class Strict(BaseModel):
+    """A frozen part of the recipe in which an unknown field is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Dedup(Strict):
+    """How near-duplicates are found and which of them go (see the README's chapter on it)."""
+
+    shingle: Literal["characters"] = "characters"
+    width: int = Field(25, ge=1, le=1000, description="Code points in a shingle.")
+    values: Literal[32, 64, 128, 256] = Field(128, description="Length of a signature.")
+    bands: int = Field(
+        8, ge=1, le=256,
+        description="Bands of values / bands rows; the similarity where half of the pairs are "
+        "found is about (1 / bands) ** (bands / values): 0.88 for 8 bands of 16.",
+    )  # fmt: skip
+    scope: Literal["across", "global"] = "across"
+
+    @model_validator(mode="after")
+    def bands_divide_values(self) -> "Dedup":
+        if self.values % self.bands:
+            raise ValueError(f"bands must divide values ({self.values}), so that no value is lost")
+        return self
+
+
+class Classify(Strict):
+    """Which model judges a source's documents and which of its labels stay."""
+
+    model: str = Field(min_length=1, description="A hub name or a local folder.")
+    keep: tuple[str, ...] = Field(
+        (), description="Labels that stay; empty for a regression model, whose score `keep` reads."
+    )
+    max_tokens: int = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
+
+
+class Source(Strict):
+    """One input dataset."""
+
+    name: Name
+    files: Annotated[
+        tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)
+    ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
+    text: str = Field("text", description="The column with the text.")
+    keep: str | None = Field(None, description="SQL over the columns; true stays.")
+    classify: Classify | None = None
+    on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
+
+    @field_validator("name")
+    @classmethod
+    def not_reserved(cls, name: str) -> str:
+        if name in RESERVED_NAMES:
+            raise ValueError(f"{name} is a folder of every published corpus; choose another name")
+        return name
+
+
+class Recipe(Strict):
+    """A corpus: where it goes, how it is made, and of what, best source first."""
+
+    name: Name
+    storage: str = Field(min_length=1, description="Any fsspec URL of a folder.")
+    tokenizer: str = Field(min_length=1, description="A hub name or a tokenizer.json.")
+    dedup: Dedup = Dedup()
+    on_bad_rows: OnBadRows = "fail"
+    shard_mib: float = Field(512, gt=0, le=1024, description="Text in one shard, MiB.")
+    sample: float = Field(1.0, gt=0, le=1, description="The part of the input that is used.")
+    sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
+
+    @field_validator("sources")
+    @classmethod
+    def names_differ(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        names = [source.name for source in sources]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two sources are called {name}; give each a name of its own")
+        return sources
+
+    @property
+    def corpus(self) -> str:
+        """The name of the folder of this corpus: a sample never touches the whole corpus."""
+        return self.name if self.sample == 1 else f"{self.name}-sample-{self.sample:g}"
+
+    def source(self, name: str) -> Source:
+        return next(source for source in self.sources if source.name == name)
+
+    def on_bad_rows_of(self, source: Source) -> OnBadRows:
+        return source.on_bad_rows or self.on_bad_rows
+
+
+def load_recipe(path: str, *, storage: str | None = None, sample: float | None = None) -> Recipe:
+    """Read a recipe; `storage` and `sample` override what it says.
+
+    Relative paths in it are relative to the recipe's own folder. Raises BadRecipe with all faults.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRecipe(f"{path}: cannot be read: {error}") from error
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f":{where.line + 1}" if where else ""
+        raise BadRecipe(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from error
+    if not isinstance(content, dict):
+        raise BadRecipe(f"{path}: a recipe is a mapping with name, storage, tokenizer and sources")
+    if sample is not None:
+        content["sample"] = sample
+    if storage is not None:
+        content["storage"] = absolute(storage)
+    try:
+        recipe = Recipe.model_validate(content)
+    except ValidationError as error:
+        raise BadRecipe(*faults(path, text, error)) from error
+    return anchored(recipe, Path(path).resolve().parent)
+
+
+def anchored(recipe: Recipe, folder: Path) -> Recipe:
+    """Make the relative paths of a recipe absolute, seen from the recipe's folder."""
+
+    def place(path: str, *, always: bool) -> str:
+        if "://" in path or not (always or (folder / path).exists()):
+            return path
+        return str((folder / Path(path).expanduser()).resolve())
+
+    def anchor(source: Source) -> Source:
+        files = tuple(place(file, always=True) for file in source.files)
+        if source.classify is None:
+            return source.model_copy(update={"files": files})
+        model = place(source.classify.model, always=False)
+        classify = source.classify.model_copy(update={"model": model})
+        return source.model_copy(update={"files": files, "classify": classify})
+
+    return recipe.model_copy(
+        update={
+            "storage": place(recipe.storage, always=True),
+            "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),
+            "sources": tuple(anchor(source) for source in recipe.sources),
+        }
+    )
+
+
+def faults(path: str, text: str, error: ValidationError) -> list[str]:
+    """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
+    tree = yaml.compose(text)
+    return [
+        f"{path}{line_of(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
+        for fault in error.errors()
+    ]
+
+
+def field_of(location: tuple[int | str, ...]) -> str:
+    joined = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return joined.lstrip(".") or "recipe"
+
+
+def wording(fault: Any) -> str:
+    message = re.sub(r"^Value error, ", "", fault["msg"])
+    if fault["type"] == "missing":
+        return "this field is required"
+    if fault["type"] == "extra_forbidden":
+        return "there is no such field"
+    if isinstance(fault["input"], str | int | float | bool):
+        return f"{message} (found {fault['input']!r})"
+    return message
+
+
+def line_of(node: Any, location: tuple[int | str, ...]) -> str:
+    """Return `:line` of the deepest node on the way to a field, or nothing."""
+    for step in location:
+        if isinstance(node, yaml.MappingNode):
+            below = next((v for k, v in node.value if k.value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            below = node.value[step]
+        else:
+            below = None
+        if below is None:
+            break
+        node = below
+    return f":{node.start_mark.line + 1}" if node is not None else ""

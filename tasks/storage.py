@@ -1,0 +1,188 @@
+"""The only opener of fsspec URLs: local disk, S3, GCS and whatever else fsspec reads.
+
+A file appears whole or not at all: it is written on a local disk first and put in place in one
+step (a rename on a local file system, one upload on an object store, which shows an object when
+its upload is complete). Credentials and addresses are read by fsspec and its back ends from the
+environment, never by us.
+"""
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from tasks.errors import Denied, Unavailable, ZydaError
+
+DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
+
+
+def absolute(url: str) -> str:
+    """Return a URL that means the same from any working directory."""
+    if "://" in url:
+        return url.rstrip("/")
+    return str(Path(url).expanduser().resolve())
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Turn what a storage back end raises into Denied (final) or Unavailable (worth retrying)."""
+    try:
+        yield
+    except ZydaError:
+        raise
+    except DENIED as error:
+        raise Denied(f"{url}: {type(error).__name__}: {error}") from error
+    except ImportError as error:
+        raise Denied(f"{url}: no reader for this kind of URL is installed: {error}") from error
+    except Exception as error:
+        if not is_storage_failure(error):
+            raise
+        code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
+        kind = Denied if code in DENIED_CODES or "credentials" in str(error).lower() else Unavailable
+        raise kind(f"{url}: {type(error).__name__}: {error}") from error
+
+
+def is_storage_failure(error: Exception) -> bool:
+    """Say whether an exception came from a storage back end or the network below it."""
+    package = type(error).__module__.partition(".")[0]
+    return isinstance(error, OSError) or package in {
+        "aiohttp", "aiobotocore", "botocore", "gcsfs", "google", "s3fs", "huggingface_hub", "httpx",
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder behind a URL. Paths are relative to it, with forward slashes."""
+
+    url: str
+
+    @cached_property
+    def _opened(self) -> tuple[fsspec.AbstractFileSystem, str]:
+        with explained(self.url):
+            return url_to_fs(self.url)
+
+    @property
+    def fs(self) -> fsspec.AbstractFileSystem:
+        return self._opened[0]
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self.fs, LocalFileSystem)
+
+    def path(self, path: str) -> str:
+        """Return the path of a file in this folder, as its file system wants it."""
+        return f"{self._opened[1].rstrip('/')}/{path}" if path else self._opened[1]
+
+    def folder(self, path: str) -> "Folder":
+        return Folder(f"{self.url.rstrip('/')}/{path}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self.url}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def exists(self, path: str) -> bool:
+        with explained(self.url):
+            return bool(self.fs.exists(self.path(path)))
+
+    def open(self, path: str) -> Any:
+        """Open a file for reading at random places."""
+        with explained(f"{self.url}/{path}"):
+            return self.fs.open(self.path(path), "rb")
+
+    def read(self, path: str) -> bytes:
+        with explained(f"{self.url}/{path}"):
+            return bytes(self.fs.cat_file(self.path(path)))
+
+    def read_if_there(self, path: str) -> bytes | None:
+        try:
+            with explained(f"{self.url}/{path}"):
+                return bytes(self.fs.cat_file(self.path(path)))
+        except Denied as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+
+    def files(self, path: str) -> list[str]:
+        """List the files below a path, sorted, relative to this folder."""
+        with explained(f"{self.url}/{path}"):
+            self.fs.invalidate_cache()
+            top = self.path("")
+            found = self.fs.find(self.path(path)) if self.fs.exists(self.path(path)) else []
+            return sorted(str(file).removeprefix(top).lstrip("/") for file in found)
+
+    def write(self, path: str, content: bytes) -> None:
+        self.write_file(path, lambda scratch: scratch.write_bytes(content))
+
+    def write_file(self, path: str, fill: Callable[[Path], object]) -> None:
+        """Call `fill` with a scratch file to write, then put that file in place in one step."""
+        with self.scratch_file() as scratch:
+            fill(scratch)
+            self.put(scratch, path)
+
+    @contextmanager
+    def scratch_file(self) -> Iterator[Path]:
+        """Give a local path to write; on a local folder it is one rename away from any other."""
+        if self.is_local:
+            parent = Path(self.path(".scratch"))
+            parent.mkdir(parents=True, exist_ok=True)
+        else:
+            parent = Path(tempfile.gettempdir())
+        scratch = parent / f"zyda-{uuid.uuid4().hex}"
+        try:
+            with explained(str(scratch)):
+                yield scratch
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def put(self, scratch: Path, path: str) -> None:
+        """Put a local file in place, whole; on a local folder the scratch file is moved."""
+        target = self.path(path)
+        with explained(f"{self.url}/{path}"):
+            if self.is_local:
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(scratch, target)
+            else:
+                self.fs.put_file(str(scratch), target)
+
+    def copy(self, path: str, to: str) -> None:
+        """Give a file a second name: a hard link where files are local, else a copy in the store."""
+        source, target = self.path(path), self.path(to)
+        with explained(f"{self.url}/{to}"):
+            if not self.is_local:
+                self.fs.cp_file(source, target)
+                return
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(source, target)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(source, target)
+
+    def delete(self, path: str) -> None:
+        """Remove a file or a folder with all that is in it; nothing happens if it is not there."""
+        with explained(f"{self.url}/{path}"):
+            if self.fs.exists(self.path(path)):
+                self.fs.rm(self.path(path), recursive=True)
+
+    def replace_folder(self, path: str, to: str) -> None:
+        """Move a folder of local files to where another one may be, which goes."""
+        source, target = Path(self.path(path)), Path(self.path(to))
+        old = Path(self.path(f".scratch/{uuid.uuid4().hex}"))
+        old.parent.mkdir(parents=True, exist_ok=True)
+        with explained(f"{self.url}/{to}"):
+            if target.exists():
+                os.rename(target, old)
+            os.rename(source, target)
+        shutil.rmtree(old, ignore_errors=True)
