@@ -106,6 +106,15 @@ class Done(Record):
     removed: Counts
     set_aside: Counts
 
+    def sentence(self) -> str:
+        """Say what happened, for a log."""
+        if self.source is None:
+            return f"{self.stage}: finished"
+        out = f"{self.out.documents:,} documents, {self.out.tokens:,} tokens"
+        lost = [f"{self.removed.documents:,} removed"] if self.removed.documents else []
+        lost += [f"{self.set_aside.documents:,} set aside"] if self.set_aside.documents else []
+        return ", ".join([f"{self.stage} {self.source}: {out}", *lost])
+
 
 def digest_of(value: Any) -> str:
     """Hash a JSON value: 20 hexadecimal digits, 80 bits."""

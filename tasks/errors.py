@@ -5,6 +5,7 @@
     ├── BadInput        a source's data is not as the recipe says: source, file and row
     ├── Denied          storage that will not answer differently: no such bucket, no permission
     ├── Unavailable     storage that may answer later; the only kind that is tried again
+    ├── LostWorkers     a shard that takes every worker with it, for want of memory as a rule
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 
 The command line prints the message of any of these on one line (a BadRecipe: a line for each
@@ -39,6 +40,10 @@ class Denied(ZydaError, OSError):
 
 class Unavailable(ZydaError, OSError):
     """Storage that did not answer: trying again may help."""
+
+
+class LostWorkers(ZydaError, RuntimeError):
+    """Workers that died one after another on the same work."""
 
 
 class NotConserved(ZydaError, AssertionError):

@@ -5,20 +5,15 @@ Rows in: what `tasks.readers` yields. Rows out, in work/ingest: `doc_id` (uint64
 columns of the source. Bad rows go to work/set_aside, or stop the build.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from tasks.artifacts import (
     Counts,
-    Done,
     Manifest,
     Record,
     Shard,
@@ -30,23 +25,19 @@ from tasks.artifacts import (
     write_table,
 )
 from tasks.cluster import fan_out
-from tasks.columns import conform, pack, unify, unpack
+from tasks.columns import pack, unify, unpack
 from tasks.errors import bad_input
 from tasks.ids import first_id
-from tasks.listing import InputFile, Piece
+from tasks.listing import InputFile, Piece, load_listing
 from tasks.readers import BadRow, read
 from tasks.recipe import Recipe
+from tasks.shards import IngestParameters, shard_sized, shard_table
 from tasks.stage import stage_task
 from tasks.storage import Folder
-from tasks.token_counts import count_tokens, stored_tokenizer
+from tasks.token_counts import stored_tokenizer
 
 VERSION = 1
 ROW_GROUP_BYTES = 32 << 20
-COUNTED = pa.schema(
-    [("doc_id", pa.uint64()), ("n_tokens", pa.uint32()), ("n_bytes", pa.uint32())]
-)  # fmt: skip
-ADDED = ("doc_id", "n_tokens", "n_bytes", "cluster_id", "quality_pred", "quality_prob")
-ADDED_BY_MODEL = ("score", "int_score")
 SET_ASIDE = pa.schema(
     [
         ("source", pa.string()),
@@ -58,23 +49,12 @@ SET_ASIDE = pa.schema(
 )
 
 
-class IngestParameters(Record):
-    """All that decides what the shards of a source hold, besides its files."""
+class Prepared(Record):
+    """A source as `prepare` found it. `listing` is the path of the list of its files."""
 
-    text: str
-    renamed: dict[str, str]
-    set_aside: bool
-    shard_bytes: int
-    tokenizer: str
-    sample_rows: float
-
-
-class Source(Record):
-    """A source as `prepare` found it: its number, and its files in the order of their URLs."""
-
-    name: str
+    source: str
     number: int
-    files: tuple[InputFile, ...]
+    listing: str
     parameters: IngestParameters
 
 
@@ -85,152 +65,73 @@ class IngestedPiece(Record):
     set_aside: tuple[Shard, ...]
     table_schema: str
     rows: int
-    rows_set_aside: int
 
 
 @dataclass(frozen=True)
 class Job:
-    """One piece to ingest, on whichever worker."""
+    """One piece of a file to ingest, on whichever worker."""
 
     folder: Folder
-    source: Source
+    source: str
+    number: int
+    parameters: IngestParameters
     file: InputFile
     piece: Piece
 
     @property
     def key(self) -> str:
-        parameters = self.source.parameters.model_dump()
-        identity = self.file.model_dump(exclude={"pieces", "table_schema"})
-        piece = self.piece.model_dump()
-        return stage_key("ingest", VERSION, [self.source.number, parameters, identity, piece])
+        identity = self.file.model_dump(exclude={"pieces"})
+        asked = [self.number, self.parameters.model_dump(), identity, self.piece.model_dump()]
+        return stage_key("ingest", VERSION, asked)
 
-
-@dataclass
-class Pending:
-    """Rows of a piece that are not yet a shard."""
-
-    tables: list[pa.Table] = field(default_factory=list)
-    rows: list[NDArray[np.int64]] = field(default_factory=list)
-    size: int = 0
-
-
-def text_bytes(texts: pa.LargeStringArray) -> NDArray[np.int64]:
-    """Return the UTF-8 length of each text: (n,) int64."""
-    return pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def sampled(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Choose rows by a hash of their place, so that every run chooses the same: (n,) bool."""
-    if fraction >= 1:
-        return np.ones(len(rows), np.bool_)
-    x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
-    x = (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-    return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
+    @property
+    def name(self) -> str:
+        return f"{self.file.number:06d}-{self.piece.part:03d}"
 
 
 def ingest_piece(job: Job) -> IngestedPiece:
     """Ingest one piece of a file, unless that was done before."""
-    path = shard_path("ingest", job.source.name, f"{job.file.number:06d}-{job.piece.part:03d}", job.key)
-    record = path.removesuffix(".parquet") + ".json"
+    record = shard_path("ingest", job.source, job.name, job.key).removesuffix(".parquet") + ".json"
     if content := job.folder.read_if_there(record):
         return IngestedPiece.model_validate_json(content)
-    tokenizer = stored_tokenizer(job.folder, job.source.parameters.tokenizer)
-    shards, schemas, bad, rows = [], [], [], 0
-    for pending, found_bad in shard_sized(job):
+    tokenizer = stored_tokenizer(job.folder, job.parameters.tokenizer)
+    first = first_id(job.number, job.file.number)
+    chunks = read(job.source, job.file, job.piece, job.parameters.text)
+    shards, schemas, bad = list[Shard](), list[pa.Schema](), list[BadRow]()
+    for pending, found_bad in shard_sized(chunks, job.parameters, source=job.source, file=job.file):
         bad += found_bad
-        rows += sum(len(r) for r in pending.rows) + len(found_bad)
         if pending.tables:
-            table = shard_table(job, pending, tokenizer)
+            table = shard_table(pending, job.parameters, tokenizer, first=first)
             shards.append(write_ingested(job, len(shards), table))
             schemas.append(table.schema)
-    set_aside = (write_set_aside(job, bad),) if bad else ()
-    schema = unify(schemas) if schemas else pa.schema([])
     done = IngestedPiece(
         shards=tuple(shards),
-        set_aside=set_aside,
-        table_schema=pack(schema),
-        rows=rows,
-        rows_set_aside=len(bad),
+        set_aside=(write_set_aside(job, bad),) if bad else (),
+        table_schema=pack(unify(schemas)) if schemas else "",
+        rows=sum(shard.rows for shard in shards) + len(bad),
     )
     job.folder.write(record, done.model_dump_json().encode())
     return done
 
 
-def shard_sized(job: Job) -> Iterator[tuple[Pending, list[BadRow]]]:
-    """Gather chunks until they make a shard. Raises BadInput at a bad row that may not be set aside."""
-    parameters = job.source.parameters
-    pending, bad = Pending(), list[BadRow]()
-    for chunk in read(job.source.name, job.file, job.piece, parameters.text):
-        chosen = sampled(chunk.rows, parameters.sample_rows, job.file.number)
-        bad_rows = np.array([row.row for row in chunk.bad], np.int64)
-        chosen_bad = sampled(bad_rows, parameters.sample_rows, job.file.number)
-        bad += [row for row, is_chosen in zip(chunk.bad, chosen_bad, strict=True) if is_chosen]
-        if bad and not parameters.set_aside:
-            raise bad_input(job.source.name, bad[0].reason, file=job.file.url, row=bad[0].row)
-        rows, table = chunk.rows[chosen], chunk.table.filter(pa.array(chosen))
-        for part in slices(table, parameters):
-            start, stop, size = part
-            if pending.tables and pending.size + size > parameters.shard_bytes:
-                yield pending, bad
-                pending, bad = Pending(), []
-            pending.tables.append(table.slice(start, stop - start))
-            pending.rows.append(rows[start:stop])
-            pending.size += size
-    yield pending, bad
-
-
-def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int, int, int]]:
-    """Cut a chunk so that no slice has more text than a shard may have: (start, stop, bytes)."""
-    if not len(table):
-        return
-    ends = np.cumsum(text_bytes(table.column(parameters.text).combine_chunks()))
-    start = before = 0
-    while start < len(table):
-        limit = before + parameters.shard_bytes
-        stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
-        yield start, stop, int(ends[stop - 1]) - before
-        start, before = stop, int(ends[stop - 1])
-
-
-def shard_table(job: Job, pending: Pending, tokenizer: Tokenizer) -> pa.Table:
-    """Make a shard's table: ids and counts, the text, and the source's other columns."""
-    parameters = job.source.parameters
-    schema = unify([table.schema for table in pending.tables])
-    table = pa.concat_tables([conform(table, schema) for table in pending.tables])
-    texts = table.column(parameters.text).combine_chunks()
-    own = table.drop_columns([parameters.text])
-    own = own.rename_columns([parameters.renamed.get(name, name) for name in own.column_names])
-    rows = np.concatenate(pending.rows).astype(np.uint64)
-    ids = rows + np.uint64(first_id(job.source.number, job.file.number))
-    counted = [
-        pa.array(ids),
-        pa.array(count_tokens(texts, tokenizer)),
-        pa.array(text_bytes(texts).astype(np.uint32)),
-    ]
-    columns = [*counted, texts, *own.columns]
-    fields = [*COUNTED, pa.field("text", pa.large_string()), *own.schema]
-    return pa.table(columns, schema=pa.schema(fields))
-
-
 def write_ingested(job: Job, index: int, table: pa.Table) -> Shard:
-    name = f"{job.file.number:06d}-{job.piece.part + index:03d}"
+    """Write a shard in row groups of some MiB of text, so that it is read in little memory."""
+    name = f"{job.name}-{index:03d}"
     size = pc.sum(table.column("n_bytes")).as_py()
     rows_per_group = max(1, len(table) * ROW_GROUP_BYTES // max(size, ROW_GROUP_BYTES))
-    counts = Counts(
-        documents=len(table), tokens=pc.sum(table.column("n_tokens")).as_py(), bytes=size
-    )
+    counts = Counts(documents=len(table), tokens=pc.sum(table.column("n_tokens")).as_py(), bytes=size)
 
-    def fill(scratch: Any) -> None:
+    def fill(scratch: Path) -> None:
         pq.write_table(table, scratch, compression="zstd", row_group_size=rows_per_group)
 
-    path = shard_path("ingest", job.source.name, name, job.key)
+    path = shard_path("ingest", job.source, name, job.key)
     return write_shard(job.folder, path, name, fill, counts=counts)
 
 
 def write_set_aside(job: Job, bad: list[BadRow]) -> Shard:
     rows = [
         {
-            "source": job.source.name,
+            "source": job.source,
             "file": job.file.url,
             "row": row.row,
             "reason": row.reason,
@@ -238,45 +139,38 @@ def write_set_aside(job: Job, bad: list[BadRow]) -> Shard:
         }
         for row in bad
     ]
-    name = f"{job.source.name}-{job.file.number:06d}-{job.piece.part:03d}"
-    path = shard_path("set_aside", job.source.name, name, job.key)
+    path = shard_path("set_aside", job.source, job.name, job.key)
     table = pa.Table.from_pylist(rows, SET_ASIDE)
-    return write_table(job.folder, path, name, table, counts=Counts(documents=len(bad)))
+    return write_table(job.folder, path, job.name, table, counts=Counts(documents=len(bad)))
 
 
-def renames(columns: list[str], text: str, *, classified: bool) -> dict[str, str]:
-    """Give the source's columns whose names the build needs a name that it leaves free."""
-    taken = {*ADDED, *(ADDED_BY_MODEL if classified else ())} | ({"text"} - {text})
-    return {name: f"source_{name}" for name in columns if name in taken}
-
-
-def key(recipe: Recipe, source: Source) -> str:
-    files = [file.model_dump(exclude={"pieces", "table_schema"}) for file in source.files]
-    return stage_key("ingest", VERSION, [source.name, source.number, source.parameters.model_dump()], *map(str, files))
+def key(recipe: Recipe, prepared: Prepared) -> str:
+    return stage_key("ingest", VERSION, prepared.model_dump())
 
 
 @stage_task("ingest", key=key)
-def ingest(recipe: Recipe, source: Source) -> Manifest:
+def ingest(recipe: Recipe, prepared: Prepared) -> Manifest:
     """Ingest all the files of a source."""
     folder = corpus_folder(recipe)
-    jobs = [Job(folder, source, file, piece) for file in source.files for piece in file.pieces]
-    pieces = fan_out(ingest_piece, jobs, stage="ingest", source=source.name)
+    jobs = [
+        Job(folder, prepared.source, prepared.number, prepared.parameters, file, piece)
+        for file in load_listing(folder, prepared.listing)
+        for piece in file.pieces
+    ]
+    pieces = fan_out(ingest_piece, jobs, stage="ingest", source=prepared.source)
     shards = tuple(shard for piece in pieces for shard in piece.shards)
-    set_aside = total(shard.counts for piece in pieces for shard in piece.set_aside)
     out = total(shard.counts for shard in shards)
     if not out.documents:
-        raise bad_input(source.name, "no document in any of its files")
-    schemas = [unpack(piece.table_schema) for piece in pieces if piece.shards]
-    rows = sum(piece.rows for piece in pieces)
+        raise bad_input(prepared.source, "no document in any of its files")
     return Manifest(
         stage="ingest",
-        source=source.name,
+        source=prepared.source,
         shards=shards,
-        entering=Counts(documents=rows, tokens=out.tokens, bytes=out.bytes),
+        entering=out + Counts(documents=sum(piece.rows for piece in pieces) - out.documents),
         out=out,
-        set_aside=set_aside,
+        set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
         facts={
-            "schema": pack(unify(schemas)),
-            "set_aside": [s.model_dump() for piece in pieces for s in piece.set_aside],
+            "schema": pack(unify([unpack(p.table_schema) for p in pieces if p.shards])),
+            "set_aside": [shard.model_dump() for piece in pieces for shard in piece.set_aside],
         },
     )

@@ -7,26 +7,36 @@ old one's documents leave the corpus.
 """
 
 import hashlib
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from tasks.artifacts import WORK, Record
+from tasks.artifacts import WORK, Record, digest_of
 from tasks.errors import Denied, bad_input
 from tasks.ids import MAX_FILES
 from tasks.recipe import Source
 from tasks.storage import Folder, explained
 
 REGISTER = f"{WORK}/register.json"
-VERSION_FIELDS = ("ETag", "etag", "md5Hash", "checksum", "blob_id", "LastModified", "updated", "mtime")
+VERSION_FIELDS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "checksum",
+    "blob_id",
+    "LastModified",
+    "updated",
+    "mtime",
+)
 
 
 class Piece(Record):
     """A part of a file that is ingested alone: row groups of a Parquet file, or all of a file.
 
-    `part` is the number of its first shard within the file, `first_row` that of its first row.
+    `part` is its number within the file, `first_row` the number of its first row.
     """
 
     part: int = 0
@@ -42,7 +52,11 @@ class InputFile(Record):
     size: int
     number: int = -1
     pieces: tuple[Piece, ...] = ()
-    table_schema: str | None = None
+
+    @property
+    def seed(self) -> int:
+        """A number that is the same wherever the file lies."""
+        return zlib.crc32(self.url.rpartition("/")[2].encode())
 
 
 class Register(Record):
@@ -59,6 +73,24 @@ def load_register(folder: Folder) -> Register:
 
 def save_register(folder: Folder, register: Register) -> None:
     folder.write(REGISTER, register.model_dump_json().encode())
+
+
+class Listing(Record):
+    """The files of a source that a build uses, in the order of their URLs."""
+
+    files: tuple[InputFile, ...]
+
+
+def save_listing(folder: Folder, source: str, files: Sequence[InputFile]) -> str:
+    """Write the list of a source's files under a name that carries its hash; return the path."""
+    content = Listing(files=tuple(files)).model_dump_json()
+    path = f"{WORK}/listings/{source}-{digest_of(content)}.json"
+    folder.write(path, content.encode())
+    return path
+
+
+def load_listing(folder: Folder, path: str) -> tuple[InputFile, ...]:
+    return Listing.model_validate_json(folder.read(path)).files
 
 
 def list_files(source: Source) -> list[InputFile]:
@@ -113,8 +145,6 @@ def number_files(register: Register, source: str, inspected: Sequence[InputFile]
     before = register.files.get(source, ())
     if len(before) + len(inspected) > MAX_FILES:
         raise bad_input(source, f"more than {MAX_FILES:,} files")
-    numbered = tuple(
-        file.model_copy(update={"number": len(before) + i}) for i, file in enumerate(inspected)
-    )
+    numbered = tuple(file.model_copy(update={"number": len(before) + i}) for i, file in enumerate(inspected))
     files = {**register.files, source: before + numbered}
     return register.model_copy(update={"files": files})

@@ -9,6 +9,8 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
@@ -26,11 +28,12 @@ from tasks.storage import explained
 
 CHUNK_BYTES = 32 << 20
 BATCH_ROWS = 8192
+INSPECTED_LINES = 1000
 MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
 DAMAGED = (pa.ArrowInvalid, OSError, EOFError, zlib.error, zstandard.ZstdError)
 FORMATS = {
     ".parquet": "parquet", ".pq": "parquet",
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",  # ".json.gz": how Dolma names JSON Lines
     ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc",
 }  # fmt: skip
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
@@ -54,6 +57,14 @@ class Chunk:
     bad: list[BadRow] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Inspected:
+    """A file with its pieces, and its columns: None where no row shows any."""
+
+    file: InputFile
+    table_schema: pa.Schema | None
+
+
 def format_of(source: str, url: str) -> tuple[str, str | None]:
     """Return the format and compression that a file's name says. Raises BadInput for others."""
     name = url.lower()
@@ -72,43 +83,50 @@ def open_input(url: str) -> IO[bytes]:
         return fs.open(path, "rb")
 
 
-def inspect(source: str, file: InputFile, text: str, shard_bytes: int) -> InputFile:
+def inspect(source: str, file: InputFile, text: str, shard_bytes: int) -> Inspected:
     """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
 
-    Reads a footer, or the first line. Raises BadInput where the text column is missing or is not
-    text. A file that is damaged is left for ingest, which may set it aside.
+    Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
+    text, and where a Parquet or Arrow file cannot be opened at all. Damage further in is left for
+    ingest, which may set it aside.
     """
     kind, compression = format_of(source, file.url)
-    if kind == "jsonl":
-        check_first_line(source, file.url, compression, text)
-        return file.model_copy(update={"pieces": (Piece(),)})
     with open_input(file.url) as stream:
+        if kind == "jsonl":
+            schema = first_lines(source, file.url, decompressed(stream, compression), text)
+            return Inspected(file.model_copy(update={"pieces": (Piece(),)}), schema)
         try:
             if kind == "ipc":
-                schema, pieces = ipc_reader(stream).schema, (Piece(),)
+                schema, pieces = ipc_reader(stream).schema, tuple([Piece()])
             else:
                 parquet = pq.ParquetFile(stream)
                 schema, pieces = parquet.schema_arrow, cut(parquet.metadata, text, shard_bytes)
         except DAMAGED as error:
             raise bad_input(source, f"cannot be read: {first_line(error)}", file=file.url) from error
     check_text_type(source, file.url, text, schema)
-    return file.model_copy(update={"pieces": pieces})
+    return Inspected(file.model_copy(update={"pieces": pieces}), schema)
 
 
 def first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def check_first_line(source: str, url: str, compression: str | None, text: str) -> None:
-    with open_input(url) as stream:
-        try:
-            line = decompressed(stream, compression).readline()
-            row = orjson.loads(line) if line.strip() else {text: ""}
-        except (*DAMAGED, orjson.JSONDecodeError):
-            return  # ingest will say which row, or set it aside
-    if isinstance(row, dict) and text not in row:
-        found = f"no column {text!r}; there are {', '.join(map(repr, row))}"
-        raise bad_input(source, found, file=url, row=0)
+def first_lines(source: str, url: str, stream: IO[bytes], text: str) -> pa.Schema | None:
+    """Return the columns of the first lines, or None where there is no object among them."""
+    found = list[dict[str, Any]]()
+    try:
+        for line in islice(stream, INSPECTED_LINES):
+            row = orjson.loads(line) if line.strip() else None
+            found += [row] if isinstance(row, dict) else []
+    except (*DAMAGED, orjson.JSONDecodeError):
+        pass  # ingest will say which row, or set it aside
+    if not found:
+        return None
+    if not any(text in row for row in found):
+        names = dict.fromkeys(name for row in found for name in row)
+        there = ", ".join(map(repr, names))
+        raise bad_input(source, f"no column {text!r}; there are {there}", file=url, row=0)
+    return table_of(found).schema
 
 
 def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
@@ -131,18 +149,17 @@ def cut(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, 
     index = names.index(text) if text in names else None
     pieces: list[Piece] = []
     groups: list[int] = []
-    size = row = first_row = part = 0
+    size = row = first_row = 0
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
         grows = group.column(index).total_uncompressed_size if index is not None else 0
         if groups and size + grows > shard_bytes:
-            pieces.append(Piece(part=part, first_row=first_row, row_groups=tuple(groups)))
-            part += size // shard_bytes + 2
+            pieces.append(Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups)))
             groups, size, first_row = [], 0, row
         groups.append(i)
         size += grows
         row += group.num_rows
-    return (*pieces, Piece(part=part, first_row=first_row, row_groups=tuple(groups)))
+    return (*pieces, Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups)))
 
 
 def read(source: str, file: InputFile, piece: Piece, text: str) -> Iterator[Chunk]:
@@ -159,12 +176,12 @@ def read(source: str, file: InputFile, piece: Piece, text: str) -> Iterator[Chun
 
 def decompressed(stream: IO[bytes], compression: str | None) -> IO[bytes]:
     if compression == "gzip":
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream), 1 << 20)  # type: ignore[type-var]
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream), 1 << 20)
     if compression == "zstd":
         reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(
             stream, read_across_frames=True
         )
-        return io.BufferedReader(reader, 1 << 20)  # type: ignore[arg-type]
+        return io.BufferedReader(reader, 1 << 20)
     return stream
 
 
@@ -217,15 +234,11 @@ def utf8_fault(content: bytes) -> str | None:
     return None
 
 
-def json_chunk(
-    rows: list[int], objects: list[dict[str, Any]], bad: list[BadRow], text: str
-) -> Chunk:
+def json_chunk(rows: list[int], objects: list[dict[str, Any]], bad: list[BadRow], text: str) -> Chunk:
     texts = pa.array([found.pop(text) for found in objects], pa.large_string())
     table = table_of(objects) if any(objects) else pa.table({})
-    if not table.column_names:
-        table = pa.table({text: texts})
-    else:
-        table = table.append_column(text, texts)
+    has_columns = bool(table.column_names)
+    table = table.append_column(text, texts) if has_columns else pa.table({text: texts})
     return Chunk(np.array(rows, np.int64), table, bad)
 
 
@@ -240,14 +253,12 @@ def ipc_batches(stream: IO[bytes]) -> Iterator[Callable[[], pa.RecordBatch]]:
     reader = ipc_reader(stream)
     if hasattr(reader, "num_record_batches"):
         for i in range(reader.num_record_batches):
-            yield lambda i=i: reader.get_batch(i)
+            yield partial(reader.get_batch, i)
         return
     yield from iter(lambda: reader.read_next_batch, None)
 
 
-def read_batches(
-    batches: Iterator[Callable[[], pa.RecordBatch]], text: str, row: int
-) -> Iterator[Chunk]:
+def read_batches(batches: Iterator[Callable[[], pa.RecordBatch]], text: str, row: int) -> Iterator[Chunk]:
     try:
         for read_batch in batches:
             try:
@@ -283,7 +294,7 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
     """Judge the texts of Arrow rows: null and invalid UTF-8 are bad."""
     rows = np.arange(first_row, first_row + len(table))
     texts = table.column(text).cast(pa.large_binary()).cast(pa.large_binary()).combine_chunks()
-    reasons = {i: f"{text!r} is null" for i in np.flatnonzero(texts.is_null())}
+    reasons = dict.fromkeys(np.flatnonzero(texts.is_null()), f"{text!r} is null")
     try:
         texts.cast(pa.large_string())
     except pa.ArrowInvalid:
@@ -291,7 +302,7 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
         faults = {i: utf8_fault(content) for i, content in contents if content is not None}
         reasons |= {i: fault for i, fault in faults.items() if fault}
     bad = [
-        BadRow(int(rows[i]), reasons[i], (texts[int(i)].as_py() or b"")[:MAX_CONTENT])
+        BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[:MAX_CONTENT])
         for i in sorted(reasons)
     ]
     good = np.setdiff1d(np.arange(len(table)), list(reasons))

@@ -64,9 +64,9 @@ class Source(Strict):
     """One input dataset."""
 
     name: Name
-    files: Annotated[
-        tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)
-    ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
+    files: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)] = Field(
+        min_length=1, description="Globs or files, any fsspec URL."
+    )
     text: str = Field("text", description="The column with the text.")
     keep: str | None = Field(None, description="SQL over the columns; true stays.")
     classify: Classify | None = None

@@ -1,0 +1,40 @@
+# Everything runs in .venv, which is made on first use. The versions in constraints.txt are those
+# that the tests passed with.
+PYTHON ?= python3.11
+BIN := .venv/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test check format bench clean
+
+run: .venv/installed  ## make a small corpus from the text of the installed packages
+	$(BIN)/python recipes/gather_demo.py demo/sources
+	$(BIN)/zyda build recipes/demo.yaml
+
+test: .venv/installed-dev  ## run all the tests
+	$(BIN)/pytest
+
+check: .venv/installed-dev  ## lint, format, imports and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+format: .venv/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/installed-dev  ## measure ourselves against the usual libraries
+	$(INSTALL) --requirement benchmarks/requirements.txt
+	$(BIN)/python -m benchmarks.all
+
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) --editable .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(INSTALL) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv demo

@@ -1,0 +1,110 @@
+"""A Prefect server for a build on one machine, where none is configured."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tasks.errors import ZydaError
+
+HOST = "127.0.0.1"
+START_SECONDS = 180
+DRAIN_SECONDS = 10
+
+
+class NoServer(ZydaError):
+    """The local server did not start."""
+
+
+def configured_url() -> str | None:
+    """Return the address of the server that Prefect's settings name, if any."""
+    from prefect.settings import PREFECT_API_URL
+
+    return PREFECT_API_URL.value()
+
+
+def is_healthy(api_url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{api_url}/health", timeout=5) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def start_server(port: int, log: Path) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server on the loopback address; return its process and the address of its API."""
+    url = f"http://{HOST}:{port}/api"
+    quiet = {
+        "PREFECT_SERVER_UI_API_URL": url,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
+    }
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603
+            command, env={**os.environ, **quiet}, stdout=output, stderr=output, start_new_session=True
+        )
+    return process, url
+
+
+def wait_until_healthy(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    """Wait for a server's first answer. Raises NoServer with its last words."""
+    deadline = time.monotonic() + START_SECONDS
+    while not is_healthy(url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            words = log.read_text(errors="replace").strip().splitlines()[-3:]
+            raise NoServer(f"the Prefect server did not start (log: {log}): {' | '.join(words)}")
+        time.sleep(0.2)
+
+
+def send_what_is_left() -> None:
+    """Send the log lines and events that are still in this process, while the server is there."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    APILogWorker.drain_all(timeout=DRAIN_SECONDS)
+    EventsWorker.drain_all(timeout=DRAIN_SECONDS)
+
+
+@contextmanager
+def prefect_server() -> Iterator[str]:
+    """Give the address of a running server's API: the one that is configured, or one of our own.
+
+    One of our own keeps its history in Prefect's home and ends with the block.
+    """
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+    if url := configured_url():
+        if not is_healthy(url):
+            raise NoServer(f"{url}: no Prefect server answers there, and PREFECT_API_URL says it should")
+        yield url
+        return
+    log = PREFECT_HOME.value() / "zyda" / "server.log"
+    process, url = start_server(free_port(), log)
+    try:
+        wait_until_healthy(process, url, log)
+        os.environ["PREFECT_API_URL"] = url  # for the workers, which are other processes
+        with temporary_settings({PREFECT_API_URL: url}):
+            yield url
+        send_what_is_left()
+    finally:
+        os.environ.pop("PREFECT_API_URL", None)
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()

@@ -1,0 +1,130 @@
+"""Files of band keys: how they are laid out, merged and read by key range.
+
+A file holds (band, key, doc_id) sorted by the three, in row groups of at most GROUP_ROWS rows of one
+band. The smallest and largest key of a row group stand in the file's footer, so a range of a band
+costs the row groups that it touches. A source of many shards has its files merged, GROUP_SHARDS at
+a time, so that a range is read from few places; the groups follow the files' numbers, so a new
+input file changes one group only.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.artifacts import Shard, finished_shard, shard_path, stage_key, total, write_shard
+from tasks.cluster import fan_out
+from tasks.storage import Folder
+
+VERSION = 1
+GROUP_ROWS = 1 << 16
+GROUP_SHARDS = 64
+BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
+
+Keys = NDArray[np.uint64]
+
+
+def write_band_rows(path: Path, bands: Iterable[tuple[Keys, Keys]]) -> None:
+    """Write each band's (keys, doc_ids), both (n,) uint64 in any order, as one file.
+
+    Keys are hashes: neither a dictionary nor compression makes them smaller.
+    """
+    with pq.ParquetWriter(
+        path, BAND_ROWS, use_dictionary=["band"], compression="none",
+        write_statistics=["band", "key"],
+    ) as writer:  # fmt: skip
+        for band, (keys, doc_ids) in enumerate(bands):
+            order = np.lexsort((doc_ids, keys))
+            band_column = np.full(len(keys), band, np.uint8)
+            rows = [pa.array(band_column), pa.array(keys[order]), pa.array(doc_ids[order])]
+            writer.write_table(pa.table(rows, schema=BAND_ROWS), row_group_size=GROUP_ROWS)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The files of neighbouring shards to merge, on whichever worker."""
+
+    folder: Folder
+    source: str
+    name: str
+    shards: tuple[Shard, ...]
+    bands: int
+
+    @property
+    def path(self) -> str:
+        key = stage_key("bands", VERSION, self.bands, *(shard.digest for shard in self.shards))
+        return shard_path("bands", self.source, self.name, key)
+
+
+def merge_groups(folder: Folder, source: str, shards: Sequence[Shard], bands: int) -> Sequence[Shard]:
+    """Merge the files of a source that has many; return the files that now hold its keys."""
+    if len(shards) <= GROUP_SHARDS:
+        return shards
+    groups = groupby(shards, key=lambda shard: int(shard.name.partition("-")[0]) // GROUP_SHARDS)
+    merges = [Merge(folder, source, f"{number:06d}", tuple(group), bands) for number, group in groups]
+    return fan_out(merge, merges, stage="merge bands", source=source)
+
+
+def merge(job: Merge) -> Shard:
+    """Merge some files into one, a band at a time, unless that was done before."""
+    if done := finished_shard(job.folder, job.path):
+        return done
+
+    def fill(scratch: Path) -> None:
+        whole = KeyRange(0, 1 << 64)
+        write_band_rows(scratch, (read_range(job.folder, job.shards, b, whole) for b in range(job.bands)))
+
+    counts = total(shard.counts for shard in job.shards)
+    return write_shard(job.folder, job.path, job.name, fill, counts=counts)
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """The keys from `low` up to, without, `high`."""
+
+    low: int
+    high: int
+
+
+def key_ranges(count: int) -> list[KeyRange]:
+    """Cut the 64-bit keys into `count` ranges of one size, a power of two."""
+    step = (1 << 64) // count
+    return [KeyRange(i * step, (i + 1) * step) for i in range(count)]
+
+
+def read_range(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange) -> tuple[Keys, Keys]:
+    """Read one range of one band from every file: keys and doc_ids, (n,) uint64 each, unsorted."""
+    tables = [table for shard in shards for table in rows_in(folder, shard, band, keys)]
+    rows = pa.concat_tables(tables) if tables else BAND_ROWS.empty_table()
+    return rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()
+
+
+def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> Iterator[pa.Table]:
+    footer = footer_of(folder, shard.path)
+    groups = [g for g in range(footer.num_row_groups) if touches(footer.row_group(g), band, keys)]
+    if not groups:
+        return
+    with folder.open(shard.path) as file:
+        rows = pq.ParquetFile(file, metadata=footer).read_row_groups(groups, ["key", "doc_id"])
+    low = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
+    high = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))
+    yield rows.filter(pc.and_(low, high))
+
+
+@lru_cache(maxsize=1024)
+def footer_of(folder: Folder, path: str) -> pq.FileMetaData:
+    """Read a file's footer once for all the ranges that a worker reads from it."""
+    with folder.open(path) as file:
+        return pq.ParquetFile(file).metadata
+
+
+def touches(group: pq.RowGroupMetaData, band: int, keys: KeyRange) -> bool:
+    bands, found = group.column(0).statistics, group.column(1).statistics
+    return bool(bands.min == band and found.min < keys.high and found.max >= keys.low)

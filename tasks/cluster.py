@@ -1,0 +1,122 @@
+"""Dask: which cluster a build runs on, and how a stage spreads its shards over it."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import dask
+import distributed
+from distributed.worker import thread_state
+from prefect_dask import DaskTaskRunner
+
+from tasks.errors import LostWorkers
+from tasks.progress import TOPIC, Progress
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+LIVES = 10  # workers that a shard may take with it before the build gives up on it
+IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
+
+
+def task_runner() -> DaskTaskRunner:
+    """Return Prefect's runner on the cluster that the environment says.
+
+    An existing scheduler where Dask's own configuration names one (DASK_SCHEDULER_ADDRESS), else a
+    cluster on this machine that lives as long as the flow run.
+    """
+    if address := dask.config.get("scheduler-address", None):
+        return DaskTaskRunner(address=address)
+    return DaskTaskRunner(cluster_class=open_cluster)
+
+
+def open_cluster() -> Any:
+    """Start a cluster on this machine: one worker for each GPU, or else for each core."""
+    dask.config.set({"distributed.scheduler.allowed-failures": LIVES})
+    if cluster := cuda_cluster():
+        return cluster
+    cores = len(os.sched_getaffinity(0))
+    return distributed.LocalCluster(
+        n_workers=cores,
+        threads_per_worker=1,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+        memory_limit="auto",
+        silence_logs=50,
+    )
+
+
+def cuda_cluster() -> Any | None:
+    """Start a worker for each GPU, or return None where dask-cuda or a GPU is missing."""
+    try:
+        import pynvml
+        from dask_cuda import LocalCUDACluster
+
+        pynvml.nvmlInit()
+    except ImportError:
+        return None
+    except pynvml.NVMLError:
+        return None
+    return LocalCUDACluster(dashboard_address="127.0.0.1:0", silence_logs=50)
+
+
+def is_on_worker() -> bool:
+    """Say whether this thread runs a task of a Dask worker."""
+    return hasattr(thread_state, "execution_state")
+
+
+def fan_out(
+    function: Callable[[Item], Result], items: Iterable[Item], *, stage: str, source: str | None
+) -> list[Result]:
+    """Call a function on every item, over the cluster, and return the results in order.
+
+    Progress goes to the dashboard and to whoever follows the build. Without a cluster, as in a
+    test of one stage, the items are done here, one after another. Raises what the first failing
+    item raised, and LostWorkers where an item took one worker after another with it.
+    """
+    todo = list(items)
+    progress = Progress(stage, source, len(todo))
+    if not is_on_worker():
+        return [progress.count(function(item)) for item in todo]
+    # The calling task gives its thread back while it waits, or a cluster whose every thread runs
+    # such a task would wait for itself.
+    with distributed.worker_client() as client:
+        return spread(client, function, todo, progress)
+
+
+def spread(
+    client: Any, function: Callable[[Item], Result], items: list[Item], progress: Progress
+) -> list[Result]:
+    """Keep a window of items in flight, so that a million shards do not swamp the scheduler."""
+    window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
+    waiting = deque(enumerate(items))
+    results: dict[int, Result] = {}
+    place: dict[Any, int] = {}
+    running = distributed.as_completed(with_results=True)
+
+    def submit() -> None:
+        i, item = waiting.popleft()
+        future = client.submit(function, item, pure=False, key=f"{progress.name}-{i}-{id(items):x}")
+        place[future.key] = i
+        running.add(future)
+
+    running.loop = client.loop
+    while waiting and len(place) < window:
+        submit()
+    try:
+        for future, result in running:
+            results[place[future.key]] = progress.count(result)
+            if waiting:
+                submit()
+    except distributed.scheduler.KilledWorker as error:
+        raise LostWorkers(
+            f"{progress.name}: {LIVES} workers died one after another on the same shard; the usual "
+            "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
+        ) from error
+    return [results[i] for i in range(len(items))]
+
+
+def follow(handle: Callable[[dict[str, Any]], None], runner: Any) -> None:
+    """Call `handle` with every progress report of a running build, in the flow's own process."""
+    runner.client.subscribe_topic(TOPIC, lambda event: handle(event[1]))

@@ -1,0 +1,127 @@
+"""Explain: everything that is known about one document."""
+
+import difflib
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks.artifacts import Record, corpus_folder
+from tasks.corpus import MANIFEST, PUBLISHED, Published
+from tasks.errors import BadInput, Denied
+from tasks.ids import parse, split
+from tasks.listing import InputFile, Register, load_register
+from tasks.readers import read
+from tasks.recipe import Recipe
+from tasks.storage import Folder
+
+
+class Place(Record):
+    """Where a document came from."""
+
+    doc_id: int
+    source: str
+    file: str
+    row: int
+
+
+class Explanation(Record):
+    """A document's place, its cluster, and what was decided about it."""
+
+    place: Place
+    is_published: bool
+    stage: str | None = None
+    reason: str | None = None
+    cluster_id: int | None = None
+    members: tuple[Place, ...] = ()
+    kept: Place | None = None
+    diff: tuple[str, ...] = ()
+
+
+class Corpus:
+    """A published corpus, to look documents up in."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.folder: Folder = corpus_folder(recipe)
+        content = self.folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")
+        if content is None:
+            raise Denied(f"{self.folder.url}: nothing is published there yet; zyda build makes it")
+        self.files = [file.path for file in Published.model_validate_json(content).files]
+        self.register: Register = load_register(self.folder)
+
+    def rows(self, place: str, column: str, value: int, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows with a value in a column, from the files of a folder of the corpus."""
+        tables = []
+        for path in self.files:
+            if path.startswith(f"{place}/"):
+                with self.folder.open(f"{PUBLISHED}/{path}") as file:
+                    condition = pc.field(column) == pa.scalar(value, pa.uint64())
+                    tables.append(pq.read_table(file, columns=columns, filters=condition))
+        tables = [table for table in tables if len(table)]
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+
+    def file_of(self, doc_id: int) -> tuple[str, InputFile, int]:
+        """Return the source, file and row of a document. Raises BadInput where there is none."""
+        source, number, row = split(doc_id)
+        name = next((name for name, n in self.register.sources.items() if n == source), None)
+        files = self.register.files.get(name, ()) if name else ()
+        if name is None or number >= len(files):
+            raise BadInput(f"{doc_id}: no document of this corpus has this id")
+        return name, files[number], row
+
+    def place(self, doc_id: int) -> Place:
+        source, file, row = self.file_of(doc_id)
+        return Place(doc_id=doc_id, source=source, file=file.url, row=row)
+
+    def text(self, doc_id: int) -> str:
+        """Read a document's text from its source. Raises BadInput where it is not there any more."""
+        source, file, row = self.file_of(doc_id)
+        for piece in file.pieces:
+            for chunk in read(source, file, piece, self.recipe.source(source).text):
+                places = (chunk.rows == row).nonzero()[0]
+                if len(places):
+                    column = chunk.table.column(self.recipe.source(source).text)
+                    return str(column[int(places[0])].as_py())
+        raise BadInput(f"source {source}, file {file.url}, row {row}: there is no such document")
+
+
+def explain(recipe: Recipe, doc_id: str) -> Explanation:
+    """Look a document up in the published corpus. Raises BadInput for an id that it never had."""
+    try:
+        wanted = parse(doc_id)
+    except ValueError as error:
+        raise BadInput(f"{doc_id!r} is not a document id: {error}") from error
+    corpus = Corpus(recipe)
+    place = corpus.place(wanted)
+    removed = corpus.rows("removed", "doc_id", wanted)
+    published = corpus.rows(place.source, "doc_id", wanted)
+    if not len(removed) and not len(published):
+        raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
+    gone = removed.to_pylist()[0] if len(removed) else {}
+    clusters = corpus.rows("clusters", "doc_id", wanted).to_pylist()
+    cluster_id = clusters[0]["cluster_id"] if clusters else None
+    kept = corpus.place(gone["kept_doc_id"]) if gone.get("kept_doc_id") is not None else None
+    return Explanation(
+        place=place,
+        is_published=bool(len(published)),
+        stage=gone.get("stage"),
+        reason=gone.get("reason"),
+        cluster_id=cluster_id,
+        members=members(corpus, cluster_id),
+        kept=kept,
+        diff=diff(corpus.text(wanted), corpus.text(kept.doc_id)) if kept else (),
+    )
+
+
+def members(corpus: Corpus, cluster_id: int | None) -> tuple[Place, ...]:
+    if cluster_id is None:
+        return ()
+    rows = corpus.rows("clusters", "cluster_id", cluster_id)
+    return tuple(corpus.place(doc_id) for doc_id in rows.column("doc_id").to_pylist())
+
+
+def diff(text: str, kept: str) -> Sequence[str]:
+    """Compare a text with the one kept for it, line by line, as a unified diff."""
+    return tuple(difflib.unified_diff(text.splitlines(), kept.splitlines(), "this", "kept", lineterm=""))

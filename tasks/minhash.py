@@ -1,0 +1,109 @@
+"""Minhash: a shard's text to sorted band keys.
+
+Rows in: `doc_id`, `text` of a shard. Rows out: for every document that is not empty, one row in
+each band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
+one band each, so that a range of a band's keys can be read alone (see `tasks.bands`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.artifacts import (
+    Done,
+    Manifest,
+    Shard,
+    corpus_folder,
+    finished_shard,
+    load_manifest,
+    shard_path,
+    stage_key,
+    write_shard,
+)
+from tasks.bands import merge_groups, write_band_rows
+from tasks.cluster import fan_out
+from tasks.kernels import engine
+from tasks.recipe import Dedup, Recipe
+from tasks.stage import stage_task
+from tasks.storage import Folder
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """One shard to minhash, on whichever worker."""
+
+    folder: Folder
+    source: str
+    shard: Shard
+    dedup: Dedup
+
+    @property
+    def path(self) -> str:
+        key = stage_key("minhash", VERSION, signature_parameters(self.dedup), self.shard.digest)
+        return shard_path("minhash", self.source, self.shard.name, key)
+
+
+def signature_parameters(dedup: Dedup) -> dict[str, Any]:
+    """Return what a band key depends on; the scope decides later who goes."""
+    return dedup.model_dump(exclude={"scope"})
+
+
+def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
+    """Return the band keys of each text: (n, bands) uint64, straight from Arrow's buffers."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    text = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    kernel = engine()
+    signatures = kernel.signatures(text, ends, width=dedup.width, values=dedup.values)
+    keys: NDArray[np.uint64] = kernel.band_keys(signatures, bands=dedup.bands)
+    return keys
+
+
+def minhash_shard(job: Job) -> Shard:
+    """Minhash one shard, unless that was done before; its rows are its documents' x bands."""
+    if done := finished_shard(job.folder, job.path):
+        return done
+    ids, keys = list[NDArray[np.uint64]](), list[NDArray[np.uint64]]()
+    with job.folder.open(job.shard.path) as file:
+        parquet = pq.ParquetFile(file)
+        for group in range(parquet.num_row_groups):
+            table = parquet.read_row_group(group, ["doc_id", "n_bytes", "text"])
+            has_text = table.column("n_bytes").to_numpy() > 0
+            texts = table.column("text").combine_chunks()
+            keys.append(band_keys(texts, job.dedup)[has_text])
+            ids.append(table.column("doc_id").to_numpy()[has_text])
+    doc_ids, all_keys = np.concatenate(ids), np.concatenate(keys)
+
+    def fill(scratch: Path) -> None:
+        write_band_rows(scratch, ((all_keys[:, b], doc_ids) for b in range(job.dedup.bands)))
+
+    return write_shard(
+        job.folder, job.path, job.shard.name, fill, counts=job.shard.counts
+    )  # fmt: skip
+
+
+def key(recipe: Recipe, ingested: Done) -> str:
+    return stage_key("minhash", VERSION, signature_parameters(recipe.dedup), ingested.identity)
+
+
+@stage_task("minhash", key=key)
+def minhash(recipe: Recipe, ingested: Done) -> Manifest:
+    """Minhash all the shards of a source, and merge the files of a large one."""
+    folder = corpus_folder(recipe)
+    source = str(ingested.source)
+    jobs = [Job(folder, source, shard, recipe.dedup) for shard in load_manifest(folder, ingested).shards]
+    shards = fan_out(minhash_shard, jobs, stage="minhash", source=source)
+    return Manifest(
+        stage="minhash",
+        source=source,
+        shards=tuple(merge_groups(folder, source, shards, recipe.dedup.bands)),
+        entering=ingested.out,
+        out=ingested.out,
+    )

@@ -1,0 +1,191 @@
+"""Before any work: list the sources, number their files, and find every fault that can be found.
+
+Nothing is written until the whole recipe has been judged; then the register and one list of files
+for each source, which is what ingest starts from.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import TypeVar
+
+import pyarrow as pa
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from tasks.artifacts import corpus_folder
+from tasks.cluster import fan_out
+from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from tasks.ingest import Prepared
+from tasks.keep import fault
+from tasks.listing import (
+    InputFile,
+    Register,
+    known_files,
+    list_files,
+    load_register,
+    number_files,
+    number_sources,
+    save_listing,
+    save_register,
+)
+from tasks.quality import added_columns, load_labels
+from tasks.readers import Inspected, inspect
+from tasks.recipe import Recipe, Source
+from tasks.shards import COUNTED, IngestParameters, renames
+from tasks.token_counts import load_tokenizer, store_tokenizer
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A file to inspect, on whichever worker."""
+
+    source: Source
+    file: InputFile
+    shard_bytes: int
+
+    def __call__(self) -> Inspected | ZydaError:
+        try:
+            found = inspect(self.source.name, self.file, self.source.text, self.shard_bytes)
+            if self.source.keep and found.table_schema is not None:
+                check_keep(self.source, self.file, found.table_schema)
+        except BadInput as error:
+            return error
+        return found
+
+
+@task(task_run_name="prepare", cache_policy=NO_CACHE)
+def prepare(recipe: Recipe) -> list[Prepared]:
+    """Judge the recipe against its sources and return what ingest needs of each.
+
+    Raises BadRecipe with every fault that was found, each with its source and file.
+    """
+    folder = corpus_folder(recipe)
+    register = load_register(folder)
+    listed = gathered([lambda s=s: list_files(s) for s in recipe.sources])  # type: ignore[misc]
+    chosen = [sampled_files(files, recipe.sample) for files in listed]
+    checks: list[Callable[[], object]] = [lambda: load_tokenizer(recipe.tokenizer)]
+    checks += [lambda s=s: check_labels(s) for s in recipe.sources]  # type: ignore[misc]
+    gathered(checks)
+    inspected = inspect_new(recipe, register, chosen)
+    register = number_sources(register, [source.name for source in recipe.sources])
+    for source, found in zip(recipe.sources, inspected, strict=True):
+        register = number_files(register, source.name, [i.file for i in found])
+    tokenizer = store_tokenizer(folder, recipe.tokenizer)
+    save_register(folder, register)
+    return [
+        prepared(recipe, source, register, files, len(every), tokenizer)
+        for source, files, every in zip(recipe.sources, chosen, listed, strict=True)
+    ]
+
+
+def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+    """Make all the calls, then raise the faults of all that failed at once."""
+    found, faults = list[Found](), list[str]()
+    for call in calls:
+        try:
+            found.append(call())
+        except (BadInput, BadRecipe) as error:
+            faults.append(str(error))
+    if faults:
+        raise BadRecipe(*faults)
+    return found
+
+
+def inspect_new(
+    recipe: Recipe, register: Register, chosen: Sequence[Sequence[InputFile]]
+) -> list[list[Inspected]]:
+    """Inspect the files that the register does not know, and one of each source in any case."""
+    jobs = list[Inspection]()
+    for source, files in zip(recipe.sources, chosen, strict=True):
+        known = known_files(register, source.name)
+        new = [file for file in files if (file.url, file.version) not in known]
+        size = shard_bytes(recipe)
+        jobs += [Inspection(source, file, size) for file in new or files[:1]]
+    found = fan_out(Inspection.__call__, jobs, stage="prepare", source=None)
+    faults = [str(one) for one in found if isinstance(one, ZydaError)]
+    if faults:
+        raise BadRecipe(*faults)
+    new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
+    for job, one in zip(jobs, found, strict=True):
+        known = known_files(register, job.source.name)
+        if isinstance(one, Inspected) and (job.file.url, job.file.version) not in known:
+            new_files[job.source.name].append(one)
+    return list(new_files.values())
+
+
+def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
+    """Choose the files of a sample: as few as can give it, by a hash of their names."""
+    count = ceil(Fraction(str(fraction)) * len(files))
+    ranked = sorted(files, key=lambda file: hashlib.sha256(name_of(file.url).encode()).digest())
+    return sorted(ranked[:count], key=lambda file: file.url)
+
+
+def name_of(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+def shard_bytes(recipe: Recipe) -> int:
+    return int(recipe.shard_mib * 2**20)
+
+
+def prepared(
+    recipe: Recipe,
+    source: Source,
+    register: Register,
+    files: Sequence[InputFile],
+    listed: int,
+    tokenizer: str,
+) -> Prepared:
+    known = known_files(register, source.name)
+    numbered = [known[file.url, file.version] for file in files]
+    parameters = IngestParameters(
+        text=source.text,
+        classified=source.classify is not None,
+        set_aside=recipe.on_bad_rows_of(source) == "set_aside",
+        shard_bytes=shard_bytes(recipe),
+        tokenizer=tokenizer,
+        sample_rows=min(1.0, float(Fraction(str(recipe.sample)) * listed / len(files))),
+    )
+    listing = save_listing(corpus_folder(recipe), source.name, numbered)
+    return Prepared(
+        source=source.name,
+        number=register.sources[source.name],
+        listing=listing,
+        parameters=parameters,
+    )
+
+
+def check_labels(source: Source) -> None:
+    """Check that a source's model can be loaded and has the labels that are to stay."""
+    if source.classify is None:
+        return
+    labels = load_labels(source.name, source.classify.model)
+    unknown = [label for label in source.classify.keep if label not in labels]
+    if unknown:
+        there = ", ".join(labels) or "none: it gives a score, which `keep` can read as int_score"
+        raise bad_input(
+            source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
+            f"there are {there}",
+        )  # fmt: skip
+
+
+def check_keep(source: Source, file: InputFile, columns: pa.Schema) -> None:
+    """Check that a source's `keep` can be evaluated on a file's columns."""
+    found = fault(source.keep or "true", visible_columns(source, columns))
+    if found:
+        raise bad_input(source.name, f"keep: {source.keep}: {found}", file=file.url)
+
+
+def visible_columns(source: Source, columns: pa.Schema) -> pa.Schema:
+    """Return the columns that a `keep` can name, from those of a file."""
+    classified = source.classify is not None
+    renamed = renames(columns.names, source.text, classified=classified)
+    own = [field.with_name(renamed.get(field.name, field.name)) for field in columns]
+    added = [*COUNTED, *(added_columns(source.classify.model) if source.classify else ())]
+    text = [pa.field("text", pa.string())] if source.text != "text" else []
+    return pa.schema([*own, *text, *added])
