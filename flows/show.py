@@ -1,14 +1,15 @@
 """Tables and texts for the terminal."""
 
 from rich.console import Console
-from rich.syntax import Syntax
 from rich.table import Table
+from rich.text import Text
 
 from tasks.explain import Explanation, Place
 from tasks.ledger import Ledger, start_and_end
 
 MAX_MEMBERS = 20
 PIPE_WIDTH = 120
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def print_ledger(ledger: Ledger) -> None:
@@ -52,8 +53,8 @@ def print_explanation(found: Explanation) -> None:
             console.print(f"  and {len(found.members) - MAX_MEMBERS:,} more")
     if found.kept:
         console.print("from this document to the one kept for it:")
-        text = "\n".join(found.diff) or "(no difference)"
-        console.print(Syntax(text, "diff", background_color="default", word_wrap=True))
+        for line in found.diff or ["(no difference)"]:
+            console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
 
 
 def shown(place: Place) -> str:

@@ -294,7 +294,7 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
     """Judge the texts of Arrow rows: null and invalid UTF-8 are bad."""
     rows = np.arange(first_row, first_row + len(table))
     texts = table.column(text).cast(pa.large_binary()).cast(pa.large_binary()).combine_chunks()
-    reasons = dict.fromkeys(np.flatnonzero(texts.is_null()), f"{text!r} is null")
+    reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null")
     try:
         texts.cast(pa.large_string())
     except pa.ArrowInvalid:

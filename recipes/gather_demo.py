@@ -1,0 +1,128 @@
+"""Gather the demo's sources: real text that every machine with this project installed has.
+
+    python recipes/gather_demo.py demo/sources
+
+Four sources from the packages of the running Python, in the four formats that ingest reads. They
+overlap as published datasets do: many packages carry the same licence, and a README lies in the
+package and in its metadata.
+"""
+
+import argparse
+import ast
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+TEXT_ENDINGS = {".md", ".rst", ".txt"}
+MIN_CHARACTERS, MAX_CHARACTERS = 200, 200_000
+
+Row = dict[str, str | int]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Gather text from the installed packages.")
+    parser.add_argument("folder", type=Path, help="where to put the four sources")
+    folder: Path = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = sorted(distributions(), key=lambda package: package.name.lower())
+    documentation = list(documents(packages))
+    half = len(documentation) // 2
+    write(folder / "documentation-0.parquet", documentation[:half])
+    write(folder / "documentation-1.parquet", documentation[half:])
+    write(folder / "descriptions.jsonl.gz", list(descriptions(packages)))
+    write(folder / "docstrings.arrow", list(docstrings(packages)))
+    write(folder / "licences.jsonl.zst", list(licences(packages)))
+
+
+def row(package: Distribution, path: str, text: str) -> Iterator[Row]:
+    """Yield a document, unless it is too short or too long to be worth it."""
+    if MIN_CHARACTERS <= len(text) <= MAX_CHARACTERS:
+        yield {"package": package.name, "path": path, "n_chars": len(text), "text": text}
+
+
+def files(package: Distribution) -> Iterator[tuple[str, Path]]:
+    for file in sorted(package.files or [], key=str):
+        yield str(file), Path(str(package.locate_file(file)))
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def documents(packages: list[Distribution]) -> Iterator[Row]:
+    """Yield the text files that lie inside packages."""
+    for package in packages:
+        for name, path in files(package):
+            if ".dist-info" not in name and path.suffix.lower() in TEXT_ENDINGS:
+                yield from row(package, name, read(path))
+
+
+def descriptions(packages: list[Distribution]) -> Iterator[Row]:
+    """Yield the packages' descriptions, as their index shows them."""
+    for package in packages:
+        body = package.metadata.get_payload()  # type: ignore[attr-defined]
+        yield from row(package, "METADATA", body if isinstance(body, str) else "")
+
+
+def docstrings(packages: list[Distribution]) -> Iterator[Row]:
+    """Yield what the packages' modules say about themselves."""
+    for package in packages:
+        for name, path in files(package):
+            if path.suffix == ".py" and "/test" not in name:
+                yield from row(package, name, docstring(path))
+
+
+def docstring(path: Path) -> str:
+    head = read(path)[:50_000].lstrip()
+    if not head.startswith(('"""', 'r"""', "'''")):
+        return ""
+    quote = '"""' if '"""' in head[:4] else "'''"
+    start = head.index(quote) + 3
+    end = head.find(quote, start)
+    try:
+        return str(ast.literal_eval(head[: end + 3])) if end > 0 else ""
+    except (SyntaxError, ValueError):
+        return ""
+
+
+def licences(packages: list[Distribution]) -> Iterator[Row]:
+    """Yield the licences that the packages were published with."""
+    for package in packages:
+        for name, path in files(package):
+            if ".dist-info" in name and any(word in path.name.upper() for word in ("LICEN", "COPYING")):
+                yield from row(package, name, read(path))
+
+
+def write(path: Path, rows: list[Row]) -> None:
+    """Write rows in the format of the file's name, unless that file has them already."""
+    mark = path.with_suffix(".sha256")
+    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    if path.exists() and mark.exists() and mark.read_text() == digest:
+        return
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    table = pa.Table.from_pylist(rows)
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, compression="zstd")
+    elif path.suffix == ".arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1000)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(lines, mtime=0))
+    else:
+        path.write_bytes(zstandard.compress(lines))
+    mark.write_text(digest)
+    print(f"{path}: {len(rows):,} documents")
+
+
+if __name__ == "__main__":
+    main()
