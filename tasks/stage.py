@@ -13,6 +13,7 @@ from typing import Any
 
 from prefect import Task
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import TaskRunContext
 from prefect.filesystems import RemoteFileSystem
 from prefect.futures import PrefectFuture
 from prefect.logging import get_run_logger
@@ -51,7 +52,8 @@ def stage_task(name: str, *, key: Callable[..., str]) -> Callable[[Callable[...,
             if done := finished_stage(folder, name, source_of(*inputs), its_key):
                 return done
             done = finish_stage(folder, make(recipe, *inputs), its_key)
-            get_run_logger().info("%s", done.sentence())
+            if TaskRunContext.get():
+                get_run_logger().info("%s", done.sentence())
             return done
 
         def cache_key(_: Any, parameters: dict[str, Any]) -> str:

@@ -1,0 +1,193 @@
+"""The rules of a build, on a small corpus of named documents."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import (
+    SOURCES, build_here, contents, edited, kept_names, prose, published, rows, table_of, write_rows,
+)  # fmt: skip
+
+from tasks.artifacts import corpus_folder
+from tasks.ids import split
+from tasks.ledger import STAGES, published_ledger
+
+ALL = {row["name"] for found in SOURCES.values() for row in found}
+DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
+
+
+def test_best_source_keeps_its_internal_duplicates_and_the_others_lose_theirs(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    assert kept_names(recipe) == ALL - DUPLICATES - {"middle_alone"}
+
+
+def test_global_scope_keeps_one_document_of_each_cluster(corpus):
+    recipe = corpus.load(dedup={"scope": "global"})
+    build_here(recipe)
+    assert kept_names(recipe) == ALL - DUPLICATES - {"middle_alone", "its_internal_copy", "twin_2"}
+
+
+def test_every_removed_document_says_where_why_and_what_was_kept(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    removed = {
+        (row["source"], split(row["doc_id"])[1:], row["stage"], row["reason"], row["kept_doc_id"])
+        for row in table_of(recipe, "removed")
+    }
+    best_of_all, middle_alone = 0, 1 << 56 | 3
+    assert removed == {
+        ("middle", (0, 0), "removals", "duplicate", best_of_all),
+        ("middle", (0, 4), "removals", "duplicate", 1 << 32),
+        ("middle", (0, 3), "filter", "keep", None),
+        ("worst", (0, 0), "removals", "duplicate", best_of_all),
+        ("worst", (1, 0), "removals", "duplicate", middle_alone),
+    }
+    clustered = {row["cluster_id"] for row in table_of(recipe, "removed")}
+    assert clustered == {best_of_all, 1 << 32, middle_alone}
+
+
+def test_ledger_has_a_line_for_every_stage_and_source_and_adds_up(corpus):
+    recipe = corpus.load()
+    ledger = build_here(recipe)
+    assert [(line.stage, line.source) for line in ledger.lines] == [
+        (stage, source) for stage in STAGES for source in ("best", "middle", "worst")
+    ]
+    assert ledger.of("ingest").documents == len(ALL)
+    assert ledger.of("publish").documents == len(kept_names(recipe))
+    tokens = sum(row["n_tokens"] for source in ledger.sources for row in table_of(recipe, source))
+    assert ledger.of("publish").tokens == tokens
+    text = sum(len(row["text"].encode()) for source in ledger.sources for row in table_of(recipe, source))
+    assert ledger.of("publish").bytes == text
+    assert published_ledger(recipe) == ledger
+
+
+def test_texts_and_other_columns_are_published_unchanged(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    given = {row["name"]: row for found in SOURCES.values() for row in found}
+    for source in ("best", "middle", "worst"):
+        for row in table_of(recipe, source):
+            assert {name: row[name] for name in ("name", "stars", "text")} == given[row["name"]]
+
+
+def test_built_twice_writes_nothing_the_second_time(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    folder = corpus_folder(recipe)
+    before = {path: folder.fs.info(folder.path(path))["mtime"] for path in folder.files("work/ingest")}
+    everything, corpus_before = set(folder.files("")), contents(recipe)
+    build_here(recipe)
+    assert set(folder.files("")) == everything
+    assert contents(recipe) == corpus_before
+    after = {path: folder.fs.info(folder.path(path))["mtime"] for path in folder.files("work/ingest")}
+    assert after == before
+
+
+def places(recipe):
+    """Return source, file and row of every document that is in the corpus, and of every removed one."""
+    from tasks.explain import Corpus as Published
+
+    looked_up = Published(recipe)
+    kept = [row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)]
+    gone = [row["doc_id"] for row in table_of(recipe, "removed")]
+
+    def of(doc_ids):
+        found = map(looked_up.place, doc_ids)
+        return {(place.source, place.file, place.row) for place in found}
+
+    return of(kept), of(gone)
+
+
+@pytest.mark.parametrize("scope", ["across", "global"])
+def test_added_file_costs_its_shards_and_gives_what_a_build_from_nothing_gives(corpus, scope):
+    recipe = corpus.load(dedup={"scope": scope})
+    build_here(recipe)
+    folder = corpus_folder(recipe)
+    before = set(folder.files("work"))
+    # Its name sorts before the others': the order in which files arrived must not matter.
+    new = rows(new_copy_of_last=prose("last alone"), new_alone=prose("new alone"), twin_3=edited(prose("in one source"), 2))
+    write_rows(corpus.folder / "in/best-+.parquet", new)
+    build_here(recipe)
+    added = [path for path in folder.files("work") if path not in before and path.endswith(".parquet")]
+    assert {path.split("/")[-1][:6] for path in added if path.startswith("work/ingest")} == {"000002"}
+    assert {path.split("/")[-1][:6] for path in added if path.startswith("work/minhash")} == {"000002"}
+    fresh = corpus.load(dedup={"scope": scope}, name="fresh")
+    build_here(fresh)
+    assert places(recipe) == places(fresh)
+    assert "new_copy_of_last" in kept_names(recipe)
+    assert "last_alone" not in kept_names(recipe)
+
+
+def test_file_that_changed_or_went_away_takes_its_documents_along(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    write_rows(corpus.folder / "in/middle.jsonl.gz", rows(only=prose("only")))
+    (corpus.folder / "in/best-0.parquet").unlink()
+    build_here(recipe)
+    names = kept_names(recipe)
+    assert {"only", "worst_copy", "exact_copy_of_middle_alone"} <= names
+    assert not {"twin_1", "best_of_all", "best_alone"} & names
+
+
+def test_sample_is_a_corpus_of_its_own_and_always_the_same(corpus):
+    write_rows(corpus.folder / "in/best-2.parquet", rows(**{f"n{i}": prose(f"n{i}", 40) for i in range(400)}))
+    recipe = corpus.load(sample=0.2)
+    ledger = build_here(recipe)
+    assert recipe.corpus == "small-sample-0.2"
+    again = corpus.load(sample=0.2, name="again")
+    build_here(again)
+    assert kept_names(recipe) == kept_names(again)
+    assert 0 < ledger.of("ingest", "best").documents < 300
+
+
+def test_small_shards_give_the_same_corpus(corpus):
+    recipe, small = corpus.load(), corpus.load(name="small-shards", shard_mib=0.002)
+    build_here(recipe)
+    build_here(small)
+    assert len(corpus_folder(small).files("published/best")) > 2
+    assert kept_names(small) == kept_names(recipe)
+    assert places(small) == places(recipe)
+
+
+def test_source_of_more_than_64_shards_has_its_band_files_merged(corpus):
+    for i in range(70):
+        write_rows(corpus.folder / f"in/worst-{i:03d}.arrow", rows(**{f"m{i}": prose(f"m{i % 69}")}))
+    recipe = corpus.load(dedup={"scope": "global"})
+    build_here(recipe)
+    names = kept_names(recipe)
+    assert len([path for path in corpus_folder(recipe).files("work/bands") if path.endswith("parquet")]) == 2
+    assert "m68" in names
+    assert "m0" in names
+    assert "m69" not in names
+
+
+def test_text_column_of_another_name_and_columns_with_our_names(corpus):
+    table = pa.table({"body": ["a b c", "d e f"], "doc_id": ["x", "y"], "text": [1, 2]})
+    pq.write_table(table, corpus.folder / "in/other.parquet")
+    source = {"name": "other", "files": "in/other.parquet", "text": "body", "keep": "body like 'a%' or source_text = 3"}
+    recipe = corpus.load(sources=[source])
+    build_here(recipe)
+    (row,) = table_of(recipe, "other")
+    assert row["text"] == "a b c"
+    assert row["source_doc_id"] == "x"
+    assert row["source_text"] == 1
+
+
+def test_columns_that_disagree_between_rows_are_kept_as_json(corpus):
+    found = [{"text": "one two", "meta": {"a": 1}}, {"text": "three four", "meta": "b"}, {"text": "five"}]
+    write_rows(corpus.folder / "in/mixed.jsonl", found)
+    recipe = corpus.load(sources=[{"name": "mixed", "files": "in/mixed.jsonl"}])
+    build_here(recipe)
+    assert [row["meta"] for row in table_of(recipe, "mixed")] == ['{"a":1}', '"b"', None]
+
+
+def test_reader_never_sees_half_of_a_corpus(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    first = contents(recipe)
+    listed = {path for path in first if path != "manifest.json"}
+    from tasks.corpus import Published as Listing
+
+    manifest = Listing.model_validate_json(published(recipe).read("manifest.json"))
+    assert {file.path for file in manifest.files} == listed
+    assert {file.path: file.sha256 for file in manifest.files} == {path: first[path] for path in listed}
