@@ -21,9 +21,10 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import nn
 from transformers import DebertaV2Config, PreTrainedTokenizerFast
 
+from tasks.inspection import inspect
 from tasks.listing import list_files
 from tasks.models import HeadOnFirst
-from tasks.readers import inspect, read
+from tasks.readers import read
 from tasks.recipe import Source
 
 VOCABULARY = 4096
@@ -129,7 +130,9 @@ def fit(network: nn.Module, ids: torch.Tensor, labels: torch.Tensor) -> None:
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
-        print(f"epoch {epoch + 1}: agrees with the teacher on {agreement(network, ids, labels, held_out):.0%}")
+        print(
+            f"epoch {epoch + 1}: agrees with the teacher on {agreement(network, ids, labels, held_out):.0%}"
+        )
 
 
 @torch.inference_mode()

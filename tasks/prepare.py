@@ -19,6 +19,7 @@ from tasks.artifacts import corpus_folder
 from tasks.cluster import fan_out
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
 from tasks.ingest import Prepared
+from tasks.inspection import Inspected, inspect
 from tasks.keep import fault
 from tasks.listing import (
     InputFile,
@@ -32,7 +33,6 @@ from tasks.listing import (
     save_register,
 )
 from tasks.quality import added_columns, load_labels
-from tasks.readers import Inspected, inspect
 from tasks.recipe import Recipe, Source
 from tasks.shards import COUNTED, IngestParameters, renames
 from tasks.token_counts import load_tokenizer, store_tokenizer

@@ -4,39 +4,24 @@ A reader yields chunks of some MiB. Each row of the file is in exactly one chunk
 table or among its bad rows, so that rows can be counted against what the file says it has.
 """
 
-import gzip
-import io
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import IO, Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
-from fsspec.core import url_to_fs
 from numpy.typing import NDArray
 
 from tasks.columns import table_of
-from tasks.errors import bad_input
 from tasks.listing import InputFile, Piece
-from tasks.storage import explained
+from tasks.streams import DAMAGED, first_line, format_of, lines_of, open_input
 
 CHUNK_BYTES = 32 << 20
 BATCH_ROWS = 8192
-INSPECTED_LINES = 1000
 MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
-DAMAGED = (pa.ArrowInvalid, OSError, EOFError, zlib.error, zstandard.ZstdError)
-FORMATS = {
-    ".parquet": "parquet", ".pq": "parquet",
-    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",  # ".json.gz": how Dolma names JSON Lines
-    ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc",
-}  # fmt: skip
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
 @dataclass(frozen=True)
@@ -57,135 +42,19 @@ class Chunk:
     bad: list[BadRow] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Inspected:
-    """A file with its pieces, and its columns: None where no row shows any."""
-
-    file: InputFile
-    table_schema: pa.Schema | None
-
-
-def format_of(source: str, url: str) -> tuple[str, str | None]:
-    """Return the format and compression that a file's name says. Raises BadInput for others."""
-    name = url.lower()
-    compression = next((kind for end, kind in COMPRESSIONS.items() if name.endswith(end)), None)
-    stem = name.rpartition(".")[0] if compression else name
-    kind = next((kind for end, kind in FORMATS.items() if stem.endswith(end)), None)
-    if kind is None or (compression and kind != "jsonl"):
-        known = "parquet, jsonl, jsonl.gz, jsonl.zst, arrow"
-        raise bad_input(source, f"the ending is none of {known}", file=url)
-    return kind, compression
-
-
-def open_input(url: str) -> IO[bytes]:
-    with explained(url):
-        fs, path = url_to_fs(url)
-        return fs.open(path, "rb")
-
-
-def inspect(source: str, file: InputFile, text: str, shard_bytes: int) -> Inspected:
-    """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
-
-    Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
-    text, and where a Parquet or Arrow file cannot be opened at all. Damage further in is left for
-    ingest, which may set it aside.
-    """
-    kind, compression = format_of(source, file.url)
-    with open_input(file.url) as stream:
-        if kind == "jsonl":
-            schema = first_lines(source, file.url, decompressed(stream, compression), text)
-            return Inspected(file.model_copy(update={"pieces": (Piece(),)}), schema)
-        try:
-            if kind == "ipc":
-                schema, pieces = ipc_reader(stream).schema, tuple([Piece()])
-            else:
-                parquet = pq.ParquetFile(stream)
-                schema, pieces = parquet.schema_arrow, cut(parquet.metadata, text, shard_bytes)
-        except DAMAGED as error:
-            raise bad_input(source, f"cannot be read: {first_line(error)}", file=file.url) from error
-    check_text_type(source, file.url, text, schema)
-    return Inspected(file.model_copy(update={"pieces": pieces}), schema)
-
-
-def first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
-
-
-def first_lines(source: str, url: str, stream: IO[bytes], text: str) -> pa.Schema | None:
-    """Return the columns of the first lines, or None where there is no object among them."""
-    found = list[dict[str, Any]]()
-    try:
-        for line in islice(stream, INSPECTED_LINES):
-            row = orjson.loads(line) if line.strip() else None
-            found += [row] if isinstance(row, dict) else []
-    except (*DAMAGED, orjson.JSONDecodeError):
-        pass  # ingest will say which row, or set it aside
-    if not found:
-        return None
-    if not any(text in row for row in found):
-        names = dict.fromkeys(name for row in found for name in row)
-        there = ", ".join(map(repr, names))
-        raise bad_input(source, f"no column {text!r}; there are {there}", file=url, row=0)
-    return table_of(found).schema
-
-
-def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
-    if text not in schema.names:
-        found = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
-        raise bad_input(source, found, file=url)
-    kind = schema.field(text).type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()):
-        raise bad_input(source, f"column {text!r} is {kind}, expected string", file=url)
-
-
-def cut(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, ...]:
-    """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each.
-
-    A row group that is larger than that is a piece of its own, and gives several shards.
-    """
-    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    index = names.index(text) if text in names else None
-    pieces: list[Piece] = []
-    groups: list[int] = []
-    size = row = first_row = 0
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        grows = group.column(index).total_uncompressed_size if index is not None else 0
-        if groups and size + grows > shard_bytes:
-            pieces.append(Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups)))
-            groups, size, first_row = [], 0, row
-        groups.append(i)
-        size += grows
-        row += group.num_rows
-    return (*pieces, Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups)))
-
-
 def read(source: str, file: InputFile, piece: Piece, text: str) -> Iterator[Chunk]:
     """Yield the chunks of a piece of a file."""
     kind, compression = format_of(source, file.url)
     with open_input(file.url) as stream:
         if kind == "jsonl":
-            yield from read_jsonl(decompressed(stream, compression), text)
+            yield from read_jsonl(lines_of(stream, compression), text)
         elif kind == "ipc":
             yield from read_batches(ipc_batches(stream), text, 0)
         else:
             yield from read_parquet(stream, piece, text)
 
 
-def decompressed(stream: IO[bytes], compression: str | None) -> IO[bytes]:
-    if compression == "gzip":
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream), 1 << 20)
-    if compression == "zstd":
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(
-            stream, read_across_frames=True
-        )
-        return io.BufferedReader(reader, 1 << 20)
-    return stream
-
-
-def read_jsonl(stream: IO[bytes], text: str) -> Iterator[Chunk]:
+def read_jsonl(lines: Iterator[bytes], text: str) -> Iterator[Chunk]:
     """Read JSON Lines; blank lines are rows of nothing and are skipped, but counted as lines."""
     rows: list[int] = []
     objects: list[dict[str, Any]] = []
@@ -193,7 +62,7 @@ def read_jsonl(stream: IO[bytes], text: str) -> Iterator[Chunk]:
     size = 0
     row = -1
     try:
-        for row, line in enumerate(stream):
+        for row, line in enumerate(lines):
             if not line.strip():
                 continue
             found = parse_line(line, text)
@@ -274,7 +143,7 @@ def read_batches(batches: Iterator[Callable[[], pa.RecordBatch]], text: str, row
 
 def read_parquet(stream: IO[bytes], piece: Piece, text: str) -> Iterator[Chunk]:
     """Read the row groups of a piece; one that is damaged gives a bad row for each of its rows."""
-    parquet = pq.ParquetFile(stream)
+    parquet = pq.ParquetFile(stream, page_checksum_verification=True)
     row = piece.first_row
     for group in piece.row_groups or ():
         rows = parquet.metadata.row_group(group).num_rows
@@ -301,10 +170,7 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
         contents = enumerate(texts.to_pylist())
         faults = {i: utf8_fault(content) for i, content in contents if content is not None}
         reasons |= {i: fault for i, fault in faults.items() if fault}
-    bad = [
-        BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[:MAX_CONTENT])
-        for i in sorted(reasons)
-    ]
+    bad = [BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[:MAX_CONTENT]) for i in sorted(reasons)]
     good = np.setdiff1d(np.arange(len(table)), list(reasons))
     if bad:
         table, texts, rows = table.take(good), texts.take(good), rows[good]

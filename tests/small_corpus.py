@@ -130,9 +130,7 @@ def build_here(recipe):
     removed = [run(removals, one, decided) for one in ingested]
     classified = [run(classify, *two) for two in zip(ingested, removed, strict=True)]
     filtered = [run(filter_documents, *three) for three in zip(ingested, removed, classified, strict=True)]
-    published = [
-        run(publish, *four) for four in zip(ingested, removed, classified, filtered, strict=True)
-    ]
+    published = [run(publish, *four) for four in zip(ingested, removed, classified, filtered, strict=True)]
     stages = (ingested, minhashed, removed, classified, filtered, published)
     ledger = make_ledger(zip(*stages, strict=True))
     publish_corpus.fn(recipe, ledger, ingested, clustered, published)

@@ -4,7 +4,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from small_corpus import (
-    SOURCES, build_here, contents, edited, kept_names, prose, published, rows, table_of, write_rows,
+    SOURCES,
+    build_here,
+    contents,
+    edited,
+    kept_names,
+    prose,
+    published,
+    rows,
+    table_of,
+    write_rows,
 )  # fmt: skip
 
 from tasks.artifacts import corpus_folder
@@ -105,7 +114,11 @@ def test_added_file_costs_its_shards_and_gives_what_a_build_from_nothing_gives(c
     folder = corpus_folder(recipe)
     before = set(folder.files("work"))
     # Its name sorts before the others': the order in which files arrived must not matter.
-    new = rows(new_copy_of_last=prose("last alone"), new_alone=prose("new alone"), twin_3=edited(prose("in one source"), 2))
+    new = rows(
+        new_copy_of_last=prose("last alone"),
+        new_alone=prose("new alone"),
+        twin_3=edited(prose("in one source"), 2),
+    )
     write_rows(corpus.folder / "in/best-+.parquet", new)
     build_here(recipe)
     added = [path for path in folder.files("work") if path not in before and path.endswith(".parquet")]
@@ -164,7 +177,12 @@ def test_source_of_more_than_64_shards_has_its_band_files_merged(corpus):
 def test_text_column_of_another_name_and_columns_with_our_names(corpus):
     table = pa.table({"body": ["a b c", "d e f"], "doc_id": ["x", "y"], "text": [1, 2]})
     pq.write_table(table, corpus.folder / "in/other.parquet")
-    source = {"name": "other", "files": "in/other.parquet", "text": "body", "keep": "body like 'a%' or source_text = 3"}
+    source = {
+        "name": "other",
+        "files": "in/other.parquet",
+        "text": "body",
+        "keep": "body like 'a%' or source_text = 3",
+    }
     recipe = corpus.load(sources=[source])
     build_here(recipe)
     (row,) = table_of(recipe, "other")

@@ -1,0 +1,212 @@
+"""What bad input gets: an error that names source, file and row, or a row that is set aside."""
+
+import gzip
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
+
+from tasks.errors import Denied, ZydaError
+
+GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
+
+
+def corrupt(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3 : len(content) // 3 + 50] = bytes(50)
+    path.write_bytes(bytes(content))
+
+
+def parquet_with(texts, path, kind):
+    pq.write_table(
+        pa.table({"name": [f"n{i}" for i in range(len(texts))], "text": pa.array(texts, kind)}), path
+    )
+
+
+def bad_utf8(path):
+    column = pa.array([b"fine", b"br\xffken", b"fine too"], pa.binary()).view(pa.string())
+    table = pa.table({"name": ["n0", "n1", "n2"], "text": column})
+    pq.write_table(table, path)
+
+
+def lines(*content):
+    return lambda path: path.write_bytes(b"".join(content))
+
+
+def truncated_gzip(path):
+    whole = gzip.compress(b"".join(GOOD_LINE.replace(b"good", b"%d" % i) for i in range(5000)), mtime=0)
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+
+
+def truncated_zstd(path):
+    whole = zstandard.compress(b"".join(GOOD_LINE.replace(b"good", b"%d" % (i * i)) for i in range(50_000)))
+    path.write_bytes(whole[: len(whole) * 2 // 3])
+
+
+def corrupt_parquet(path):
+    texts = [prose(f"corrupt {i}") for i in range(50)]
+    pq.write_table(pa.table({"name": texts, "text": texts}), path, row_group_size=10, compression="none",
+                   write_page_checksum=True, use_dictionary=False)  # fmt: skip
+    corrupt(path)
+
+
+BEFORE_WORK = {
+    "no file": ("x*.parquet", lambda path: None, r"source odd: no file matches .*x\*\.parquet"),
+    "no such column": (
+        "x.parquet",
+        lambda path: pq.write_table(pa.table({"body": ["a"]}), path),
+        r"source odd, file .*x\.parquet: no column 'text'; there are 'body'",
+    ),
+    "no such field": (
+        "x.jsonl",
+        lines(b'{"body": "a"}\n'),
+        r"source odd, file .*x\.jsonl, row 0 \(line 1\): no column 'text'; there are 'body'",
+    ),
+    "column of another type": (
+        "x.parquet",
+        lambda path: parquet_with([1, 2], path, pa.int64()),
+        r"source odd, file .*x\.parquet: column 'text' is int64, expected string",
+    ),
+    "not a parquet file": ("x.parquet", lines(b"not parquet at all"), r"x\.parquet: cannot be read: .*"),
+    "unknown ending": ("x.csv", lines(b"a,b\n"), r"x\.csv: the ending is none of parquet, jsonl"),
+}
+
+
+@pytest.mark.parametrize("case", BEFORE_WORK)
+def test_fault_is_found_before_any_work(corpus, case):
+    name, write, message = BEFORE_WORK[case]
+    write(corpus.folder / "in" / name)
+    odd = {"name": "odd", "files": f"in/{name}"}
+    recipe = corpus.load(sources=[*corpus.recipe["sources"], odd])
+    with pytest.raises(ZydaError) as raised:
+        build_here(recipe)
+    assert re.search(message, str(raised.value)), str(raised.value)
+    assert not (corpus.folder / "out/small/work/ingest").exists()
+
+
+IN_THE_MIDDLE = {
+    "invalid JSON": ("x.jsonl", lines(GOOD_LINE, b"{broken\n", GOOD_LINE), 1, "invalid JSON", 2),
+    "not an object": ("x.jsonl", lines(GOOD_LINE, b"[1]\n"), 1, "a JSON list, expected an object", 1),
+    "text is a number": ("x.jsonl", lines(GOOD_LINE, b'{"text": 3}\n'), 1, "'text' is a int", 1),
+    "null in JSON": ("x.jsonl", lines(GOOD_LINE, b'{"text": null}\n'), 1, "'text' is null", 1),
+    "no text in one line": ("x.jsonl", lines(GOOD_LINE, b'{"name": "n"}\n'), 1, "no field 'text'", 1),
+    "invalid UTF-8 in JSON": ("x.jsonl", lines(GOOD_LINE, b'{"text": "\xff"}\n'), 1, "invalid UTF-8 at byte 10", 1),
+    "null in Parquet": ("x.parquet", lambda p: parquet_with(["a", None, "c"], p, pa.string()), 1, "'text' is null", 2),
+    "invalid UTF-8 in Parquet": ("x.parquet", bad_utf8, 1, "invalid UTF-8 at byte 2", 2),
+    "truncated gzip": ("x.jsonl.gz", truncated_gzip, None, "the file is damaged from here on", None),
+    "truncated zstd": ("x.jsonl.zst", truncated_zstd, None, "the file is damaged from here on", None),
+    "corrupt Parquet": ("x.parquet", corrupt_parquet, None, "row group 1 is damaged", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IN_THE_MIDDLE)
+def test_bad_row_stops_the_build_and_says_where(corpus, case):
+    name, write, row, reason, _ = IN_THE_MIDDLE[case]
+    write(corpus.folder / "in" / name)
+    recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}])
+    with pytest.raises(ZydaError) as raised:
+        build_here(recipe)
+    where = rf"source odd, file .*{re.escape(name)}, row {row if row is not None else r'[0-9]+'} \(line "
+    assert re.search(where, str(raised.value)), str(raised.value)
+    assert reason in str(raised.value)
+
+
+@pytest.mark.parametrize("case", IN_THE_MIDDLE)
+def test_bad_row_is_set_aside_where_the_recipe_says_so(corpus, case):
+    name, write, row, reason, left = IN_THE_MIDDLE[case]
+    write(corpus.folder / "in" / name)
+    sources = [*corpus.recipe["sources"], {"name": "odd", "files": f"in/{name}"}]
+    recipe = corpus.load(sources=sources, on_bad_rows="set_aside", dedup={"scope": "across"})
+    ledger = build_here(recipe)
+    aside = table_of(recipe, "set_aside")
+    assert all(one["source"] == "odd" and one["file"].endswith(name) for one in aside)
+    assert reason in aside[0]["reason"]
+    if row is not None:
+        assert [one["row"] for one in aside] == [row]
+        assert ledger.of("ingest", "odd").documents == left
+    line = next(line for line in ledger.lines if (line.stage, line.source) == ("ingest", "odd"))
+    assert line.set_aside.documents == len(aside) > 0
+
+
+def test_corrupt_parquet_loses_no_row_silently(corpus):
+    corrupt_parquet(corpus.folder / "in/x.parquet")
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}], on_bad_rows="set_aside")
+    ledger = build_here(recipe)
+    assert ledger.of("ingest").documents + len(table_of(recipe, "set_aside")) == 50
+
+
+def test_rows_before_the_damage_are_documents(corpus):
+    truncated_gzip(corpus.folder / "in/x.jsonl.gz")
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl.gz"}], on_bad_rows="set_aside")
+    documents = build_here(recipe).of("ingest").documents
+    assert 3000 < documents < 5000
+    assert table_of(recipe, "set_aside")[0]["row"] == documents
+
+
+def test_frames_one_after_another_are_one_file(corpus):
+    gz, zst = corpus.folder / "in/x.jsonl.gz", corpus.folder / "in/x.jsonl.zst"
+    gz.write_bytes(gzip.compress(GOOD_LINE) + gzip.compress(GOOD_LINE * 2))
+    zst.write_bytes(zstandard.compress(GOOD_LINE) + zstandard.compress(GOOD_LINE * 3))
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl.*"}])
+    assert build_here(recipe).of("ingest").documents == 7
+
+
+def test_empty_source_is_said(corpus):
+    (corpus.folder / "in/x.jsonl").write_bytes(b"\n")
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl"}])
+    with pytest.raises(ZydaError, match="source odd: no document in any of its files"):
+        build_here(recipe)
+
+
+@pytest.mark.parametrize(
+    ("keep", "message"),
+    [
+        ("nams = 'a'", 'keep: nams = .a.: unable to find column "nams"'),
+        ("name +", "unable to parse"),
+        ("stars + 1", "it gives Int64, expected Boolean"),
+        ("max(stars) > 1", "one answer for all rows together"),
+    ],
+)
+def test_keep_that_cannot_be_evaluated_is_found_before_any_work(corpus, keep, message):
+    recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet", "keep": keep}])
+    with pytest.raises(ZydaError, match=message):
+        build_here(recipe)
+
+
+def test_all_sources_faults_are_shown_at_once(corpus):
+    sources = [{"name": "a", "files": "in/nothing*"}, {"name": "b", "files": "in/neither*"}]
+    with pytest.raises(ZydaError) as raised:
+        build_here(corpus.load(sources=sources))
+    assert len(str(raised.value).splitlines()) == 2
+
+
+def test_unknown_tokenizer_and_model_are_said(corpus, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ZydaError, match=r"tokenizer: .*missing\.json cannot be loaded"):
+        build_here(corpus.load(tokenizer="missing.json"))
+    classify = {"model": "no/such-model", "keep": ["High"]}
+    sources = [{"name": "best", "files": "in/best-*.parquet", "classify": classify}]
+    with pytest.raises(ZydaError, match=r"source best: classify\.model: no/such-model cannot be loaded"):
+        build_here(corpus.load(sources=sources))
+
+
+def test_missing_local_folder_is_denied_not_retried(corpus):
+    sources = [{"name": "best", "files": "/nowhere/*.parquet"}]
+    with pytest.raises(ZydaError, match="source best: no file matches /nowhere"):
+        build_here(corpus.load(sources=sources))
+    blocked = corpus.folder / "blocked"
+    blocked.write_text("a file, not a folder")
+    with pytest.raises(Denied):
+        build_here(corpus.load(storage=str(blocked)))
+
+
+def test_two_files_with_different_columns_are_one_source(corpus):
+    write_rows(corpus.folder / "in/y-0.jsonl", [{"name": "a", "text": "one", "n": 1}])
+    write_rows(corpus.folder / "in/y-1.jsonl", rows(b="two") + [{"text": "three", "other": [1.5]}])
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/y-*.jsonl"}])
+    build_here(recipe)
+    assert kept_names(recipe) == {"a", "b", None}

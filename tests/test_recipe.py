@@ -1,0 +1,76 @@
+"""What a recipe with faults is told: the file, the line, the field, and what would be right."""
+
+import re
+
+import pytest
+
+from tasks.errors import BadRecipe
+from tasks.recipe import load_recipe
+
+GOOD = """\
+name: small
+storage: ./out
+tokenizer: EleutherAI/gpt-neox-20b
+dedup: {shingle: characters, width: 25, values: 128, bands: 8, scope: across}
+sources:
+  - name: first
+    files: in/*.parquet
+  - name: second
+    files: [a/*.jsonl.gz, s3://bucket/b/*.jsonl.zst]
+    keep: int_score >= 3
+"""
+
+
+def load(tmp_path, text):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    return load_recipe(str(path))
+
+
+def test_relative_paths_start_at_the_recipe(tmp_path):
+    recipe = load(tmp_path, GOOD)
+    assert recipe.storage == str(tmp_path / "out")
+    assert recipe.sources[0].files == (str(tmp_path / "in/*.parquet"),)
+    assert recipe.sources[1].files[1] == "s3://bucket/b/*.jsonl.zst"
+    assert recipe.tokenizer == "EleutherAI/gpt-neox-20b"
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (("name: small", "name: a/b"), r"recipe\.yaml:1: name: .*pattern"),
+        (("storage: ./out\n", ""), r"recipe\.yaml:1: storage: this field is required"),
+        (("bands: 8", "bands: 7"), r"recipe\.yaml:4: dedup: bands must divide values \(128\)"),
+        (
+            ("scope: across", "scope: within"),
+            r"recipe\.yaml:4: dedup\.scope: .*'across' or 'global'.*'within'",
+        ),
+        (("width: 25", "wide: 25"), r"recipe\.yaml:4: dedup\.wide: there is no such field"),
+        (("name: second", "name: first"), r"recipe\.yaml:6: sources: two sources are called first"),
+        (("name: second", "name: removed"), r"recipe\.yaml:8: sources\[1\]\.name: removed is a folder"),
+        (("files: in/*.parquet", "files: 3"), r"recipe\.yaml:7: sources\[0\]\.files: "),
+        (("sources:", "sources: ["), r"recipe\.yaml:\d+: not YAML"),
+        (("name: small", "sample: 0\nname: small"), r"recipe\.yaml:1: sample: .*greater than 0 \(found 0\)"),
+    ],
+)
+def test_fault_names_file_line_field_and_remedy(tmp_path, change, fault):
+    with pytest.raises(BadRecipe) as raised:
+        load(tmp_path, GOOD.replace(*change))
+    assert re.search(fault, str(raised.value)), str(raised.value)
+
+
+def test_all_faults_are_shown_at_once(tmp_path):
+    with pytest.raises(BadRecipe) as raised:
+        load(tmp_path, GOOD.replace("bands: 8", "bands: 0").replace("width: 25", "width: 0"))
+    assert len(raised.value.faults) == 2
+
+
+def test_256_sources_are_the_most(tmp_path):
+    sources = "".join(f"  - {{name: s{i}, files: x}}\n" for i in range(257))
+    with pytest.raises(BadRecipe, match="256"):
+        load(tmp_path, GOOD[: GOOD.index("  - name: first")] + sources)
+
+
+def test_missing_recipe_is_said(tmp_path):
+    with pytest.raises(BadRecipe, match=r"nothing\.yaml: cannot be read"):
+        load_recipe(str(tmp_path / "nothing.yaml"))
