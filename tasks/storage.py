@@ -119,9 +119,11 @@ class Folder:
         """List the files below a path, sorted, relative to this folder."""
         with explained(f"{self.url}/{path}"):
             self.fs.invalidate_cache()
-            top = self.path("")
-            found = self.fs.find(self.path(path)) if self.fs.exists(self.path(path)) else []
-            return sorted(str(file).removeprefix(top).lstrip("/") for file in found)
+            top, place = self.path(""), self.path(path).rstrip("/")
+            found = self.fs.find(place) if self.fs.exists(place) else []
+            # Some stores list an empty folder as if it were a file in itself.
+            names = (str(file).rstrip("/") for file in found if str(file).rstrip("/") != place)
+            return sorted(name.removeprefix(top).lstrip("/") for name in names)
 
     def write(self, path: str, content: bytes) -> None:
         self.write_file(path, lambda scratch: scratch.write_bytes(content))
