@@ -3,6 +3,8 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, TypeVar
 
 import dask
@@ -79,16 +81,43 @@ def fan_out(
     progress = Progress(stage, source, len(todo))
     if not is_on_worker():
         return [progress.count(function(item)) for item in todo]
-    # The calling task gives its thread back while it waits, or a cluster whose every thread runs
-    # such a task would wait for itself.
-    with distributed.worker_client() as client:
-        return spread(client, function, todo, progress)
+    return context_without_prefect().run(spread, function, todo, progress, copy_context())
+
+
+def context_without_prefect() -> Context:
+    """Copy this context without what Prefect keeps in it.
+
+    What a worker starts next inherits the context of the thread that gives it room. A Prefect task
+    that finds another's transaction there leaves the saving of its result to that one, which is over.
+    """
+    clean = Context()
+    for variable, value in copy_context().items():
+        if not type(value).__module__.startswith("prefect."):
+            clean.run(variable.set, value)
+    return clean
 
 
 def spread(
-    client: Any, function: Callable[[Item], Result], items: list[Item], progress: Progress
+    function: Callable[[Item], Result], items: list[Item], progress: Progress, context: Context
 ) -> list[Result]:
-    """Keep a window of items in flight, so that a million shards do not swamp the scheduler."""
+    """Call a function on items over the cluster; report progress in the context of the stage's task.
+
+    The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
+    task would wait for itself.
+    """
+    count = partial(context.run, progress.count)
+    with distributed.worker_client() as client:
+        return in_window(client, function, items, count, progress.name)
+
+
+def in_window(
+    client: Any,
+    function: Callable[[Item], Result],
+    items: list[Item],
+    count: Callable[[Result], Result],
+    name: str,
+) -> list[Result]:
+    """Keep some items in flight, so that a million shards do not swamp the scheduler."""
     window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
     waiting = deque(enumerate(items))
     results: dict[int, Result] = {}
@@ -97,7 +126,7 @@ def spread(
 
     def submit() -> None:
         i, item = waiting.popleft()
-        future = client.submit(function, item, pure=False, key=f"{progress.name}-{i}-{id(items):x}")
+        future = client.submit(function, item, pure=False, key=f"{name}-{i}-{id(items):x}")
         place[future.key] = i
         running.add(future)
 
@@ -106,12 +135,12 @@ def spread(
         submit()
     try:
         for future, result in running:
-            results[place[future.key]] = progress.count(result)
+            results[place[future.key]] = count(result)
             if waiting:
                 submit()
     except distributed.scheduler.KilledWorker as error:
         raise LostWorkers(
-            f"{progress.name}: {LIVES} workers died one after another on the same shard; the usual "
+            f"{name}: {LIVES} workers died one after another on the same shard; the usual "
             "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
         ) from error
     return [results[i] for i in range(len(items))]

