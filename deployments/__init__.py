@@ -1,0 +1,1 @@
+"""What Prefect can be told to run, and when."""
