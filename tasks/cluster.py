@@ -4,7 +4,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
-from functools import partial
 from typing import Any, TypeVar
 
 import dask
@@ -105,7 +104,7 @@ def spread(
     The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
     task would wait for itself.
     """
-    count = partial(context.run, progress.count)
+    count = lambda result: context.run(progress.count, result)  # noqa: E731
     with distributed.worker_client() as client:
         return in_window(client, function, items, count, progress.name)
 

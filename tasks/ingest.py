@@ -34,7 +34,7 @@ from tasks.recipe import Recipe
 from tasks.shards import IngestParameters, shard_sized, shard_table
 from tasks.stage import stage_task
 from tasks.storage import Folder
-from tasks.token_counts import stored_tokenizer
+from tasks.token_counts import stored_counter
 
 VERSION = 1
 ROW_GROUP_BYTES = 32 << 20
@@ -94,14 +94,14 @@ def ingest_piece(job: Job) -> IngestedPiece:
     record = shard_path("ingest", job.source, job.name, job.key).removesuffix(".parquet") + ".json"
     if content := job.folder.read_if_there(record):
         return IngestedPiece.model_validate_json(content)
-    tokenizer = stored_tokenizer(job.folder, job.parameters.tokenizer)
+    counter = stored_counter(job.folder, job.parameters.tokenizer)
     first = first_id(job.number, job.file.number)
     chunks = read(job.source, job.file, job.piece, job.parameters.text)
     shards, schemas, bad = list[Shard](), list[pa.Schema](), list[BadRow]()
     for pending, found_bad in shard_sized(chunks, job.parameters, source=job.source, file=job.file):
         bad += found_bad
         if pending.tables:
-            table = shard_table(pending, job.parameters, tokenizer, first=first)
+            table = shard_table(pending, job.parameters, counter, first=first)
             shards.append(write_ingested(job, len(shards), table))
             schemas.append(table.schema)
     done = IngestedPiece(

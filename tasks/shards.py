@@ -7,14 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from tasks.artifacts import Record
 from tasks.columns import conform, unify
 from tasks.errors import bad_input
 from tasks.listing import InputFile
 from tasks.readers import BadRow, Chunk
-from tasks.token_counts import count_tokens
+from tasks.token_counts import Counter
 
 COUNTED = pa.schema(
     [("doc_id", pa.uint64()), ("n_tokens", pa.uint32()), ("n_bytes", pa.uint32())]
@@ -94,9 +93,7 @@ def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int,
         start, before = stop, int(ends[stop - 1])
 
 
-def shard_table(
-    pending: Pending, parameters: IngestParameters, tokenizer: Tokenizer, *, first: int
-) -> pa.Table:
+def shard_table(pending: Pending, parameters: IngestParameters, counter: Counter, *, first: int) -> pa.Table:
     """Make a shard's table: ids and counts, the text, and the source's other columns.
 
     first: the doc_id of row 0 of the file.
@@ -111,7 +108,7 @@ def shard_table(
     ids = rows + np.uint64(first)
     counted = [
         pa.array(ids),
-        pa.array(count_tokens(texts, tokenizer)),
+        pa.array(counter.count(texts)),
         pa.array(text_bytes(texts).astype(np.uint32)),
     ]
     columns = [*counted, texts, *own.columns]

@@ -1,8 +1,13 @@
 """Exact token counts of a column of text.
 
 (Not called "tokenize", which is a module of the standard library.)
+
+A byte-level BPE tokenizer that cuts text as GPT-2 does is counted by `tasks.kernels.bpe`, many times
+faster than by its own library and to the same numbers; any other by its library.
 """
 
+import io
+import logging
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,7 +17,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from tasks.artifacts import WORK, digest_of
+from tasks.byte_level import added_texts, character_classes, make_tables, why_slow
 from tasks.errors import BadRecipe
+from tasks.kernels import bpe
 from tasks.storage import Folder
 
 BATCH_DOCUMENTS = 256
@@ -32,11 +39,17 @@ def load_tokenizer(name: str) -> Tokenizer:
 
 def store_tokenizer(folder: Folder, name: str) -> str:
     """Keep a copy of the tokenizer with the corpus, for workers to read; return its digest."""
-    text = load_tokenizer(name).to_str()
+    tokenizer = load_tokenizer(name)
+    text = tokenizer.to_str()
     digest = digest_of(text)
-    path = tokenizer_path(digest)
-    if not folder.exists(path):
-        folder.write(path, text.encode())
+    if reason := why_slow(tokenizer):
+        logging.getLogger(__name__).warning("%s is counted by its own library, slowly: %s", name, reason)
+    elif not folder.exists(classes_path(digest)):
+        content = io.BytesIO()
+        np.savez_compressed(content, classes=character_classes(tokenizer))
+        folder.write(classes_path(digest), content.getvalue())
+    if not folder.exists(tokenizer_path(digest)):
+        folder.write(tokenizer_path(digest), text.encode())
     return digest
 
 
@@ -44,19 +57,74 @@ def tokenizer_path(digest: str) -> str:
     return f"{WORK}/tokenizer-{digest}.json"
 
 
-@lru_cache(maxsize=4)
-def stored_tokenizer(folder: Folder, digest: str) -> Tokenizer:
+def classes_path(digest: str) -> str:
+    return f"{WORK}/tokenizer-{digest}.npz"
+
+
+class Counter:
+    """Counts tokens, without special ones, exactly as a tokenizer does."""
+
+    def __init__(self, tokenizer: Tokenizer, classes: NDArray[np.uint8] | None) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.tokenizer = tokenizer
+        self.tables = None if classes is None else make_tables(tokenizer, classes)
+        self.known = bpe.nothing_known()
+        self.added = added_texts(tokenizer)
+
+    def count(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
+        """Count the tokens of each text: (n,) uint32."""
+        if self.tables is None:
+            return self.count_by_library(texts.to_pylist())
+        _, offsets, data = texts.buffers()
+        if data is None or not len(texts):
+            return np.zeros(len(texts), np.uint32)
+        ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        block = np.frombuffer(data, np.uint8)
+        counts = bpe.count_documents(block, ends, self.tables, self.known, is_normalised=False)
+        special = self.with_added_tokens(data, ends)
+        for i in np.flatnonzero((counts == bpe.NEEDS_NORMALISER) & ~special).tolist():
+            counts[i] = self.count_normalised(texts[i].as_py())
+        if special.any():
+            places = np.flatnonzero(special)
+            counts[places] = self.count_by_library(texts.take(pa.array(places)).to_pylist())
+        return counts.astype(np.uint32)
+
+    def with_added_tokens(self, data: pa.Buffer, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which documents hold an added token, runs of spaces apart: (n + 1,) to (n,)."""
+        found = np.zeros(len(ends) - 1, np.bool_)
+        content = memoryview(data)[ends[0] : ends[-1]].tobytes() if self.added else b""
+        for added in self.added:
+            place = content.find(added)
+            while place >= 0:
+                document = int(np.searchsorted(ends, place + ends[0], side="right")) - 1
+                found[document] = True
+                rest = int(ends[document + 1] - ends[0]) - len(added) + 1
+                place = content.find(added, max(place + 1, rest))
+        return found
+
+    def count_normalised(self, text: str) -> int:
+        """Count a text that the tokenizer's normaliser may change."""
+        normalised = self.tokenizer.normalizer.normalize_str(text).encode()
+        if any(added in normalised for added in self.added):
+            return int(self.count_by_library([text])[0])
+        data = np.frombuffer(normalised, np.uint8)
+        ends = np.array([0, len(data)])
+        return int(bpe.count_documents(data, ends, self.tables, self.known, is_normalised=True)[0])  # type: ignore[arg-type]
+
+    def count_by_library(self, texts: list[str]) -> NDArray[np.uint32]:
+        counts = np.empty(len(texts), np.uint32)
+        for start in range(0, len(texts), BATCH_DOCUMENTS):
+            batch = texts[start : start + BATCH_DOCUMENTS]
+            encoded = self.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            counts[start : start + len(batch)] = [len(encoding) for encoding in encoded]
+        return counts
+
+
+@lru_cache(maxsize=2)
+def stored_counter(folder: Folder, digest: str) -> Counter:
+    """Load the counter of a corpus once for all the shards that a worker ingests."""
     tokenizer = Tokenizer.from_str(folder.read(tokenizer_path(digest)).decode())
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def count_tokens(texts: pa.LargeStringArray, tokenizer: Tokenizer) -> NDArray[np.uint32]:
-    """Count the tokens of each text, without special tokens: (n,) uint32."""
-    counts = np.empty(len(texts), np.uint32)
-    for start in range(0, len(texts), BATCH_DOCUMENTS):
-        batch = texts.slice(start, BATCH_DOCUMENTS).to_pylist()
-        encoded = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-        counts[start : start + len(batch)] = [len(encoding) for encoding in encoded]
-    return counts
+    content = folder.read_if_there(classes_path(digest))
+    classes = np.load(io.BytesIO(content))["classes"] if content else None
+    return Counter(tokenizer, classes)
