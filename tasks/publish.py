@@ -129,10 +129,7 @@ def beside(rows: pa.Table, found: pa.Table, names: list[str]) -> pa.Table:
     """Append columns of `found` to `rows` by doc_id, null where `found` says nothing."""
     ids, theirs = rows.column("doc_id").to_numpy(), found.column("doc_id").to_numpy()
     places = np.searchsorted(theirs, ids)
-    if len(theirs):
-        is_there = theirs[np.minimum(places, len(theirs) - 1)] == ids
-    else:
-        is_there = np.zeros(len(ids), np.bool_)
+    is_there = np.isin(ids, theirs, assume_unique=True)
     indices = pa.array(np.where(is_there, places, 0).astype(np.int64), mask=~is_there)
     for name in names:
         values = found.column(name).take(indices)

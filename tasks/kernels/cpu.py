@@ -22,12 +22,13 @@ MIX_1 = np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's 64-bit finaliser
 MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SHIFT = np.uint64(33)
-ONE = np.uint64(1)
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 
 ROUND_SHIFT = np.uint64(54)
 VALUE_MASK = np.uint64((1 << 54) - 1)
 EMPTY = np.uint64(2**64 - 1)
-SCRATCH_HASHES = 1 << 16  # 512 KiB: stays in the second-level cache; the rest is hashed again if it is needed
+SCRATCH_HASHES = 1 << 14  # with their code points 192 KiB: stays in the second-level cache
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -37,51 +38,96 @@ def mix(x: np.uint64) -> np.uint64:
     return x ^ (x >> SHIFT)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def code_point(data, i):
-    """Decode the code point at byte i of valid UTF-8: its value, premultiplied, and its length."""
-    first = data[i]
-    if first < 0x80:
-        return (np.uint64(first) + ONE) * CHARACTER, 1
-    if first < 0xE0:
-        code = (np.uint64(first & 0x1F) << np.uint64(6)) | np.uint64(data[i + 1] & 0x3F)
-        return (code + ONE) * CHARACTER, 2
-    code = np.uint64(data[i + 1] & 0x3F) << np.uint64(6) | np.uint64(data[i + 2] & 0x3F)
-    if first < 0xF0:
-        return ((np.uint64(first & 0x0F) << np.uint64(12) | code) + ONE) * CHARACTER, 3
-    code = (np.uint64(first & 0x07) << np.uint64(18)) | (code << np.uint64(6))
-    return ((code | np.uint64(data[i + 3] & 0x3F)) + ONE) * CHARACTER, 4
+@njit(cache=True, nogil=True)
+def decode(data, start, end, codes):
+    """Write the code points of valid UTF-8 into `codes`, as many as fit; return how many."""
+    i, stop, n = np.uint64(start), np.uint64(end), np.uint64(0)  # unsigned: not tested for being negative
+    room = np.uint64(codes.size)
+    while i < stop and n < room:
+        while i + STRETCH <= stop and n + STRETCH <= room:
+            bits = np.uint8(0)
+            for k in range(STRETCH):
+                bits |= data[i + k]
+            if bits >= 0x80:
+                break
+            for k in range(STRETCH):
+                codes[n + k] = data[i + k]
+            i += STRETCH
+            n += STRETCH
+        for _ in range(STRETCH):
+            if i >= stop or n >= room:
+                break
+            first = np.uint32(data[i])
+            if first < 0x80:
+                code, size = first, ONE
+            elif first < 0xE0:
+                code, size = (first & 0x1F) << 6 | (data[i + ONE] & 0x3F), TWO
+            elif first < 0xF0:
+                code = (first & 0x0F) << 12 | np.uint32(data[i + ONE] & 0x3F) << 6 | (data[i + TWO] & 0x3F)
+                size = THREE
+            else:
+                code = (first & 0x07) << 18 | np.uint32(data[i + ONE] & 0x3F) << 12
+                code |= np.uint32(data[i + TWO] & 0x3F) << 6 | (data[i + THREE] & 0x3F)
+                size = THREE + ONE
+            codes[n] = code
+            i += size
+            n += ONE
+    return np.int64(n), np.int64(i)
 
 
 @njit(cache=True, nogil=True)
-def hash_shingles(data, start, end, width, oldest, hashes):
-    """Hash the shingles of the bytes [start, end), as many as fit in `hashes`.
-
-    `oldest` is BASE**width. Returns the count, and the byte where the next shingle starts, which
-    is `end` after the last one.
-    """
-    head = start
+def window(codes, start, width):
+    """Hash the shingle of `width` characters at place `start`."""
     h = np.uint64(0)
-    filled = 0
-    while filled < width and head < end:
-        c, n = code_point(data, head)
-        h = h * BASE + c
-        head += n
-        filled += 1
-    hashes[0] = h
-    count = 1
-    tail = start
-    while head < end:
-        gone, m = code_point(data, tail)
-        tail += m
-        if count == hashes.size:
-            return count, tail
-        c, n = code_point(data, head)
-        head += n
-        h = h * BASE + c - gone * oldest
-        hashes[count] = h
-        count += 1
-    return count, end
+    for i in range(start, start + width):
+        h = h * BASE + (np.uint64(codes[i]) + ONE) * CHARACTER
+    return h
+
+
+@njit(cache=True, nogil=True)
+def roll(codes, count, width, oldest, hashes):
+    """Hash the `count` shingles of some characters, one at every place.
+
+    Four windows roll along four parts of the text at once: a rolling hash waits for its own last
+    value, and one alone leaves the processor idle most of the time.
+    """
+    part, size = np.uint64(count // 4), np.uint64(width)
+    a, b, c, d = np.uint64(0), part, TWO * part, THREE * part
+    if part > 0:
+        h0, h1 = window(codes, a, size), window(codes, b, size)
+        h2, h3 = window(codes, c, size), window(codes, d, size)
+        hashes[a], hashes[b], hashes[c], hashes[d] = h0, h1, h2, h3
+        out = CHARACTER * oldest
+        bias = CHARACTER - out  # of a character that comes and one that goes
+        for i in range(ONE, part):
+            j, k = i - ONE, i + size - ONE
+            h0 = h0 * BASE + (np.uint64(codes[a + k]) * CHARACTER - np.uint64(codes[a + j]) * out + bias)
+            h1 = h1 * BASE + (np.uint64(codes[b + k]) * CHARACTER - np.uint64(codes[b + j]) * out + bias)
+            h2 = h2 * BASE + (np.uint64(codes[c + k]) * CHARACTER - np.uint64(codes[c + j]) * out + bias)
+            h3 = h3 * BASE + (np.uint64(codes[d + k]) * CHARACTER - np.uint64(codes[d + j]) * out + bias)
+            hashes[a + i], hashes[b + i], hashes[c + i], hashes[d + i] = h0, h1, h2, h3
+    for i in range(THREE * part + part, np.uint64(count)):
+        hashes[i] = window(codes, i, size)
+
+
+@njit(cache=True, nogil=True)
+def hash_shingles(data, start, end, width, oldest, codes, hashes):
+    """Hash the shingles of the bytes [start, end), as many as the scratch arrays hold.
+
+    `oldest` is BASE**width; `codes` is longer than `hashes` by width - 1. Returns the count, and the
+    byte where the next shingle starts, which is `end` after the last one.
+    """
+    n, stop = decode(data, start, end, codes)
+    if n < width:
+        hashes[0] = window(codes, 0, n)
+        return 1, end
+    roll(codes, n - width + 1, width, oldest, hashes)
+    if stop < end:
+        for _ in range(width - 1):  # back to where the first shingle starts that has not been hashed
+            stop -= 1
+            while data[stop] & 0xC0 == 0x80:
+                stop -= 1
+    return n - width + 1, stop
 
 
 @njit(cache=True, nogil=True)
@@ -109,31 +155,31 @@ def fill_directly(hashes, signature):
 
 
 @njit(cache=True, nogil=True)
-def distinct_hashes(data, start, end, width, oldest, scratch):
+def distinct_hashes(data, start, end, width, oldest, codes, scratch):
     """Collect the distinct shingle hashes of a long document that repeats itself."""
     seen = {np.uint64(0)}
     seen.clear()
     while start < end:
-        count, start = hash_shingles(data, start, end, width, oldest, scratch)
+        count, start = hash_shingles(data, start, end, width, oldest, codes, scratch)
         for h in scratch[:count]:
             seen.add(h)
     return np.array(list(seen))
 
 
 @njit(cache=True, nogil=True)
-def sketch(data, start, end, width, oldest, slot_shift, signature, scratch):
+def sketch(data, start, end, width, oldest, slot_shift, signature, codes, scratch):
     """Write the signature of the document in bytes [start, end), which is not empty."""
-    count, next_ = hash_shingles(data, start, end, width, oldest, scratch)
+    count, next_ = hash_shingles(data, start, end, width, oldest, codes, scratch)
     play_round(scratch[:count], 0, slot_shift, signature)
     fits = next_ == end
     while next_ < end:
-        count, next_ = hash_shingles(data, next_, end, width, oldest, scratch)
+        count, next_ = hash_shingles(data, next_, end, width, oldest, codes, scratch)
         play_round(scratch[:count], 0, slot_shift, signature)
     if not np.any(signature == EMPTY):
         return
     hashes = scratch[:count]
     if not fits:  # slots are empty after so many shingles: few of them are distinct
-        hashes = distinct_hashes(data, start, end, width, oldest, scratch)
+        hashes = distinct_hashes(data, start, end, width, oldest, codes, scratch)
     for round_ in range(1, signature.size):
         play_round(hashes, round_, slot_shift, signature)
         if not np.any(signature == EMPTY):
@@ -152,10 +198,11 @@ def _signatures(data, offsets, width, signatures):
     for _ in range(width):
         oldest *= BASE
     scratch = np.empty(SCRATCH_HASHES, np.uint64)
+    codes = np.empty(SCRATCH_HASHES + width - 1, np.uint32)
     for i in range(offsets.size - 1):
         if offsets[i + 1] > offsets[i]:
             start, end = offsets[i], offsets[i + 1]
-            sketch(data, start, end, width, oldest, slot_shift, signatures[i], scratch)
+            sketch(data, start, end, width, oldest, slot_shift, signatures[i], codes, scratch)
 
 
 @njit(cache=True, nogil=True)
