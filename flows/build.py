@@ -6,6 +6,7 @@ from prefect import flow
 from pydantic import Field
 
 from flows.accounts import finished, show_ledger
+from flows.exclusion import one_at_a_time
 from flows.progress_bars import progress_bars
 from tasks.classify import classify
 from tasks.cluster import task_runner
@@ -21,6 +22,7 @@ from tasks.publish import publish
 from tasks.recipe import load_recipe
 from tasks.removals import decisions, removals
 from tasks.stage import start
+from tasks.watching import note_built
 
 RecipePath = Annotated[str, Field(description="The recipe's file, on the machine that runs the flow.")]
 Storage = Annotated[str | None, Field(description="Where the corpus goes, instead of where the recipe says.")]
@@ -31,7 +33,7 @@ Sample = Annotated[float | None, Field(gt=0, le=1, description="The part of the 
 def build(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> Ledger:
     """Build the corpus that a recipe describes. What was built before is not built again."""
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    with progress_bars():
+    with one_at_a_time(plan), progress_bars():
         inputs = prepare(plan)
 
         ingesting = [start(ingest, plan, one) for one in inputs]
@@ -56,5 +58,6 @@ def build(recipe: RecipePath, storage: Storage = None, sample: Sample = None) ->
         ]
         ledger = make_ledger(zip(*stages, strict=True))
         publish_corpus(plan, ledger, stages[0], clustering.result(), stages[-1])
+        note_built(plan, inputs)
     show_ledger(plan, ledger)
     return ledger

@@ -1,4 +1,4 @@
-"""The command line: `zyda build`, `zyda explain`, `zyda ledger`.
+"""The command line: `zyda build`, `explain`, `ledger`, `report`, `up`, `down`.
 
 Parses, calls, prints. What takes seconds to import is imported inside the commands.
 """
@@ -87,6 +87,39 @@ def ledger(
         print_ledger(found)
     else:
         typer.echo(as_json(found) if output is Format.JSON else as_markdown(found), nl=False)
+
+
+@app.command()
+def report(recipe: Path, storage: Storage = None, sample: Sample = None) -> None:
+    """Make a page of plots about the published corpus, and print where it is."""
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.report import write_report
+
+    typer.echo(write_report(plan))
+
+
+@app.command()
+def up(
+    workers: Annotated[int | None, typer.Option(help="Dask workers; one for each core if not given.")] = None,
+) -> None:
+    """Start the stack on this machine: Prefect server, Dask cluster, worker, deployments.
+
+    What runs already is left alone. Everything listens on the loopback address.
+    """
+    from deployments.local import describe
+    from deployments.local import up as start_stack
+
+    stack = start_stack(typer.echo, workers)
+    for line in describe(stack):
+        typer.echo(line)
+
+
+@app.command()
+def down() -> None:
+    """Stop what `zyda up` started; runs and settings are kept for the next time."""
+    from deployments.local import down as stop_stack
+
+    stop_stack(typer.echo)
 
 
 def main() -> Any:

@@ -118,6 +118,7 @@ def build_here(recipe):
     from tasks.prepare import prepare
     from tasks.publish import publish
     from tasks.removals import decisions, removals
+    from tasks.watching import note_built
 
     def run(stage, *inputs):
         return stage.fn(recipe, *inputs)
@@ -134,6 +135,7 @@ def build_here(recipe):
     stages = (ingested, minhashed, removed, classified, filtered, published)
     ledger = make_ledger(zip(*stages, strict=True))
     publish_corpus.fn(recipe, ledger, ingested, clustered, published)
+    note_built(recipe, inputs)
     return ledger
 
 

@@ -1,0 +1,69 @@
+"""The flow that makes the report of a corpus: one page with everything inside, readable in print."""
+
+from importlib.resources import files
+
+from jinja2 import Environment
+from prefect import flow
+from prefect.artifacts import create_link_artifact
+
+from flows import plots
+from flows.accounts import artifact_key
+from flows.build import RecipePath, Sample, Storage
+from tasks.artifacts import corpus_folder
+from tasks.findings import Findings, find
+from tasks.ledger import start_and_end
+from tasks.recipe import Recipe, load_recipe
+
+PAGE = "report.html"
+
+
+def page(recipe: Recipe, found: Findings) -> str:
+    """Write the page."""
+    template = Environment(autoescape=True).from_string((files("flows") / "report.html").read_text())
+    return template.render(
+        name=recipe.corpus,
+        counts=found.ledger.of("publish"),
+        rows=start_and_end(found.ledger),
+        plots=chosen_plots(found),
+        largest=found.largest,
+    )
+
+
+def chosen_plots(found: Findings) -> list[tuple[str, str, str]]:
+    """Return title, note and picture of each plot that there are numbers for."""
+    chosen = [
+        ("Tokens after each stage", "Each bar is what a stage let through, by source.", plots.funnel(found)),
+        ("Composition", "Each source's share of the tokens.", plots.composition(found)),
+        ("Lengths", "Of the documents that are published.", plots.lengths(found)),
+    ]
+    if found.cluster_sizes:
+        note = "Near-duplicates come in clusters; most are small."
+        chosen.append(("Sizes of duplicate clusters", note, plots.cluster_sizes(found)))
+        note = (
+            "In each field, the clusters that hold documents of both sources; on the diagonal, all that hold "
+            "documents of the source. Dark: a large share of the row's clusters."
+        )
+        chosen.append(("Who shares duplicates with whom", note, plots.shared_clusters(found)))
+    if found.labels:
+        several = sum(found.mixed_labels.values())
+        mixed = several - found.mixed_labels.get(1, 0)
+        note = f"Of {several:,} clusters with several labelled documents, {mixed:,} hold more than one label."
+        chosen.append(("Quality labels", note, plots.labels(found)))
+    return chosen
+
+
+def write_report(recipe: Recipe) -> str:
+    """Make the report and put it beside the published corpus; return its URL."""
+    folder = corpus_folder(recipe)
+    folder.write(PAGE, page(recipe, find(recipe)).encode())
+    return f"{folder.url}/{PAGE}"
+
+
+@flow(name="report", flow_run_name="report {recipe}", persist_result=False)
+def report(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> str:
+    """Make the report of a published corpus; return its URL."""
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    url = write_report(plan)
+    link = url if "://" in url else f"file://{url}"
+    create_link_artifact(link, link_text=url, key=artifact_key(plan, "report"), description="The report")
+    return url

@@ -1,0 +1,55 @@
+"""The flow that looks whether a recipe's sources have changed, and says so when they have."""
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from prefect.events import emit_event
+from prefect.logging import get_run_logger
+
+from flows.accounts import artifact_key
+from flows.build import RecipePath, Sample, Storage
+from tasks.recipe import load_recipe
+from tasks.watching import Sight, look
+
+CHANGED = "zyda.sources.changed"
+
+
+@flow(name="watch", flow_run_name="watch {recipe}", persist_result=False)
+def watch(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> Sight:
+    """List the sources; emit an event when they changed and the listing has come to rest.
+
+    A listing has come to rest when two looks, one schedule's interval apart, find the same. The
+    deployment of `build` waits for the event and builds what is new.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    sight = look(plan)
+    rows = [
+        {
+            "source": change.source,
+            "added": len(change.added),
+            "changed": len(change.changed),
+            "removed": len(change.removed),
+            "for example": (*change.added, *change.changed, *change.removed)[0],
+        }
+        for change in sight.changes
+    ]
+    create_table_artifact(rows, artifact_key(plan, "changes"), "Files that the last build did not see so")
+    log = get_run_logger()
+    if not sight.changes:
+        log.info("%s: nothing has changed since the last build", plan.corpus)
+    elif not sight.is_settled:
+        log.info("%s: files have changed since the last look; waiting for them to come to rest", plan.corpus)
+    elif sight.is_to_announce:
+        emit_event(
+            CHANGED,
+            resource={"prefect.resource.id": f"zyda.corpus.{plan.corpus}"},
+            payload={
+                "recipe": recipe,
+                "storage": storage,
+                "sample": sample,
+                "changes": [change.model_dump() for change in sight.changes],
+            },
+        )
+        log.info("%s: %d sources have changed; asked for a build", plan.corpus, len(sight.changes))
+    else:
+        log.info("%s: a build has been asked for already", plan.corpus)
+    return sight
