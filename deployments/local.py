@@ -126,7 +126,8 @@ def begin_scheduler() -> Part:
 
 def worker_commands(stack: Stack, workers: int | None) -> dict[str, list[str]]:
     count = workers or len(os.sched_getaffinity(0))
-    flags = ["--nworkers", str(count), "--nthreads", "1", "--host", HOST, "--no-dashboard"]
+    flags = ["--nworkers", str(count), "--nthreads", "1", "--host", HOST]
+    flags += ["--dashboard-address", f"{HOST}:0"]
     return {
         "dask-workers": ["distributed.cli.dask_worker", stack.parts["scheduler"].address, *flags],
         "worker": ["prefect", "worker", "start", "--pool", POOL, "--name", "local"],

@@ -3,13 +3,15 @@
 import re
 from collections.abc import Sequence
 
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.futures import PrefectFuture
 
-from tasks.artifacts import Done
+from tasks.artifacts import Done, corpus_folder
 from tasks.card import card
-from tasks.ledger import Ledger
+from tasks.ledger import STAGES, Ledger
 from tasks.recipe import Recipe
+
+BAR = 40  # characters of a full bar
 
 
 def artifact_key(recipe: Recipe, what: str) -> str:
@@ -38,6 +40,24 @@ def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Done]]) -> list[Done]
 
 
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
-    """Show the corpus's card, with its table of tokens."""
+    """Show the corpus's card, the funnel of its tokens, and where it lies."""
     text = card(recipe, ledger).partition("---\n\n")[2]
-    create_markdown_artifact(text, artifact_key(recipe, "corpus"), "The corpus and its accounts")
+    create_markdown_artifact(
+        f"{text}\n## Tokens after each stage\n\n{funnel(ledger)}",
+        artifact_key(recipe, "corpus"),
+        "The corpus and its accounts",
+    )
+    url = f"{corpus_folder(recipe).url}/published"
+    link = url if "://" in url else f"file://{url}"
+    create_link_artifact(link, url, artifact_key(recipe, "published"), "Where the corpus is")
+
+
+def funnel(ledger: Ledger) -> str:
+    """Draw the tokens that each stage let through, as bars of characters."""
+    start = max(1, ledger.of(STAGES[0]).tokens)
+    lines = []
+    for stage in STAGES:
+        tokens = ledger.of(stage).tokens
+        bar = "█" * round(BAR * tokens / start)
+        lines.append(f"{stage:9} {bar:{BAR}} {tokens / start:6.1%} {tokens:,}")
+    return "```\n" + "\n".join(lines) + "\n```\n"

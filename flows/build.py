@@ -24,14 +24,18 @@ from tasks.removals import decisions, removals
 from tasks.stage import start
 from tasks.watching import note_built
 
-RecipePath = Annotated[str, Field(description="The recipe's file, on the machine that runs the flow.")]
-Storage = Annotated[str | None, Field(description="Where the corpus goes, instead of where the recipe says.")]
-Sample = Annotated[float | None, Field(gt=0, le=1, description="The part of the input to use.")]
+Sample = Annotated[float, Field(gt=0, le=1)]
 
 
 @flow(name="build", flow_run_name="build {recipe}", task_runner=task_runner(), persist_result=False)
-def build(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> Ledger:
-    """Build the corpus that a recipe describes. What was built before is not built again."""
+def build(recipe: str, storage: str | None = None, sample: Sample | None = None) -> Ledger:
+    """Build the corpus that a recipe describes. What was built before is not built again.
+
+    Args:
+        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
+        storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+    """
     plan = load_recipe(recipe, storage=storage, sample=sample)
     with one_at_a_time(plan), progress_bars():
         inputs = prepare(plan)

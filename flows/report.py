@@ -8,7 +8,7 @@ from prefect.artifacts import create_link_artifact
 
 from flows import plots
 from flows.accounts import artifact_key
-from flows.build import RecipePath, Sample, Storage
+from flows.build import Sample
 from tasks.artifacts import corpus_folder
 from tasks.findings import Findings, find
 from tasks.ledger import start_and_end
@@ -60,8 +60,14 @@ def write_report(recipe: Recipe) -> str:
 
 
 @flow(name="report", flow_run_name="report {recipe}", persist_result=False)
-def report(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> str:
-    """Make the report of a published corpus; return its URL."""
+def report(recipe: str, storage: str | None = None, sample: Sample | None = None) -> str:
+    """Make the report of a published corpus; return its URL.
+
+    Args:
+        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
+        storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+    """
     plan = load_recipe(recipe, storage=storage, sample=sample)
     url = write_report(plan)
     link = url if "://" in url else f"file://{url}"

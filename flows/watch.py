@@ -6,7 +6,7 @@ from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
 from flows.accounts import artifact_key
-from flows.build import RecipePath, Sample, Storage
+from flows.build import Sample
 from tasks.recipe import load_recipe
 from tasks.watching import Sight, look
 
@@ -14,11 +14,16 @@ CHANGED = "zyda.sources.changed"
 
 
 @flow(name="watch", flow_run_name="watch {recipe}", persist_result=False)
-def watch(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> Sight:
+def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> Sight:
     """List the sources; emit an event when they changed and the listing has come to rest.
 
     A listing has come to rest when two looks, one schedule's interval apart, find the same. The
     deployment of `build` waits for the event and builds what is new.
+
+    Args:
+        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
+        storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
     sight = look(plan)

@@ -43,6 +43,7 @@ def open_cluster() -> Any:
         threads_per_worker=1,
         host="127.0.0.1",
         dashboard_address="127.0.0.1:0",
+        worker_dashboard_address="127.0.0.1:0",
         memory_limit="auto",
         silence_logs=50,
     )

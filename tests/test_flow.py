@@ -145,3 +145,13 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
     assert done.returncode == 0, done.stderr
     assert interruptions >= 1
     assert contents(recipe) == undisturbed
+
+
+def test_cluster_on_this_machine_listens_on_the_loopback_address():
+    from tasks.cluster import open_cluster
+
+    with open_cluster():
+        me = psutil.Process()
+        family = [me, *me.children(recursive=True)]
+        connections = [c for member in family for c in member.net_connections("inet")]
+        assert {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN} == {"127.0.0.1"}

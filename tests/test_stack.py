@@ -1,0 +1,178 @@
+"""`zyda up`, deployments, the watcher's automation, and `zyda down`, all with real parts."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
+
+from deployments.local import Stack
+
+DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    """Bring the stack up in a home of its own; give its environment."""
+    home = tmp_path_factory.mktemp("stack")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    environment |= {"PREFECT_HOME": str(home)}
+    said = zyda("up", "--workers", "2", env=environment)
+    assert said.returncode == 0, said.stderr
+    found = Stack.model_validate_json((home / "zyda/stack.json").read_text())
+    url = found.parts["server"].address
+    with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
+        yield {**environment, "PREFECT_API_URL": url}
+    zyda("down", env=environment)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    made = Corpus(tmp_path_factory.mktemp("stack-corpus"))
+    made.write()
+    return made
+
+
+def run(name, **parameters):
+    """Run a deployment and wait for its end; return the flow run."""
+    from prefect.deployments import run_deployment
+
+    return run_deployment(name, parameters=parameters, timeout=120, poll_interval=1)
+
+
+def flow_runs(prefix):
+    with get_client(sync_client=True) as client:
+        return [found for found in client.read_flow_runs(limit=100) if found.name.startswith(prefix)]
+
+
+def test_up_again_starts_nothing(stack):
+    home = stack["PREFECT_HOME"]
+    before = Path(f"{home}/zyda/stack.json").read_text()
+    said = zyda("up", env=stack)
+    assert "starting" not in said.stdout
+    assert "dashboard" in said.stdout
+    assert Path(f"{home}/zyda/stack.json").read_text() == before
+
+
+def test_everything_listens_on_the_loopback_address(stack):
+    import psutil
+
+    found = Stack.model_validate_json(Path(f"{stack['PREFECT_HOME']}/zyda/stack.json").read_text())
+    listening = set()
+    for part in found.parts.values():
+        process = psutil.Process(part.pid)
+        for member in [process, *process.children(recursive=True)]:
+            listening |= {
+                c.laddr.ip for c in member.net_connections("inet") if c.status == psutil.CONN_LISTEN
+            }
+    assert listening == {"127.0.0.1"}
+
+
+def test_registered_deployments_are_those_of_the_file(stack):
+    with get_client(sync_client=True) as client:
+        found = {one.name: one for one in client.read_deployments()}
+    assert set(found) == {one["name"] for one in DEFINITIONS["deployments"]} == {"build", "watch", "report"}
+    for definition in DEFINITIONS["deployments"]:
+        assert found[definition["name"]].description.strip() == definition["description"].strip()
+        assert found[definition["name"]].tags == ["zyda"]
+
+
+def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):
+    with get_client(sync_client=True) as client:
+        build = client.read_deployment_by_name("build/build")
+        properties = build.parameter_openapi_schema["properties"]
+        assert set(properties) == {"recipe", "storage", "sample"}
+        assert all(one.get("description") for one in properties.values())
+        with pytest.raises(Exception, match="maximum"):
+            client.create_flow_run_from_deployment(build.id, parameters={"recipe": "x.yaml", "sample": 2})
+
+
+def test_deployments_build_and_report(stack, corpus):
+    finished = run("build/build", recipe=str(corpus.path))
+    assert finished.state.is_completed(), finished.state
+    undisturbed = corpus.load(storage=str(corpus.folder / "undisturbed"))
+    build_here(undisturbed)
+    recipe = corpus.load()
+    assert contents(recipe) == contents(undisturbed)
+    assert run("report/report", recipe=str(corpus.path)).state.is_completed()
+    assert (corpus.folder / "out/small/report.html").exists()
+
+
+def test_dashboard_has_a_table_of_every_stage_and_the_accounts(stack, corpus):
+    with get_client(sync_client=True) as client:
+        found = {one.key: one for one in client.read_artifacts(limit=200) if one.key}
+    stages = {
+        f"small-{stage}" for stage in ("ingest", "minhash", "removals", "classify", "filter", "publish")
+    }
+    assert stages | {"small-corpus", "small-report"} <= set(found)
+    assert "| total |" in found["small-corpus"].data
+    assert "middle" in found["small-removals"].data
+
+
+def test_watcher_starts_a_build_when_a_source_has_changed_and_come_to_rest(stack, corpus):
+    recipe = corpus.load()
+    builds = len(flow_runs("build"))
+    assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
+    write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose("newcomer")))
+    assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
+    assert len(flow_runs("build")) == builds
+    assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
+    deadline = time.monotonic() + 90
+    while "newcomer" not in kept_names(recipe) and time.monotonic() < deadline:
+        time.sleep(1)
+    assert "newcomer" in kept_names(recipe)
+    assert len(flow_runs("build")) == builds + 1
+
+
+def test_failed_run_says_source_file_and_row_in_its_first_line(stack, corpus):
+    bad = Corpus(corpus.folder / "bad")
+    write_rows(bad.folder / "in/worst-2.arrow", [{"name": "n", "text": None}])
+    bad.recipe["name"] = "bad"
+    failed = run("build/build", recipe=bad.write())
+    assert failed.state.is_failed()
+    assert "source worst, file" in failed.state.message.splitlines()[0]
+    assert "worst-2.arrow" in failed.state.message.splitlines()[0]
+
+
+def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, corpus):
+    from prefect.deployments import run_deployment
+
+    write_rows(corpus.folder / "in/best-3.parquet", rows(twice=prose("twice")))
+    started = [
+        run_deployment("build/build", parameters={"recipe": str(corpus.path)}, timeout=0) for _ in range(2)
+    ]
+    deadline = time.monotonic() + 150
+    with get_client(sync_client=True) as client:
+        while time.monotonic() < deadline:
+            runs = [client.read_flow_run(one.id) for one in started]
+            if all(one.state.is_final() for one in runs):
+                break
+            time.sleep(1)
+        assert all(one.state.is_completed() for one in runs), [one.state for one in runs]
+        corpora = []
+        for one in runs:
+            tasks = client.read_task_runs(limit=200)
+            mine = [task for task in tasks if task.flow_run_id == one.id and task.start_time]
+            corpora.append((min(task.start_time for task in mine), max(task.end_time for task in mine)))
+    (_, first_end), (second_start, _) = sorted(corpora)
+    assert first_end <= second_start
+    assert "twice" in kept_names(corpus.load())
+
+
+def test_down_stops_everything_and_up_remembers(stack):
+    import psutil
+
+    home = stack["PREFECT_HOME"]
+    found = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
+    environment = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
+    assert zyda("down", env=environment).returncode == 0
+    assert not any(psutil.pid_exists(part.pid) for part in found.parts.values())
+    assert zyda("down", env=environment).returncode == 0
+    assert zyda("up", env=environment).returncode == 0
+    again = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
+    with temporary_settings({PREFECT_API_URL: again.parts["server"].address}):
+        assert flow_runs("build")

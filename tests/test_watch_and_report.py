@@ -1,0 +1,88 @@
+"""What the watcher says of sources that changed, and what the report shows."""
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from small_corpus import QUALITY, build_here, prose, rows, write_rows
+
+from flows.report import write_report
+from tasks.watching import look
+
+
+def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):
+    recipe = corpus.load()
+    first, second, third = (look.fn(recipe) for _ in range(3))
+    assert {change.source for change in first.changes} == {"best", "middle", "worst"}
+    assert [sight.is_to_announce for sight in (first, second, third)] == [False, True, False]
+
+
+def test_nothing_to_say_after_a_build(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    assert look.fn(recipe).changes == ()
+    assert not look.fn(recipe).is_to_announce
+
+
+def test_added_changed_and_removed_files_are_told_apart(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    write_rows(corpus.folder / "in/best-2.parquet", rows(new=prose("new")))
+    write_rows(corpus.folder / "in/middle.jsonl.gz", rows(only=prose("only")))
+    (corpus.folder / "in/best-1.parquet").unlink()
+    best, middle = look.fn(recipe).changes
+    assert [url.rpartition("/")[2] for url in best.added] == ["best-2.parquet"]
+    assert [url.rpartition("/")[2] for url in best.removed] == ["best-1.parquet"]
+    assert [url.rpartition("/")[2] for url in middle.changed] == ["middle.jsonl.gz"]
+    build_here(recipe)
+    assert look.fn(recipe).changes == ()
+
+
+def test_listing_that_still_grows_is_not_announced(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    for i in range(3):
+        write_rows(corpus.folder / f"in/best-{i + 2}.parquet", rows(**{f"n{i}": prose(f"n{i}")}))
+        assert not look.fn(recipe).is_to_announce
+    assert look.fn(recipe).is_to_announce
+    assert not look.fn(recipe).is_to_announce
+
+
+def test_source_that_left_the_recipe_is_a_change(corpus):
+    build_here(corpus.load())
+    fewer = corpus.load(sources=corpus.recipe["sources"][:2])
+    (change,) = look.fn(fewer).changes
+    assert (change.source, len(change.removed)) == ("worst", 2)
+
+
+def test_report_is_one_page_with_all_plots_and_loads_nothing(corpus):
+    corpus.recipe["sources"][2]["classify"] = {
+        "model": str(QUALITY),
+        "keep": ["High", "Medium", "Low"],
+        "max_tokens": 64,
+    }
+    recipe = corpus.load()
+    build_here(recipe)
+    text = Path(write_report(recipe)).read_text(encoding="utf-8")
+    titles = re.findall(r"<h2>(.*?)</h2>", text)
+    assert titles == [
+        "Tokens after each stage", "Composition", "Lengths", "Sizes of duplicate clusters",
+        "Who shares duplicates with whom", "Quality labels", "The largest clusters",
+    ]  # fmt: skip
+    drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(drawings) == 6
+    for drawing in drawings:
+        ET.fromstring(drawing)
+    assert not re.search(r"<(script|link|img)\b", text)
+    assert "middle_copy" not in text
+    assert text.count("<details") == 4
+
+
+def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
+    hostile = "<script>alert(1)</script> " + prose("hostile")
+    write_rows(corpus.folder / "in/best-2.parquet", rows(a=hostile, b=hostile))
+    recipe = corpus.load()
+    build_here(recipe)
+    text = Path(write_report(recipe)).read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert "&lt;script&gt;" in text
