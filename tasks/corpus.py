@@ -19,6 +19,7 @@ from tasks.artifacts import Done, Record, Shard, corpus_folder, load_manifest
 from tasks.card import card
 from tasks.ledger import Ledger, as_json
 from tasks.recipe import Dedup, Recipe
+from tasks.stage import RETRYING
 from tasks.storage import Folder
 
 PUBLISHED = "published"
@@ -43,7 +44,7 @@ class Published(Record):
     files: tuple[File, ...]
 
 
-@task(task_run_name="corpus", cache_policy=NO_CACHE)
+@task(task_run_name="corpus", cache_policy=NO_CACHE, **RETRYING)
 def publish_corpus(
     recipe: Recipe, ledger: Ledger, ingested: list[Done], clustered: Done, published: list[Done]
 ) -> bool:

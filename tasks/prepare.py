@@ -35,6 +35,7 @@ from tasks.listing import (
 from tasks.quality import added_columns, load_labels
 from tasks.recipe import Recipe, Source
 from tasks.shards import COUNTED, IngestParameters, renames
+from tasks.stage import RETRYING
 from tasks.token_counts import load_tokenizer, store_tokenizer
 
 Found = TypeVar("Found")
@@ -58,7 +59,7 @@ class Inspection:
         return found
 
 
-@task(task_run_name="prepare", cache_policy=NO_CACHE)
+@task(task_run_name="prepare", cache_policy=NO_CACHE, **RETRYING)
 def prepare(recipe: Recipe) -> list[Prepared]:
     """Judge the recipe against its sources and return what ingest needs of each.
 

@@ -38,6 +38,21 @@ RETRIES = 4
 SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
 
 
+def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
+    """Say whether what a task raised may not happen again."""
+    return isinstance(state.result(raise_on_failure=False), Unavailable)
+
+
+# Where trying again can help: at once is too soon for a store that is down, and all at the same moment
+# is too much for one that comes back.
+RETRYING: dict[str, Any] = {
+    "retries": RETRIES,
+    "retry_delay_seconds": exponential_backoff(SECONDS_BEFORE_RETRY),
+    "retry_jitter_factor": 0.5,
+    "retry_condition_fn": can_help,
+}
+
+
 def stage_task(name: str, *, key: Callable[..., str]) -> Callable[[Callable[..., Manifest]], Task[Any, Any]]:
     """Make a function `(recipe, input, ...) -> Manifest` the Prefect task of a stage.
 
@@ -69,10 +84,7 @@ def stage_task(name: str, *, key: Callable[..., str]) -> Callable[[Callable[...,
             cache_key_fn=cache_key,
             persist_result=True,
             result_serializer="json",
-            retries=RETRIES,
-            retry_delay_seconds=exponential_backoff(SECONDS_BEFORE_RETRY),
-            retry_jitter_factor=0.5,
-            retry_condition_fn=can_help,
+            **RETRYING,
         )
 
     return decorate
@@ -90,11 +102,6 @@ def run_name() -> str:
     _, *inputs = task_run.parameters.values()
     source = source_of(*inputs)
     return f"{task_run.task_name} {source}" if source else str(task_run.task_name)
-
-
-def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
-    """Say whether what a task raised may not happen again."""
-    return isinstance(state.result(raise_on_failure=False), Unavailable)
 
 
 def forget_result_without_manifest(recipe: Recipe, stage: str, source: str | None, key: str) -> None:

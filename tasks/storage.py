@@ -6,6 +6,7 @@ its upload is complete). Credentials and addresses are read by fsspec and its ba
 environment, never by us.
 """
 
+import errno
 import os
 import shutil
 import tempfile
@@ -24,6 +25,7 @@ from fsspec.implementations.local import LocalFileSystem
 from tasks.errors import Denied, Unavailable, ZydaError
 
 DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
 
 
@@ -48,9 +50,15 @@ def explained(url: str) -> Iterator[None]:
     except Exception as error:
         if not is_storage_failure(error):
             raise
-        code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
-        kind = Denied if code in DENIED_CODES or "credentials" in str(error).lower() else Unavailable
+        kind = Denied if is_final(error) else Unavailable
         raise kind(f"{url}: {type(error).__name__}: {error}") from error
+
+
+def is_final(error: Exception) -> bool:
+    """Say whether trying again cannot help: no permission, no such bucket, no space left."""
+    code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
+    number = getattr(error, "errno", None)
+    return code in DENIED_CODES or number in FULL or "credentials" in str(error).lower()
 
 
 def is_storage_failure(error: Exception) -> bool:

@@ -8,6 +8,7 @@ from tasks.ingest import Prepared
 from tasks.listing import InputFile, list_files, load_listing
 from tasks.prepare import sampled_files
 from tasks.recipe import Recipe
+from tasks.stage import RETRYING
 from tasks.storage import Folder
 
 BUILT = f"{WORK}/built.json"
@@ -51,6 +52,7 @@ class Sight(Record):
     is_to_announce: bool
 
 
+@task(task_run_name="note", cache_policy=NO_CACHE, **RETRYING)
 def note_built(recipe: Recipe, inputs: list[Prepared]) -> None:
     """Remember which files the published corpus was built from."""
     built = Built(listings={prepared.source: prepared.listing for prepared in inputs})
@@ -60,7 +62,7 @@ def note_built(recipe: Recipe, inputs: list[Prepared]) -> None:
         folder.write(BUILT, content)
 
 
-@task(task_run_name="look", cache_policy=NO_CACHE)
+@task(task_run_name="look", cache_policy=NO_CACHE, **RETRYING)
 def look(recipe: Recipe) -> Sight:
     """List all sources and compare them with what the last build saw."""
     folder = corpus_folder(recipe)

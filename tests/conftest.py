@@ -5,6 +5,7 @@ import os
 import dask
 import distributed
 import pytest
+from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from small_corpus import SHARED, Corpus
 
 from flows.local_server import free_port, start_server, wait_until_healthy

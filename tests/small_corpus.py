@@ -135,7 +135,7 @@ def build_here(recipe):
     stages = (ingested, minhashed, removed, classified, filtered, published)
     ledger = make_ledger(zip(*stages, strict=True))
     publish_corpus.fn(recipe, ledger, ingested, clustered, published)
-    note_built(recipe, inputs)
+    note_built.fn(recipe, inputs)
     return ledger
 
 

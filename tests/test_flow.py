@@ -63,10 +63,10 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     states = task_states()
     expected = {f"{stage} {source}" for stage in STAGES for source in ("best", "middle", "worst")
                 if stage not in ("edges", "clusters", "decisions")}  # fmt: skip
-    expected |= {"edges", "clusters", "decisions", "prepare", "corpus"}
+    expected |= {"edges", "clusters", "decisions", "prepare", "corpus", "note"}
     assert set(states) == expected
     not_cached = {name for name, state in states.items() if state != "Cached"}
-    assert not_cached == {"prepare", "corpus"}
+    assert not_cached == {"prepare", "corpus", "note"}
 
 
 def test_manifest_that_someone_deleted_is_made_again_though_prefect_remembers_it(larger, undisturbed, build):

@@ -1,0 +1,215 @@
+"""What a build does when what it stands on breaks: it ends like one that was left alone, or says why not."""
+
+import os
+import random
+import signal
+import socket
+import socketserver
+import subprocess
+import threading
+import time
+
+import psutil
+import pytest
+from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
+from test_flow import start_build
+
+from deployments.local import Stack
+from flows.local_server import free_port, start_server, wait_until_healthy
+from tasks.artifacts import corpus_folder
+
+ANSWER = b"HTTP/1.1 %d Broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture
+def larger(tmp_path):
+    """A corpus of a dozen files, so that something is always under way."""
+    corpus = Corpus(tmp_path)
+    for i in range(8):
+        write_rows(
+            tmp_path / f"in/worst-{i + 2}.arrow", rows(**{f"n{i}_{j}": prose(f"n{j}") for j in range(5)})
+        )
+    return corpus
+
+
+@pytest.fixture
+def undisturbed(larger):
+    recipe = larger.load(storage=str(larger.folder / "undisturbed"))
+    build_here(recipe)
+    return contents(recipe)
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """Stands before an HTTP server and breaks some of the connections."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, target):
+        self.target = target
+        self.answers_500 = self.resets = 0.0
+        self.refuses_until = 0.0
+        self.broken = 0
+        self.chance = random.Random(3)
+        super().__init__(("127.0.0.1", 0), Connection)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Connection(socketserver.BaseRequestHandler):
+    """Passes bytes on, or does not."""
+
+    def handle(self):
+        proxy = self.server
+        if time.monotonic() < proxy.refuses_until:
+            proxy.broken += 1
+            self.reset()
+            return
+        with socket.create_connection(("127.0.0.1", proxy.target)) as beyond:
+            threading.Thread(target=self.pass_answers, args=(beyond,), daemon=True).start()
+            while data := self.request.recv(1 << 16):
+                is_request = data.split(b" ", 1)[0] in {b"GET", b"PUT", b"POST", b"HEAD", b"DELETE"}
+                if is_request and proxy.chance.random() < proxy.answers_500:
+                    proxy.broken += 1
+                    self.request.sendall(ANSWER % proxy.chance.choice((500, 503)))
+                    return
+                if is_request and proxy.chance.random() < proxy.resets:
+                    proxy.broken += 1
+                    beyond.sendall(data[: len(data) // 2])
+                    self.reset()
+                    return
+                beyond.sendall(data)
+
+    def pass_answers(self, beyond):
+        try:
+            while data := beyond.recv(1 << 16):
+                self.request.sendall(data)
+        except OSError:
+            pass
+
+    def reset(self):
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        self.request.close()
+
+
+@pytest.fixture
+def broken_s3(s3):
+    """Give a proxy before the S3 server, and the environment to go through it."""
+    proxy = Proxy(int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]))
+    yield proxy, {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.server_address[1]}"}
+    proxy.shutdown()
+
+
+def build_through(proxy_environment, path, server):
+    return zyda("build", path, env={**os.environ, **proxy_environment, "PREFECT_API_URL": server})
+
+
+def corpus_on_s3(larger, s3, name):
+    return larger.write(storage=f"{s3}/{name}"), larger.load(storage=f"{s3}/{name}")
+
+
+def test_store_that_answers_500_and_503_to_5_percent_of_requests(larger, undisturbed, broken_s3, s3, server):
+    proxy, environment = broken_s3
+    proxy.answers_500 = 0.05
+    path, recipe = corpus_on_s3(larger, s3, "answers-500")
+    done = build_through(environment, path, server)
+    assert done.returncode == 0, done.stderr
+    assert proxy.broken > 5
+    assert contents(recipe) == undisturbed
+
+
+def test_store_that_resets_connections_half_way(larger, undisturbed, broken_s3, s3, server):
+    proxy, environment = broken_s3
+    proxy.resets = 0.03
+    path, recipe = corpus_on_s3(larger, s3, "resets")
+    done = build_through(environment, path, server)
+    assert done.returncode == 0, done.stderr
+    assert proxy.broken > 3
+    assert contents(recipe) == undisturbed
+
+
+def test_store_that_refuses_connections_for_20_seconds(larger, undisturbed, broken_s3, s3, server):
+    proxy, environment = broken_s3
+    path, recipe = corpus_on_s3(larger, s3, "refuses")
+    process = start_build(path, server, **environment)
+    deadline = time.monotonic() + 120
+    while not corpus_folder(recipe).files("work/ingest") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    proxy.refuses_until = time.monotonic() + 20
+    output = process.communicate(timeout=200)[0].decode()
+    assert process.returncode == 0, output[-3000:]
+    assert proxy.broken > 0
+    assert contents(recipe) == undisturbed
+
+
+def test_full_disk_is_said_and_loses_nothing(larger, undisturbed, server, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(disk)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("needs the right to mount a small file system")
+    try:
+        filler = disk / "filler"
+        filler.write_bytes(bytes(1_350_000))
+        path = larger.write(storage=str(disk))
+        said = zyda(
+            "build", path, env={**os.environ, "PREFECT_API_URL": server, "PREFECT_TASK_DEFAULT_RETRIES": "0"}
+        )
+        assert said.returncode == 1
+        assert "No space left on device" in said.stderr
+        filler.unlink()
+        again = zyda("build", path, env={**os.environ, "PREFECT_API_URL": server})
+        assert again.returncode == 0, again.stderr
+        assert contents(larger.load(storage=str(disk))) == undisturbed
+    finally:
+        subprocess.run(["umount", str(disk)], check=False)
+
+
+def test_killed_prefect_server_ends_the_build_which_then_resumes(larger, undisturbed, tmp_path, server):
+    environment = {**os.environ, "PREFECT_HOME": str(tmp_path / "home")}
+    log = tmp_path / "home/server.log"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", environment["PREFECT_HOME"])
+        process, url = start_server(free_port(), log)
+        wait_until_healthy(process, url, log)
+    recipe = larger.load()
+    build = start_build(larger.write(), url)
+    deadline = time.monotonic() + 120
+    while not corpus_folder(recipe).files("work/minhash") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    try:
+        build.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(build.pid, signal.SIGKILL)
+        build.wait()
+    done = zyda("build", larger.write(), env={**os.environ, "PREFECT_API_URL": server})
+    assert done.returncode == 0, done.stderr
+    assert contents(recipe) == undisturbed
+
+
+def test_killed_dask_scheduler_ends_the_build_which_then_resumes(larger, undisturbed, tmp_path, server):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {
+        "PREFECT_HOME": str(tmp_path / "home")
+    }
+    assert zyda("up", "--workers", "2", env=environment).returncode == 0
+    try:
+        stack = Stack.model_validate_json((tmp_path / "home/zyda/stack.json").read_text())
+        scheduler = stack.parts["scheduler"]
+        recipe = larger.load()
+        build = start_build(larger.write(), server, DASK_SCHEDULER_ADDRESS=scheduler.address)
+        deadline = time.monotonic() + 120
+        while not corpus_folder(recipe).files("work/minhash") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        psutil.Process(scheduler.pid).kill()
+        try:
+            build.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(build.pid, signal.SIGKILL)
+            build.wait()
+        assert build.returncode != 0
+    finally:
+        zyda("down", env=environment)
+    done = zyda("build", larger.write(), env={**os.environ, "PREFECT_API_URL": server})
+    assert done.returncode == 0, done.stderr
+    assert contents(recipe) == undisturbed
