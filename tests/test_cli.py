@@ -10,7 +10,7 @@ from small_corpus import REPOSITORY, build_here, table_of, zyda
 
 from tasks.recipe import load_recipe
 
-COMMANDS = ("build", "explain", "ledger")
+COMMANDS = ("build", "explain", "ledger", "report")
 
 
 @pytest.fixture
