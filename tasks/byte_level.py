@@ -64,10 +64,10 @@ def byte_characters() -> list[str]:
     return [characters[byte] for byte in range(256)]
 
 
-def added_texts(tokenizer: Tokenizer) -> list[bytes]:
+def added_texts(tokenizer: Tokenizer) -> list[str]:
     """Return the added tokens, without those that are runs of two spaces or more."""
     contents = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-    return [content.encode() for content in contents if content.strip(" ") or len(content) < 2]
+    return [content for content in contents if content.strip(" ") or len(content) < 2]
 
 
 def make_tables(tokenizer: Tokenizer, classes: NDArray[np.uint8]) -> Tables:

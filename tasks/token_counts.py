@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -82,7 +83,7 @@ class Counter:
         ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
         block = np.frombuffer(data, np.uint8)
         counts = bpe.count_documents(block, ends, self.tables, self.known, is_normalised=False)
-        special = self.with_added_tokens(data, ends)
+        special = self.with_added_tokens(texts)
         for i in np.flatnonzero((counts == bpe.NEEDS_NORMALISER) & ~special).tolist():
             counts[i] = self.count_normalised(texts[i].as_py())
         if special.any():
@@ -90,25 +91,19 @@ class Counter:
             counts[places] = self.count_by_library(texts.take(pa.array(places)).to_pylist())
         return counts.astype(np.uint32)
 
-    def with_added_tokens(self, data: pa.Buffer, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which documents hold an added token, runs of spaces apart: (n + 1,) to (n,)."""
-        found = np.zeros(len(ends) - 1, np.bool_)
-        content = memoryview(data)[ends[0] : ends[-1]].tobytes() if self.added else b""
+    def with_added_tokens(self, texts: pa.LargeStringArray) -> NDArray[np.bool_]:
+        """Say which texts hold an added token, runs of spaces apart: (n,) bool."""
+        found = np.zeros(len(texts), np.bool_)
         for added in self.added:
-            place = content.find(added)
-            while place >= 0:
-                document = int(np.searchsorted(ends, place + ends[0], side="right")) - 1
-                found[document] = True
-                rest = int(ends[document + 1] - ends[0]) - len(added) + 1
-                place = content.find(added, max(place + 1, rest))
+            found |= pc.match_substring(texts, added).to_numpy(zero_copy_only=False)
         return found
 
     def count_normalised(self, text: str) -> int:
         """Count a text that the tokenizer's normaliser may change."""
-        normalised = self.tokenizer.normalizer.normalize_str(text).encode()
+        normalised = self.tokenizer.normalizer.normalize_str(text)
         if any(added in normalised for added in self.added):
             return int(self.count_by_library([text])[0])
-        data = np.frombuffer(normalised, np.uint8)
+        data = np.frombuffer(normalised.encode(), np.uint8)
         ends = np.array([0, len(data)])
         return int(bpe.count_documents(data, ends, self.tables, self.known, is_normalised=True)[0])  # type: ignore[arg-type]
 
