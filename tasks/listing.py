@@ -15,7 +15,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.artifacts import WORK, Record, digest_of
-from tasks.errors import Denied, bad_input
+from tasks.errors import Denied, Unavailable, bad_input
 from tasks.ids import MAX_FILES
 from tasks.recipe import Source
 from tasks.storage import Folder, explained
@@ -101,6 +101,8 @@ def list_files(source: Source) -> list[InputFile]:
             found = matches(pattern)
         except Denied as error:
             raise bad_input(source.name, f"{pattern} cannot be listed: {error}") from error
+        except Unavailable as error:
+            raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
         if not found:
             raise bad_input(source.name, f"no file matches {pattern}")
         files.update((file.url, file) for file in found)

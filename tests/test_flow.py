@@ -111,7 +111,9 @@ def has_begun(folder, stage):
     return bool(folder.files(f"work/{stage}")) if stage != "published" else folder.exists("published")
 
 
-@pytest.mark.parametrize("stage", ["ingest", "minhash", "edges", "removals", "classify", "publish"])
+@pytest.mark.parametrize(
+    "stage", ["ingest", "minhash", "edges", "clusters", "removals", "classify", "filter", "publish"]
+)
 def test_worker_killed_in_the_middle_of_a_stage_changes_nothing(larger, undisturbed, server, stage):
     recipe = larger.load()
     process = start_build(larger.write(), server)

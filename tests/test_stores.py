@@ -9,7 +9,8 @@ from small_corpus import build_here, contents, zyda
 
 from flows.local_server import free_port
 from tasks.artifacts import corpus_folder
-from tasks.errors import Denied, Unavailable
+from tasks.errors import BadInput, Denied, Unavailable
+from tasks.listing import list_files
 from tasks.storage import Folder
 
 
@@ -67,6 +68,17 @@ def test_missing_bucket_is_final_and_silence_is_worth_a_retry(s3):
     )  # fmt: skip
     with pytest.raises(Unavailable):
         quiet.read("a")
+
+
+def test_source_in_a_missing_or_unreachable_bucket_is_named(corpus, s3, monkeypatch):
+    source = corpus.load(sources=[{"name": "far", "files": "s3://nowhere/*.parquet"}]).sources[0]
+    with pytest.raises(BadInput, match=r"source far: .*s3://nowhere/\*\.parquet"):
+        list_files(source)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
+    with pytest.raises(Unavailable, match=r"source far: s3://nowhere/\*\.parquet cannot be listed"):
+        list_files(source)
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
 
 
 def test_wrong_secret_is_final_and_not_shown(s3):
