@@ -38,7 +38,7 @@ def build(recipe: str, storage: str | None = None, sample: Sample | None = None)
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
     with one_at_a_time(plan), progress_bars():
-        inputs = prepare(plan)
+        inputs = prepare.submit(plan).result()
 
         ingesting = [start(ingest, plan, one) for one in inputs]
         minhashing = [start(minhash, plan, one) for one in ingesting]
@@ -61,7 +61,7 @@ def build(recipe: str, storage: str | None = None, sample: Sample | None = None)
             for stage in (ingesting, minhashing, removing, classifying, filtering, publishing)
         ]
         ledger = make_ledger(zip(*stages, strict=True))
-        publish_corpus(plan, ledger, stages[0], clustering.result(), stages[-1])
+        publish_corpus.submit(plan, ledger, stages[0], clustering.result(), stages[-1]).result()
         note_built(plan, inputs)
     show_ledger(plan, ledger)
     return ledger

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from tasks.cluster import follow
 
 STAGES = (
-    "prepare", "ingest", "minhash", "edges", "clusters", "removals", "classify", "filter", "publish",
+    "prepare", "ingest", "minhash", "edges", "clusters", "removals", "classify", "filter", "publish", "corpus",
 )  # fmt: skip
 
 
@@ -26,7 +26,7 @@ class Bars:
     def __call__(self, report: dict[str, Any]) -> None:
         """Move the bar of a stage to where a report of one of its sources says."""
         stage = report["stage"]
-        if stage not in STAGES:
+        if stage not in STAGES or not report["total"]:
             return
         counts = self.counts.setdefault(stage, {})
         counts[str(report["source"])] = report["done"], report["total"]

@@ -122,7 +122,7 @@ def in_window(
     waiting = deque(enumerate(items))
     results: dict[int, Result] = {}
     place: dict[Any, int] = {}
-    running = distributed.as_completed(with_results=True)
+    running = distributed.as_completed(loop=client.loop, with_results=True)
 
     def submit() -> None:
         i, item = waiting.popleft()
@@ -130,7 +130,6 @@ def in_window(
         place[future.key] = i
         running.add(future)
 
-    running.loop = client.loop
     while waiting and len(place) < window:
         submit()
     try:

@@ -6,6 +6,7 @@ the corpus, and files of the corpus before go after it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
 from uuid import uuid4
@@ -17,6 +18,7 @@ from pydantic import Field
 
 from tasks.artifacts import Done, Record, Shard, corpus_folder, load_manifest
 from tasks.card import card
+from tasks.cluster import fan_out
 from tasks.ledger import Ledger, as_json
 from tasks.recipe import Dedup, Recipe
 from tasks.stage import RETRYING
@@ -109,12 +111,24 @@ def swap_in(folder: Folder, files: Sequence[File], texts: dict[str, bytes]) -> N
     folder.replace_folder(staging, PUBLISHED)
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A file to copy inside an object store, on whichever worker."""
+
+    folder: Folder
+    made_as: str
+    path: str
+
+    def __call__(self) -> None:
+        self.folder.copy(self.made_as, self.path)
+
+
 def put_over(folder: Folder, files: Sequence[File], texts: dict[str, bytes]) -> None:
     """Add what is new, the manifest last, then delete what is in no manifest any more."""
     there = set(folder.files(PUBLISHED))
-    for one in files:
-        if f"{PUBLISHED}/{one.path}" not in there:
-            folder.copy(one.made_as, f"{PUBLISHED}/{one.path}")
+    copies = [Copy(folder, one.made_as, f"{PUBLISHED}/{one.path}") for one in files]
+    missing = [copy for copy in copies if copy.path not in there]
+    fan_out(Copy.__call__, missing, stage="corpus", source=None)
     for path, text in texts.items():
         folder.write(f"{PUBLISHED}/{path}", text)
     wanted = {f"{PUBLISHED}/{path}" for path in [*(one.path for one in files), *texts]}
