@@ -10,6 +10,7 @@ import time
 import psutil
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import FlowRunFilter
 from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
 
 from tasks.artifacts import corpus_folder
@@ -41,13 +42,17 @@ def undisturbed(larger):
     return contents(recipe)
 
 
-def task_states(flow_run_id=None):
+def task_runs_of(client, flow_run_id):
+    return client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run_id]}), limit=200)
+
+
+def task_states():
     """Return the state of every task run of the last flow run, by the task run's name."""
     with get_client(sync_client=True) as client:
         last = client.read_flow_runs(sort="START_TIME_DESC", limit=1)[0]
         deadline = time.monotonic() + 30
         while True:
-            runs = [run for run in client.read_task_runs(limit=200) if run.flow_run_id == last.id]
+            runs = task_runs_of(client, last.id)
             if all(run.state and run.state.is_final() for run in runs) or time.monotonic() > deadline:
                 return {run.name: run.state_name for run in runs}
             time.sleep(0.5)

@@ -9,6 +9,7 @@ import yaml
 from prefect.client.orchestration import get_client
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
+from test_flow import task_runs_of
 
 from deployments.local import Stack
 
@@ -155,8 +156,7 @@ def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, co
         assert all(one.state.is_completed() for one in runs), [one.state for one in runs]
         corpora = []
         for one in runs:
-            tasks = client.read_task_runs(limit=200)
-            mine = [task for task in tasks if task.flow_run_id == one.id and task.start_time]
+            mine = [task for task in task_runs_of(client, one.id) if task.start_time]
             corpora.append((min(task.start_time for task in mine), max(task.end_time for task in mine)))
     (_, first_end), (second_start, _) = sorted(corpora)
     assert first_end <= second_start
