@@ -6,8 +6,6 @@ file, counted from 0, bad and unsampled rows included. So an id names a source, 
 ever, whatever is added or taken away beside it.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,8 +45,3 @@ def parse(text: str) -> int:
     if not 0 <= number < 1 << 64:
         raise ValueError(f"{text} is not a 64-bit number")
     return number
-
-
-def show(doc_id: Any) -> str:
-    """Write a doc_id as people see it: decimal, as Parquet readers print it."""
-    return str(int(doc_id))

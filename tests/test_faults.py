@@ -107,20 +107,11 @@ def corpus_on_s3(larger, s3, name):
     return larger.write(storage=f"{s3}/{name}"), larger.load(storage=f"{s3}/{name}")
 
 
-def test_store_that_answers_500_and_503_to_5_percent_of_requests(larger, undisturbed, broken_s3, s3, server):
+@pytest.mark.parametrize(("fault", "share"), [("answers_500", 0.05), ("resets", 0.03)])
+def test_store_that_breaks_some_requests_at_random(larger, undisturbed, broken_s3, s3, server, fault, share):
     proxy, environment = broken_s3
-    proxy.answers_500 = 0.05
-    path, recipe = corpus_on_s3(larger, s3, "answers-500")
-    done = build_through(environment, path, server)
-    assert done.returncode == 0, done.stderr
-    assert proxy.broken > 5
-    assert contents(recipe) == undisturbed
-
-
-def test_store_that_resets_connections_half_way(larger, undisturbed, broken_s3, s3, server):
-    proxy, environment = broken_s3
-    proxy.resets = 0.03
-    path, recipe = corpus_on_s3(larger, s3, "resets")
+    setattr(proxy, fault, share)
+    path, recipe = corpus_on_s3(larger, s3, fault.replace("_", "-"))
     done = build_through(environment, path, server)
     assert done.returncode == 0, done.stderr
     assert proxy.broken > 3
