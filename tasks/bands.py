@@ -127,4 +127,6 @@ def footer_of(folder: Folder, path: str) -> pq.FileMetaData:
 
 def touches(group: pq.RowGroupMetaData, band: int, keys: KeyRange) -> bool:
     bands, found = group.column(0).statistics, group.column(1).statistics
+    if not group.num_rows:  # a shard of which no document has a shingle
+        return False
     return bool(bands.min == band and found.min < keys.high and found.max >= keys.low)

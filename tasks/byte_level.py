@@ -6,6 +6,7 @@ tokenizer about every code point: libraries differ in the version of Unicode tha
 
 import json
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -123,7 +124,7 @@ def classes_by_settings(settings: str) -> NDArray[np.uint8]:
             classify(tokenizer, start, min(start + BLOCK, high), classes)
     classes[BLANK] = SPACE
     if tokenizer.normalizer is not None:
-        classes |= unsafe_characters(tokenizer)
+        classes |= unsafe_characters(tokenizer.normalizer.normalize_str)
     return classes
 
 
@@ -145,8 +146,10 @@ def classify(tokenizer: Tokenizer, low: int, high: int, classes: NDArray[np.uint
     classify(tokenizer, middle, high, classes)
 
 
-def unsafe_characters(tokenizer: Tokenizer) -> NDArray[np.uint8]:
+def unsafe_characters(normalise: Callable[[str], str]) -> NDArray[np.uint8]:
     """Mark every code point that NFC may change, alone or with its neighbours: (0x110000,) uint8.
+
+    normalise: NFC, of whichever version of Unicode.
 
     Besides those that change alone these are the ones that combine with what is before them, those
     that may change places, and those that Python's Unicode does not know, which may be any of these.
@@ -165,7 +168,7 @@ def unsafe_characters(tokenizer: Tokenizer) -> NDArray[np.uint8]:
     unsafe[0x1100:0x1200] = UNSAFE  # Hangul letters, which make syllables
     codes = [code for code in range(0x80, CODE_POINTS) if not unsafe[code] and code not in SURROGATES]
     text = "\n".join(map(chr, codes))
-    normalised = tokenizer.normalizer.normalize_str(text).split("\n")
+    normalised = normalise(text).split("\n")
     changed = [code for code, found in zip(codes, normalised, strict=True) if found != chr(code)]
     unsafe[changed] = UNSAFE
     return unsafe

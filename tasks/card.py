@@ -19,7 +19,7 @@ Tokens of each source, best-ranked first:
 {table}
 ## How it was made
 
-Near-duplicates were found with MinHash over shingles of {width} characters ({values} values, {bands}
+Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands}
 bands of {rows} rows) and clustered by connected components. {scope} {filters}
 
 ## What is here
@@ -58,6 +58,7 @@ def card(recipe: Recipe, ledger: Ledger) -> str:
         count=len(ledger.sources),
         table=as_markdown(ledger),
         width=dedup.width,
+        shingle=dedup.shingle,
         values=dedup.values,
         bands=dedup.bands,
         rows=dedup.values // dedup.bands,

@@ -9,8 +9,10 @@ import base64
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 JSON_TEXT = {b"zyda": b"json"}
 
@@ -106,3 +108,10 @@ def pack(schema: pa.Schema) -> str:
 
 def unpack(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the UTF-8 bytes of a column of text and its (n + 1,) offsets, without a copy."""
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends

@@ -1,7 +1,7 @@
 """Minhash: a shard's text to sorted band keys.
 
-Rows in: `doc_id`, `text` of a shard. Rows out: for every document that is not empty, one row in
-each band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
+Rows in: `doc_id`, `text` of a shard. Rows out: for every document with a shingle, one row in each
+band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
 one band each, so that a range of a band's keys can be read alone (see `tasks.bands`).
 """
 
@@ -27,7 +27,10 @@ from tasks.artifacts import (
 )
 from tasks.bands import merge_groups, write_band_rows
 from tasks.cluster import fan_out
+from tasks.columns import text_buffers
+from tasks.folding import UNICODE, word_hashes
 from tasks.kernels import engine
+from tasks.kernels.cpu import EMPTY
 from tasks.recipe import Dedup, Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
@@ -52,18 +55,25 @@ class Job:
 
 def signature_parameters(dedup: Dedup) -> dict[str, Any]:
     """Return what a band key depends on; the scope decides later who goes."""
-    return dedup.model_dump(exclude={"scope"})
+    unicode = {"unicode": UNICODE} if dedup.shingle == "words" else {}
+    return dedup.model_dump(exclude={"scope"}) | unicode
 
 
-def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
-    """Return the band keys of each text: (n, bands) uint64, straight from Arrow's buffers."""
-    _, offsets, data = texts.buffers()
-    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    text = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    kernel = engine()
-    signatures = kernel.signatures(text, ends, width=dedup.width, values=dedup.values)
-    keys: NDArray[np.uint64] = kernel.band_keys(signatures, bands=dedup.bands)
-    return keys
+def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
+    """Return the signature of each text: (n, values) uint64, all EMPTY where it has no shingle."""
+    size = {"width": dedup.width, "values": dedup.values}
+    if dedup.shingle == "words":
+        found: NDArray[np.uint64] = engine().word_signatures(*word_hashes(texts), **size)
+    else:
+        found = engine().signatures(*text_buffers(texts), **size)
+    return found
+
+
+def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
+    found = signatures(texts, dedup)
+    keys: NDArray[np.uint64] = engine().band_keys(found, bands=dedup.bands)
+    return keys, found[:, 0] != EMPTY
 
 
 def minhash_shard(job: Job) -> Shard:
@@ -74,11 +84,10 @@ def minhash_shard(job: Job) -> Shard:
     with job.folder.open(job.shard.path) as file:
         parquet = pq.ParquetFile(file)
         for group in range(parquet.num_row_groups):
-            table = parquet.read_row_group(group, ["doc_id", "n_bytes", "text"])
-            has_text = table.column("n_bytes").to_numpy() > 0
-            texts = table.column("text").combine_chunks()
-            keys.append(band_keys(texts, job.dedup)[has_text])
-            ids.append(table.column("doc_id").to_numpy()[has_text])
+            table = parquet.read_row_group(group, ["doc_id", "text"])
+            found, has_shingle = band_keys(table.column("text").combine_chunks(), job.dedup)
+            keys.append(found[has_shingle])
+            ids.append(table.column("doc_id").to_numpy()[has_shingle])
     doc_ids, all_keys = np.concatenate(ids), np.concatenate(keys)
 
     def fill(scratch: Path) -> None:

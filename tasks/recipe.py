@@ -33,8 +33,11 @@ class Strict(BaseModel):
 class Dedup(Strict):
     """How near-duplicates are found and which of them go (see the README's chapter on it)."""
 
-    shingle: Literal["characters"] = "characters"
-    width: int = Field(25, ge=1, le=1000, description="Code points in a shingle.")
+    shingle: Literal["characters", "words"] = "characters"
+    width: int = Field(
+        default_factory=lambda given: 13 if given.get("shingle") == "words" else 25,
+        ge=1, le=1000, description="Code points or words in a shingle: 25 or 13 unless given.",
+    )  # fmt: skip
     values: Literal[32, 64, 128, 256] = Field(128, description="Length of a signature.")
     bands: int = Field(
         8, ge=1, le=256,

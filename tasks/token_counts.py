@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from tasks.artifacts import WORK, digest_of
 from tasks.byte_level import added_texts, character_classes, make_tables, why_slow
+from tasks.columns import text_buffers
 from tasks.errors import BadRecipe
 from tasks.kernels import bpe
 from tasks.storage import Folder
@@ -77,12 +78,8 @@ class Counter:
         """Count the tokens of each text: (n,) uint32."""
         if self.tables is None:
             return self.count_by_library(texts.to_pylist())
-        _, offsets, data = texts.buffers()
-        if data is None or not len(texts):
-            return np.zeros(len(texts), np.uint32)
-        ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        block = np.frombuffer(data, np.uint8)
-        counts = bpe.count_documents(block, ends, self.tables, self.known, is_normalised=False)
+        data, ends = text_buffers(texts)
+        counts = bpe.count_documents(data, ends, self.tables, self.known, is_normalised=False)
         special = self.with_added_tokens(texts)
         for i in np.flatnonzero((counts == bpe.NEEDS_NORMALISER) & ~special).tolist():
             counts[i] = self.count_normalised(texts[i].as_py())

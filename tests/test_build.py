@@ -36,6 +36,18 @@ def test_global_scope_keeps_one_document_of_each_cluster(corpus):
     assert kept_names(recipe) == ALL - DUPLICATES - {"middle_alone", "its_internal_copy", "twin_2"}
 
 
+def test_word_shingles_find_what_differs_in_case_and_punctuation_alone(corpus):
+    shouted = prose("middle alone").upper().replace(" ", ", ")
+    write_rows(corpus.folder / "in/worst-2.jsonl.zst", rows(shouted=shouted, no_words="!?! ..."))
+    write_rows(corpus.folder / "in/best-2.parquet", rows(no_words_either="... !"))
+    for shingle, found in (("characters", {"shouted"}), ("words", set())):
+        recipe = corpus.load(name=f"by-{shingle}", dedup={"shingle": shingle})
+        build_here(recipe)
+        names = kept_names(recipe)
+        assert names & {"shouted"} == found
+        assert {"no_words", "no_words_either"} < names
+
+
 def test_every_removed_document_says_where_why_and_what_was_kept(corpus):
     recipe = corpus.load()
     build_here(recipe)

@@ -1,6 +1,9 @@
 """The compiled sketch against a plain twin, and its law against exact similarities."""
 
 import random
+import string
+import unicodedata
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.folding import word_hashes
 from tasks.kernels import cpu
-from tasks.minhash import band_keys
+from tasks.minhash import band_keys, signatures
 from tasks.recipe import Dedup
 
 M64 = 2**64 - 1
@@ -26,7 +30,7 @@ def shingle_hashes(text, width):
     """Hash each run of `width` code points: a polynomial in the code points, modulo 2**64."""
     shingles = {text[i : i + width] for i in range(max(1, len(text) - width + 1))}
     hashes = set()
-    for shingle in shingles:
+    for shingle in shingles - {""}:
         h = 0
         for character in shingle:
             h = (h * 0x9E6C63D0876A9A35 + (ord(character) + 1) * 0xD6E8FEB86659FD93) & M64
@@ -34,10 +38,38 @@ def shingle_hashes(text, width):
     return hashes
 
 
-def plain_signature(text, width, values):
-    """Sketch a text as the paper says, round by round."""
+def words_of(text):
+    """Fold a text and cut it into words: NFC, simple lower case, no punctuation."""
+    text = unicodedata.normalize("NFC", text)
+    text = "".join(character.lower()[0] for character in text)
+    return "".join(
+        c for c in text if c not in string.punctuation and unicodedata.category(c)[0] != "P"
+    ).split()
+
+
+def word_hash(word):
+    h = 0
+    for character in word:
+        h = (h * 0xB492B66FBE98F273 + ord(character) + 2) & M64
+    return mix(h)
+
+
+def word_shingle_hashes(text, width):
+    """Hash each run of `width` words: a polynomial in their hashes, modulo 2**64."""
+    hashes = [word_hash(word) for word in words_of(text)]
+    runs = {tuple(hashes[i : i + width]) for i in range(max(1, len(hashes) - width + 1)) if hashes}
+    found = set()
+    for run in runs:
+        h = 0
+        for word in run:
+            h = (h * 0x9E6C63D0876A9A35 + (word + 1) * 0xD6E8FEB86659FD93) & M64
+        found.add(h)
+    return found
+
+
+def plain_signature(hashes, values):
+    """Sketch the hashes of some shingles as the paper says, round by round."""
     signature = [EMPTY] * values
-    hashes = shingle_hashes(text, width) if text else set()
     for round_ in range(2 * values if hashes else 0):
         for h in hashes:
             x = mix((h + round_ * 0x9E3779B97F4A7C15) & M64)
@@ -59,12 +91,51 @@ def compiled(texts, width=25, values=128):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=80), max_size=4), st.sampled_from([1, 3, 25]), st.sampled_from([8, 32]))
 def test_sketch_is_that_of_the_plain_twin(texts, width, values):
-    assert compiled(texts, width, values).tolist() == [plain_signature(t, width, values) for t in texts]
+    assert compiled(texts, width, values).tolist() == [
+        plain_signature(shingle_hashes(t, width), values) for t in texts
+    ]
 
 
 def test_long_document_that_repeats_itself_is_that_of_the_plain_twin():
     text = "abcdefghij" * 20_000  # 200,000 characters, more than the scratch holds; 10 distinct shingles
-    assert compiled([text])[0].tolist() == plain_signature(text, 25, 128)
+    assert compiled([text])[0].tolist() == plain_signature(shingle_hashes(text, 25), 128)
+
+
+SPOKEN = st.text(
+    st.sampled_from("aàbßΣ.!$,«\u0301\u0327漢가\u1100\u1161İ🙂\u00a0\u2003\t\n\x1c  ")
+    | st.characters(categories=["L", "M", "N", "P", "S", "Z"]),
+    max_size=120,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SPOKEN, max_size=4), st.sampled_from([1, 2, 13]), st.sampled_from([32, 64]))
+def test_sketch_of_words_is_that_of_the_plain_twin(texts, width, values):
+    dedup = Dedup(shingle="words", width=width, values=values, bands=1)
+    assert signatures(pa.array(texts, pa.large_string()), dedup).tolist() == [
+        plain_signature(word_shingle_hashes(t, width), values) for t in texts
+    ]
+
+
+def test_every_character_is_folded_as_the_plain_twin_folds_it():
+    characters = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    texts = [f"{a}x{b}" for a, b in zip(characters[::2], characters[1::2], strict=True)]
+    hashes, ends = word_hashes(pa.array(texts, pa.large_string()))
+    found = [hashes[a:b].tolist() for a, b in pairwise(ends.tolist())]
+    assert found == [[word_hash(word) for word in words_of(text)] for text in texts]
+
+
+def test_long_document_of_words_that_repeats_itself_is_that_of_the_plain_twin():
+    text = "One two, three! " * 40_000
+    found = signatures(pa.array([text], pa.large_string()), Dedup(shingle="words"))[0]
+    assert found.tolist() == plain_signature(word_shingle_hashes(text, 13), 128)
+
+
+def test_word_shingles_do_not_see_case_punctuation_white_space_or_composition():
+    texts = ["Où est l'été, demain?", "où  est\nle\u0301te\u0301\u00a0DEMAIN", "… !?"]
+    found = signatures(pa.array(texts, pa.large_string()), Dedup(shingle="words"))
+    assert found[0].tolist() == found[1].tolist()
+    assert set(found[2].tolist()) == {EMPTY}
 
 
 def test_empty_document_has_no_value_and_a_short_one_is_one_shingle():
@@ -94,13 +165,22 @@ def test_values_agree_at_the_rate_of_the_jaccard_similarity(similarity):
 
 def test_band_keys_read_arrow_buffers_wherever_a_slice_begins():
     texts = pa.array(["first", "", "naïve 漢字 🙂", "last one"], pa.large_string())
-    whole = band_keys(texts, Dedup())
+    whole, has_shingle = band_keys(texts, Dedup())
+    assert has_shingle.tolist() == [True, False, True, True]
     assert whole.shape == (4, 8)
-    assert band_keys(texts.slice(2, 2), Dedup()).tolist() == whole[2:].tolist()
+    assert band_keys(texts.slice(2, 2), Dedup())[0].tolist() == whole[2:].tolist()
     assert len({tuple(row) for row in whole.tolist()}) == 4
+
+
+def test_word_signatures_are_these_bits():
+    texts = pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string())
+    assert band_keys(texts, Dedup(shingle="words"))[0][0, :2].tolist() == [
+        9067031982405747633,
+        4984272146498732663,
+    ]
 
 
 def test_signatures_are_these_bits():
     """Change these numbers only with tasks.minhash.VERSION: band keys on storage depend on them."""
-    key = band_keys(pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string()), Dedup())
+    key, _ = band_keys(pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string()), Dedup())
     assert key[0, :2].tolist() == [577495479004995186, 9691204451888525647]

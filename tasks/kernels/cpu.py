@@ -7,9 +7,10 @@ round r fills slot r - t alone. A long document needs one round, that is one has
 character, where a classical MinHash of t values needs t of them. As in a MinHash, two documents
 agree in a slot with probability equal to their Jaccard similarity.
 
-A shingle is `width` consecutive code points, hashed by a polynomial in an odd base modulo 2**64
-that rolls along the text. All arithmetic is on uint64 and wraps; the constants are arbitrary odd
-numbers, and changing one changes every band key (bump `tasks.minhash.VERSION`).
+A shingle is `width` consecutive code points, or words as `tasks.kernels.words` hashes them. Its hash
+is a polynomial in them in an odd base modulo 2**64, which rolls along the text. All arithmetic is on
+uint64 and wraps; the constants are arbitrary odd numbers, and changing one changes every band key
+(bump `tasks.minhash.VERSION`).
 """
 
 import numpy as np
@@ -28,6 +29,7 @@ STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 ROUND_SHIFT = np.uint64(54)
 VALUE_MASK = np.uint64((1 << 54) - 1)
 EMPTY = np.uint64(2**64 - 1)
+LONG = 1 << 12  # shingles of a document of which few are distinct if they leave a slot empty
 SCRATCH_HASHES = 1 << 14  # with their code points 192 KiB: stays in the second-level cache
 
 
@@ -188,15 +190,48 @@ def sketch(data, start, end, width, oldest, slot_shift, signature, codes, scratc
 
 
 @njit(cache=True, nogil=True)
-def _signatures(data, offsets, width, signatures):
+def sketch_words(words, width, oldest, slot_shift, signature, scratch):
+    """Write the signature of a document of which all the words are hashed, and there is one."""
+    shingles = max(1, words.size - width + 1)
+    hashes = scratch[:shingles]
+    if words.size < width:
+        hashes[0] = window(words, 0, words.size)
+    else:
+        roll(words, shingles, width, oldest, hashes)
+    for round_ in range(signature.size):
+        play_round(hashes, round_, slot_shift, signature)
+        if not np.any(signature == EMPTY):
+            return
+        if round_ == 0 and hashes.size > LONG:
+            hashes = np.unique(hashes)  # slots are empty after so many: few of them are distinct
+    fill_directly(hashes, signature)
+
+
+@njit(cache=True, nogil=True)
+def constants(width, values):
+    """Return BASE**width and how far a hash is shifted to leave the number of a slot."""
     slot_shift = np.uint64(64)
-    size = signatures.shape[1]
-    while size > 1:
+    while values > 1:
         slot_shift -= ONE
-        size >>= 1
+        values >>= 1
     oldest = ONE
     for _ in range(width):
         oldest *= BASE
+    return oldest, slot_shift
+
+
+@njit(cache=True, nogil=True)
+def _word_signatures(words, ends, width, signatures):
+    oldest, slot_shift = constants(width, signatures.shape[1])
+    scratch = np.empty(max(1, np.max(ends[1:] - ends[:-1])), np.uint64)
+    for i in range(ends.size - 1):
+        if ends[i + 1] > ends[i]:
+            sketch_words(words[ends[i] : ends[i + 1]], width, oldest, slot_shift, signatures[i], scratch)
+
+
+@njit(cache=True, nogil=True)
+def _signatures(data, offsets, width, signatures):
+    oldest, slot_shift = constants(width, signatures.shape[1])
     scratch = np.empty(SCRATCH_HASHES, np.uint64)
     codes = np.empty(SCRATCH_HASHES + width - 1, np.uint32)
     for i in range(offsets.size - 1):
@@ -227,11 +262,28 @@ def signatures(
 
     Returns (n, values) uint64. The row of an empty document is all EMPTY: it has no shingle.
     """
-    if values & (values - 1) or not 2 <= values <= 512:
-        raise ValueError(f"values must be a power of two from 2 to 512, not {values}")
-    result = np.full((len(offsets) - 1, values), EMPTY, np.uint64)
+    result = no_signatures(len(offsets) - 1, values)
     _signatures(data, offsets, width, result)
     return result
+
+
+def word_signatures(
+    words: NDArray[np.uint64], ends: NDArray[np.int64], *, width: int, values: int
+) -> NDArray[np.uint64]:
+    """Sketch documents whose words were hashed by `tasks.kernels.words.hash_words`.
+
+    Returns (n, values) uint64; the row of a document without a word is all EMPTY.
+    """
+    result = no_signatures(len(ends) - 1, values)
+    if len(result):
+        _word_signatures(words, ends, width, result)
+    return result
+
+
+def no_signatures(documents: int, values: int) -> NDArray[np.uint64]:
+    if values & (values - 1) or not 2 <= values <= 512:
+        raise ValueError(f"values must be a power of two from 2 to 512, not {values}")
+    return np.full((documents, values), EMPTY, np.uint64)
 
 
 def band_keys(signatures: NDArray[np.uint64], *, bands: int) -> NDArray[np.uint64]:
