@@ -76,6 +76,7 @@ def make_tables(tokenizer: Tokenizer, classes: NDArray[np.uint8]) -> Tables:
     model: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
     vocabulary = model["vocab"]
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
+    added = [content.encode() for content in added_texts(tokenizer)]
     keys, values = merge_table([(vocabulary[a], vocabulary[b], vocabulary[a + b]) for a, b in pairs])
     return Tables(
         classes=classes,
@@ -83,6 +84,9 @@ def make_tables(tokenizer: Tokenizer, classes: NDArray[np.uint8]) -> Tables:
         byte_ids=np.array([vocabulary.get(character, -1) for character in byte_characters()]),
         merge_keys=keys,
         merge_values=values,
+        added=np.frombuffer(b"".join(added), np.uint8),
+        added_ends=np.cumsum([0, *map(len, added)]),
+        added_firsts=np.array(sorted({content[0] for content in added}), np.uint64),
     )
 
 

@@ -115,3 +115,8 @@ def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, without a copy where it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

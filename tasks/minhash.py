@@ -27,7 +27,7 @@ from tasks.artifacts import (
 )
 from tasks.bands import merge_groups, write_band_rows
 from tasks.cluster import fan_out
-from tasks.columns import text_buffers
+from tasks.columns import one_array, text_buffers
 from tasks.folding import UNICODE, word_hashes
 from tasks.kernels import engine
 from tasks.kernels.cpu import EMPTY
@@ -85,7 +85,7 @@ def minhash_shard(job: Job) -> Shard:
         parquet = pq.ParquetFile(file)
         for group in range(parquet.num_row_groups):
             table = parquet.read_row_group(group, ["doc_id", "text"])
-            found, has_shingle = band_keys(table.column("text").combine_chunks(), job.dedup)
+            found, has_shingle = band_keys(one_array(table.column("text")), job.dedup)
             keys.append(found[has_shingle])
             ids.append(table.column("doc_id").to_numpy()[has_shingle])
     doc_ids, all_keys = np.concatenate(ids), np.concatenate(keys)

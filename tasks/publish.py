@@ -163,9 +163,11 @@ def kept_tables(job: Job, left: NDArray[np.uint64], decided: pa.Table) -> Iterat
         parquet = pq.ParquetFile(file)
         for group in range(parquet.num_row_groups):
             table = conform(parquet.read_row_group(group), schema)
-            table = table.filter(pc.is_in(table.column("doc_id"), pa.array(left)))
-            if not len(table):
+            stays = np.isin(table.column("doc_id").to_numpy(), left, assume_unique=True)
+            if not stays.any():
                 continue
+            if not stays.all():
+                table = table.filter(pa.array(stays))
             tokens = table.column("n_tokens")
             table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
             table = beside(table, decided, ["cluster_id"])

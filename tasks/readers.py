@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.columns import table_of
+from tasks.columns import one_array, table_of
 from tasks.listing import InputFile, Piece
 from tasks.streams import DAMAGED, first_line, format_of, lines_of, open_input
 
@@ -162,7 +162,7 @@ def read_parquet(stream: IO[bytes], piece: Piece, text: str) -> Iterator[Chunk]:
 def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
     """Judge the texts of Arrow rows: null and invalid UTF-8 are bad."""
     rows = np.arange(first_row, first_row + len(table))
-    texts = table.column(text).cast(pa.large_binary()).cast(pa.large_binary()).combine_chunks()
+    texts = one_array(table.column(text)).cast(pa.large_binary())
     reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null")
     try:
         texts.cast(pa.large_string())
@@ -171,8 +171,8 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
         faults = {i: utf8_fault(content) for i, content in contents if content is not None}
         reasons |= {i: fault for i, fault in faults.items() if fault}
     bad = [BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[:MAX_CONTENT]) for i in sorted(reasons)]
-    good = np.setdiff1d(np.arange(len(table)), list(reasons))
     if bad:
+        good = np.setdiff1d(np.arange(len(table)), list(reasons))
         table, texts, rows = table.take(good), texts.take(good), rows[good]
     index = table.column_names.index(text)
     return Chunk(rows, table.set_column(index, text, texts.cast(pa.large_string())), bad)

@@ -42,7 +42,7 @@ class Pending:
     size: int = 0
 
 
-def text_bytes(texts: pa.LargeStringArray) -> NDArray[np.int64]:
+def text_bytes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the UTF-8 length of each text: (n,) int64."""
     return pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
 
@@ -68,7 +68,9 @@ def shard_sized(
         bad += [row for row, is_chosen in zip(chunk.bad, chosen_bad, strict=True) if is_chosen]
         if bad and not parameters.set_aside:
             raise bad_input(source, bad[0].reason, file=file.url, row=bad[0].row)
-        rows, table = chunk.rows[chosen], chunk.table.filter(pa.array(chosen))
+        rows, table = chunk.rows, chunk.table
+        if not chosen.all():
+            rows, table = rows[chosen], table.filter(pa.array(chosen))
         for part in slices(table, parameters):
             start, stop, size = part
             if pending.tables and pending.size + size > parameters.shard_bytes:
@@ -84,7 +86,7 @@ def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int,
     """Cut a chunk so that no slice has more text than a shard may have: (start, stop, bytes)."""
     if not len(table):
         return
-    ends = np.cumsum(text_bytes(table.column(parameters.text).combine_chunks()))
+    ends = np.cumsum(text_bytes(table.column(parameters.text)))
     start = before = 0
     while start < len(table):
         limit = before + parameters.shard_bytes
@@ -100,7 +102,7 @@ def shard_table(pending: Pending, parameters: IngestParameters, counter: Counter
     """
     schema = unify([table.schema for table in pending.tables])
     table = pa.concat_tables([conform(table, schema) for table in pending.tables])
-    texts = table.column(parameters.text).combine_chunks()
+    texts = table.column(parameters.text)
     own = table.drop_columns([parameters.text])
     renamed = renames(own.column_names, parameters.text, classified=parameters.classified)
     own = own.rename_columns([renamed.get(name, name) for name in own.column_names])
@@ -108,7 +110,7 @@ def shard_table(pending: Pending, parameters: IngestParameters, counter: Counter
     ids = rows + np.uint64(first)
     counted = [
         pa.array(ids),
-        pa.array(counter.count(texts)),
+        pa.array(np.concatenate([counter.count(chunk) for chunk in texts.chunks])),
         pa.array(text_bytes(texts).astype(np.uint32)),
     ]
     columns = [*counted, texts, *own.columns]

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from tasks.artifacts import WORK, digest_of
-from tasks.byte_level import added_texts, character_classes, make_tables, why_slow
+from tasks.byte_level import character_classes, make_tables, why_slow
 from tasks.columns import text_buffers
 from tasks.errors import BadRecipe
 from tasks.kernels import bpe
@@ -72,7 +71,6 @@ class Counter:
         self.tokenizer = tokenizer
         self.tables = None if classes is None else make_tables(tokenizer, classes)
         self.known = bpe.nothing_known()
-        self.added = added_texts(tokenizer)
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
         """Count the tokens of each text: (n,) uint32."""
@@ -80,29 +78,19 @@ class Counter:
             return self.count_by_library(texts.to_pylist())
         data, ends = text_buffers(texts)
         counts = bpe.count_documents(data, ends, self.tables, self.known, is_normalised=False)
-        special = self.with_added_tokens(texts)
-        for i in np.flatnonzero((counts == bpe.NEEDS_NORMALISER) & ~special).tolist():
-            counts[i] = self.count_normalised(texts[i].as_py())
-        if special.any():
-            places = np.flatnonzero(special)
+        for i in np.flatnonzero(counts == bpe.NEEDS_NORMALISER).tolist():
+            counts[i] = self.count_normalised(texts[i].as_py(), self.tables)
+        places = np.flatnonzero(counts == bpe.HOLDS_ADDED)
+        if len(places):
             counts[places] = self.count_by_library(texts.take(pa.array(places)).to_pylist())
         return counts.astype(np.uint32)
 
-    def with_added_tokens(self, texts: pa.LargeStringArray) -> NDArray[np.bool_]:
-        """Say which texts hold an added token, runs of spaces apart: (n,) bool."""
-        found = np.zeros(len(texts), np.bool_)
-        for added in self.added:
-            found |= pc.match_substring(texts, added).to_numpy(zero_copy_only=False)
-        return found
-
-    def count_normalised(self, text: str) -> int:
+    def count_normalised(self, text: str, tables: bpe.Tables) -> int:
         """Count a text that the tokenizer's normaliser may change."""
-        normalised = self.tokenizer.normalizer.normalize_str(text)
-        if any(added in normalised for added in self.added):
-            return int(self.count_by_library([text])[0])
-        data = np.frombuffer(normalised.encode(), np.uint8)
+        data = np.frombuffer(self.tokenizer.normalizer.normalize_str(text).encode(), np.uint8)
         ends = np.array([0, len(data)])
-        return int(bpe.count_documents(data, ends, self.tables, self.known, is_normalised=True)[0])  # type: ignore[arg-type]
+        count = int(bpe.count_documents(data, ends, tables, self.known, is_normalised=True)[0])
+        return int(self.count_by_library([text])[0]) if count == bpe.HOLDS_ADDED else count
 
     def count_by_library(self, texts: list[str]) -> NDArray[np.uint32]:
         counts = np.empty(len(texts), np.uint32)

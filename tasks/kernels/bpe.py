@@ -13,7 +13,9 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 OTHER, LETTER, NUMBER, SPACE = 0, 1, 2, 3
@@ -23,9 +25,16 @@ BLANK, QUOTE = 32, 39
 SHORT = 32  # bytes of a pre-token up to which a scan for the best merge beats a heap
 LONGEST_KEPT = 64  # bytes of a pre-token that is worth a place in the table
 NO_MERGE = np.uint64(2**64 - 1)
+LONGEST_KEY = 15  # bytes of a pre-token that is its own key
 LONG_KEY = np.uint64(0xFF << 56)
+SIZE_SHIFT, HASH_SHIFT = np.uint64(56), np.uint64(32)
+NOTHING, ONE, THREE, SEVEN, EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
+BATCH = 64  # pre-tokens that are cut before the first is looked up
+EACH = np.uint64(0x0101010101010101)  # times a byte: that byte eight times
+TOP = np.uint64(0x8080808080808080)
+LAST_BYTE = np.uint64(0xFF)
 HASH = np.uint64(0x9E3779B97F4A7C15)
-NEEDS_NORMALISER = -1
+NEEDS_NORMALISER, HOLDS_ADDED = -1, -2
 
 
 class Tables(NamedTuple):
@@ -34,7 +43,9 @@ class Tables(NamedTuple):
     classes: (0x110000,) uint8, the class of each code point and UNSAFE. run_tokens: (runs,) int64, the
     longest run of at most so many spaces that is a token, 0 for none. byte_ids: (256,) int64.
     merge_keys: (slots,) uint64, left id << 32 | right id, and merge_values: (slots,) uint64,
-    rank << 32 | new id, or NO_MERGE in an empty slot.
+    rank << 32 | new id, or NO_MERGE in an empty slot. added: uint8, the texts of the added tokens that
+    are no runs of spaces, one after another; added_ends: (n + 1,) int64, where each begins and ends;
+    added_firsts: uint64, the bytes that one of them begins with.
     """
 
     classes: NDArray[np.uint8]
@@ -42,15 +53,18 @@ class Tables(NamedTuple):
     byte_ids: NDArray[np.int64]
     merge_keys: NDArray[np.uint64]
     merge_values: NDArray[np.uint64]
+    added: NDArray[np.uint8]
+    added_ends: NDArray[np.int64]
+    added_firsts: NDArray[np.uint64]
 
 
 class Known(NamedTuple):
     """Pre-tokens that were counted before: a hash table that is filled up to a limit.
 
-    entries: (slots, 2) uint64, so that a look takes one cache line: a key, 0 in an empty slot, and
-    place << 16 | size << 8 | tokens. A pre-token of up to 7 bytes is its own key; of a longer one the
-    key is a hash, and its bytes stand in `kept`, uint8, at its place. used: (2,) int64, how many slots
-    and how many of the bytes.
+    entries: (slots, 4) uint64, so that a look takes one cache line: two words of a key, the second of
+    which is 0 in an empty slot, and place << 16 | tokens. A pre-token of up to 15 bytes is its own key,
+    with its size in the last byte; of a longer one the first word is a hash, and its bytes stand in
+    `kept`, uint8, at its place. used: (2,) int64, how many slots and how many of the bytes.
     """
 
     entries: NDArray[np.uint64]
@@ -59,8 +73,47 @@ class Known(NamedTuple):
 
 
 def nothing_known(slots: int = 1 << 21, kept: int = 1 << 25) -> Known:
-    """Return an empty table: 64 MiB, for a million and a half pre-tokens."""
-    return Known(np.zeros((slots, 2), np.uint64), np.zeros(kept, np.uint8), np.zeros(2, np.int64))
+    """Return an empty table: 96 MiB, for a million and a half pre-tokens."""
+    return Known(np.zeros((slots, 4), np.uint64), np.zeros(kept, np.uint8), np.zeros(2, np.int64))
+
+
+@intrinsic
+def load_8(typing_context, data, i):
+    """Read 8 bytes as one little-endian uint64, wherever they begin; not checked against the end."""
+
+    def generate(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(array.data, [arguments[1]])
+        return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def prefetch(typing_context, entries, slot):
+    """Ask for the cache line of a row of a table, without waiting for it."""
+
+    def generate(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        row = builder.mul(arguments[1], ir.Constant(ir.IntType(64), 4))
+        place = builder.bitcast(builder.gep(array.data, [row]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        call = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        builder.call(call, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(entries, types.uint64), generate
+
+
+@intrinsic
+def trailing_zeros(typing_context, x):
+    """Count the zero bits below the lowest that is set: 64 where none is."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
 
 
 @njit(cache=True)
@@ -148,18 +201,51 @@ def encode_long(data, start, end, tables):
     return count
 
 
+@njit(cache=True, inline="always")
+def between(x, first, last):
+    """Set the top bit of each byte of a word that is in a range of ASCII, all eight at once."""
+    low = x & ~TOP
+    return low + EACH * np.uint64(0x80 - first) & ~(low + EACH * np.uint64(0x7F - last)) & ~x & TOP
+
+
 @njit(cache=True)
-def key_of(data, start, end):
-    """Return the key of a pre-token: its bytes and their number, or a hash of more than 7."""
-    size = end - start
-    key = np.uint64(0)
-    if size < 8:
-        for i in range(start, end):
-            key = key << np.uint64(8) | np.uint64(data[i])
-        return key | np.uint64(size) << np.uint64(56)
-    for i in range(start, end):
-        key = (key ^ np.uint64(data[i])) * HASH
-    return (key ^ key >> np.uint64(29)) | LONG_KEY
+def of_class(x, kind):
+    """Set the top bit of each byte of a word that is ASCII and a letter, a number or other."""
+    letters = between(x | EACH * np.uint64(0x20), 97, 122)
+    numbers = between(x, 48, 57)
+    spaces = between(x, 9, 13) | between(x, BLANK, BLANK)
+    others = ~(letters | numbers | spaces | x) & TOP
+    found = letters if kind == LETTER else numbers
+    return others if kind == OTHER else found
+
+
+@njit(cache=True)
+def below(size):
+    """Return a mask of the first `size` bytes of a word, of which there are up to 7."""
+    return (ONE << (size << THREE)) - ONE
+
+
+@njit(cache=True)
+def word_of(data, start, stop):
+    """Read up to 8 bytes as one word, whether or not more follow."""
+    word = np.uint64(0)
+    for i in range(stop - start):
+        word |= np.uint64(data[start + i]) << np.uint64(8 * i)
+    return word
+
+
+@njit(cache=True)
+def key_of(data, start, stop):
+    """Return the two words of a pre-token's key."""
+    size = stop - start
+    if size <= LONGEST_KEY:
+        middle = min(start + 8, stop)
+        low, high = word_of(data, start, middle), word_of(data, middle, stop)
+        return low, high | np.uint64(size) << SIZE_SHIFT
+    hashed = np.uint64(0)
+    for i in range(start, stop):
+        hashed = (hashed ^ np.uint64(data[i])) * HASH
+    return hashed, LONG_KEY | np.uint64(size)
 
 
 @njit(cache=True)
@@ -171,35 +257,39 @@ def is_at(data, start, size, kept, place):
 
 
 @njit(cache=True)
-def learn(data, start, end, key, slot, tables, known):
+def learn(data, start, low, high, slot, tables, known):
     """Encode a pre-token that is not in the table, and put it there if there is room."""
-    size = end - start
-    tokens = (
-        encode_short(data, start, end, tables) if size <= SHORT else encode_long(data, start, end, tables)
-    )
+    size = np.int64(high >> SIZE_SHIFT if high < LONG_KEY else high & ~LONG_KEY)
+    stop = start + size
+    is_short = size <= SHORT
+    tokens = encode_short(data, start, stop, tables) if is_short else encode_long(data, start, stop, tables)
     slots, used = known.used
-    if slots * 4 < len(known.entries) * 3 and used + size <= known.kept.size:
-        known.kept[used : used + size] = data[start:end]
-        known.entries[slot, 0] = key
-        known.entries[slot, 1] = used << 16 | size << 8 | tokens
-        known.used[0], known.used[1] = slots + 1, used + size
+    kept = size if high >= LONG_KEY else 0
+    if slots * 4 < len(known.entries) * 3 and used + kept <= known.kept.size:
+        known.kept[used : used + kept] = data[start : start + kept]
+        known.entries[slot, 0], known.entries[slot, 1] = low, high
+        known.entries[slot, 2] = used << 16 | tokens
+        known.used[0], known.used[1] = slots + 1, used + kept
     return tokens
 
 
 @njit(cache=True)
-def look_up(data, start, end, entries, kept):
-    """Return the tokens of a pre-token, -1 if it is not in the table, and its key and slot there."""
-    size = end - start
-    key = key_of(data, start, end)
+def slot_of(low, high, mask):
+    """Return where in the table a pre-token is looked for first."""
+    return ((low ^ high * HASH) * HASH >> HASH_SHIFT) & mask
+
+
+@njit(cache=True)
+def look_up(data, start, low, high, slot, entries, kept):
+    """Return the tokens of a pre-token, -1 if it is not in the table, and its slot there."""
     mask = np.uint64(len(entries) - 1)
-    slot = (key * HASH >> np.uint64(32)) & mask
-    while entries[slot, 0] != 0:
-        if entries[slot, 0] == key:
-            found = np.int64(entries[slot, 1])
-            if size < 8 or (found >> 8 & 0xFF == size and is_at(data, start, size, kept, found >> 16)):
-                return found & 0xFF, key, slot
-        slot = (slot + np.uint64(1)) & mask
-    return -1, key, slot
+    while entries[slot, 1] != 0:
+        if entries[slot, 0] == low and entries[slot, 1] == high:
+            found = np.int64(entries[slot, 2])
+            if high < LONG_KEY or is_at(data, start, np.int64(high & ~LONG_KEY), kept, found >> 16):
+                return found & 0xFFFF, slot
+        slot = (slot + ONE) & mask
+    return -1, slot
 
 
 @njit(cache=True)
@@ -277,17 +367,41 @@ def end_of_word(data, i, end, kind, classes):
 
 
 @njit(cache=True)
-def may_change(data, start, end, classes):
-    """Say whether a normaliser may change any of these characters."""
-    i = start
-    while i < end:
-        if data[i] < 0x80:
-            i += 1
-            continue
-        kind, i = character(data, i, classes)
-        if kind & UNSAFE:
+def starts_added(data, i, end, added, added_ends):
+    """Say whether the text of an added token begins at byte i."""
+    for t in range(added_ends.size - 1):
+        size = added_ends[t + 1] - added_ends[t]
+        if i + size <= end and is_at(data, i, size, added, added_ends[t]):
             return True
     return False
+
+
+@njit(cache=True)
+def needs_library(data, i, end, is_normalised, tables):
+    """Return why a document is not counted here, HOLDS_ADDED or NEEDS_NORMALISER, or 0.
+
+    What is plain ASCII, without a byte that an added token begins with, is passed over 8 bytes at a time.
+    """
+    classes, added, ends, firsts = tables.classes, tables.added, tables.added_ends, tables.added_firsts
+    found = 0
+    while i < end:
+        while i + 8 <= end:
+            x = load_8(data, i)
+            stops = x & TOP
+            for first in firsts:
+                y = x ^ EACH * first
+                stops |= y - EACH & ~y & TOP  # the top bit of the first byte that is 0, at least
+            if stops != 0:
+                break
+            i += 8
+        stop = min(end, i + 8)
+        while i < stop:
+            if starts_added(data, i, end, added, ends):
+                return HOLDS_ADDED
+            kind, i = character(data, i, classes)
+            if kind & UNSAFE and not is_normalised:
+                found = NEEDS_NORMALISER
+    return found
 
 
 @njit(cache=True)
@@ -309,31 +423,96 @@ def end_of_pretoken(data, i, end, classes, run_tokens):
 
 
 @njit(cache=True)
-def _count_documents(data, offsets, is_normalised, tables, known, counts):
+def ascii_pretoken(data, i, end, classes):
+    """Return the size and key of the pre-token at byte i if it is a plain one of up to 15 bytes of ASCII.
+
+    Most of them are, and these are found eight bytes at a time, without a branch that depends on their
+    length. Size 0 means that it may be anything else. At least 16 bytes follow.
+    """
+    low, high = load_8(data, i), NOTHING
+    first, second = low & LAST_BYTE, low >> EIGHT & LAST_BYTE
+    blank = np.uint64(first == BLANK)
+    begin = second if blank else first
+    kind = np.int64(classes[begin])
+    if kind == SPACE or begin >= 0x80 or first == QUOTE:
+        is_alone = classes[first] == SPACE and not blank and second < 0x80 and classes[second] != SPACE
+        return np.int64(is_alone), low, high
+    size = trailing_zeros(~(of_class(low, kind) | blank << SEVEN) & TOP) >> THREE
+    if size < 8:
+        following = low >> (size << THREE) & LAST_BYTE
+        low &= below(size)
+    else:
+        high = load_8(data, i + 8)
+        more = trailing_zeros(~of_class(high, kind) & TOP) >> THREE
+        if more == 8:
+            return 0, low, high
+        following = high >> (more << THREE) & LAST_BYTE
+        high &= below(more)
+        size += more
+    if following >= 0x80 or i + np.int64(size) > end:
+        return 0, low, high
+    return np.int64(size), low, high | size << SIZE_SHIFT
+
+
+@njit(cache=True)
+def cut(data, i, end, tables, entries, batch):
+    """Cut a batch of pre-tokens from byte i on; look for each, which takes a while, but do not wait.
+
+    batch: (BATCH, 4) uint64; a row is the two words of a key, its slot, and the byte where it begins.
+    Returns the byte after the last, how many rows there are, and how many tokens are none of them.
+    """
     # Local names: a tuple of arrays that is handed from call to call costs more than the look itself.
     classes, runs = tables.classes, tables.run_tokens
-    entries, kept = known.entries, known.kept
-    for d in range(counts.size):
-        i, end = offsets[d], offsets[d + 1]
-        count = 0
-        if not is_normalised and may_change(data, i, end, classes):
-            count, i = NEEDS_NORMALISER, end
-        while i < end:
+    last, mask = data.size - 16, np.uint64(len(entries) - 1)
+    found = count = 0
+    while i < end and found < len(batch):
+        size, low, high = ascii_pretoken(data, i, end, classes) if i <= last else (0, NOTHING, NOTHING)
+        if size == 0:
             run = run_token(data, i, end, runs)
             if run > 0:
                 count += 1
                 i += run
                 continue
-            stop = end_of_pretoken(data, i, end, classes, runs)
-            if stop - i == 1:
-                count += 1
-            elif stop - i > LONGEST_KEPT:
-                count += encode_long(data, i, stop, tables)
-            else:
-                tokens, key, slot = look_up(data, i, stop, entries, kept)
-                count += tokens if tokens > 0 else learn(data, i, stop, key, slot, tables, known)
-            i = stop
-        counts[d] = count
+            size = end_of_pretoken(data, i, end, classes, runs) - i
+            if size > LONGEST_KEPT:
+                count += encode_long(data, i, i + size, tables)
+                i += size
+                continue
+            low, high = key_of(data, i, i + size)
+        if size == 1:
+            count += 1
+        else:
+            slot = slot_of(low, high, mask)
+            prefetch(entries, slot)
+            batch[found, 0], batch[found, 1], batch[found, 2], batch[found, 3] = low, high, slot, np.uint64(i)
+            found += 1
+        i += size
+    return i, found, count
+
+
+@njit(cache=True)
+def count_batch(data, batch, tables, known):
+    """Count the tokens of a batch of pre-tokens."""
+    entries, kept = known.entries, known.kept
+    count = 0
+    for k in range(len(batch)):
+        low, high, slot, start = batch[k, 0], batch[k, 1], batch[k, 2], np.int64(batch[k, 3])
+        tokens, slot = look_up(data, start, low, high, slot, entries, kept)
+        if tokens < 0:
+            tokens = learn(data, start, low, high, slot, tables, known)
+        count += tokens
+    return count
+
+
+@njit(cache=True)
+def _count_documents(data, offsets, is_normalised, tables, known, counts):
+    batch = np.empty((BATCH, 4), np.uint64)
+    for d in range(counts.size):
+        i, end = offsets[d], offsets[d + 1]
+        counts[d] = needs_library(data, i, end, is_normalised, tables)
+        while counts[d] >= 0 and i < end:
+            i, found, count = cut(data, i, end, tables, known.entries, batch)
+            counts[d] += count + count_batch(data, batch[:found], tables, known)
 
 
 def count_documents(
@@ -344,11 +523,11 @@ def count_documents(
     *,
     is_normalised: bool,
 ) -> NDArray[np.int64]:
-    """Count the tokens of every document of a block of text, none of which holds an added token.
+    """Count the tokens of every document of a block of text.
 
     data: the documents' UTF-8 bytes, one after another, valid. offsets: (n + 1,). is_normalised: say
-    that the tokenizer's normaliser would change nothing; else a document that it might change is not
-    counted. Returns (n,) int64, NEEDS_NORMALISER for such a document. Adds to `known`.
+    that the tokenizer's normaliser would change nothing. Returns (n,) int64: NEEDS_NORMALISER for a
+    document that the normaliser might change, HOLDS_ADDED for one with an added token. Adds to `known`.
     """
     counts = np.empty(len(offsets) - 1, np.int64)
     _count_documents(data, offsets, is_normalised, tables, known, counts)

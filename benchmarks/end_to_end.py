@@ -1,0 +1,190 @@
+"""The whole build without a classifier, from ingest to publish: MB/s of one core, and each stage's share.
+
+python -m benchmarks.end_to_end [FOLDER] [TOKENIZER.JSON] [GIGABYTES]
+
+Real text is multiplied without making near-duplicates: every copy of a document but the first has its
+lines from all over the text, and one word in 200 is a word that stands nowhere else.
+"""
+
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from benchmarks.measure import DEMO, REPOSITORY, load_texts, megabytes_of, show
+from tasks.recipe import Recipe, load_recipe
+
+SOURCES = ("best", "middle", "worst")
+FILE_MEGABYTES = 800  # more than a shard, as the files of the hub sometimes are
+ROW_GROUP = 5_000
+WORDS_FOR_ONE_EDIT = 200
+ONE_CORE = ["ingest", "minhash", "edges", "clusters", "decisions", "removals", "filter", "publish"]
+
+
+def copies(texts: list[str], count: int) -> Iterator[list[str]]:
+    """Yield the documents, then as many other documents of the same lines, `count` times in all."""
+    yield texts
+    chance = random.Random(0)
+    documents = [text.splitlines(keepends=True) for text in texts]
+    lines = [line for document in documents for line in document]
+    number = 0
+    for _ in range(count - 1):
+        chance.shuffle(lines)
+        start, made = 0, []
+        for document in documents:
+            words = "".join(lines[start : start + len(document)]).split(" ")
+            start += len(document)
+            for place in range(chance.randrange(WORDS_FOR_ONE_EDIT), len(words), WORDS_FOR_ONE_EDIT):
+                words[place] += f"{number:x}"
+                number += 1
+            made.append(" ".join(words))
+        yield made
+
+
+def write_sources(folder: Path, texts: pa.Array, gigabytes: float) -> float:
+    """Write the input of the three sources, in files of Parquet; return its megabytes."""
+    size = megabytes_of(texts)
+    count = max(len(SOURCES), round(gigabytes * 1000 / size))
+    per_file = max(1, min(round(FILE_MEGABYTES / size), count // len(SOURCES)))
+    writers: dict[Path, pq.ParquetWriter] = {}
+    written, row = 0.0, 0
+    for i, documents in enumerate(copies(texts.to_pylist(), count)):
+        part, source = divmod(i, len(SOURCES))
+        path = folder / SOURCES[source] / f"{part // per_file:04d}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        urls = [f"https://example.org/{row + j}" for j in range(len(documents))]
+        row += len(documents)
+        table = pa.table({"url": urls, "text": documents})
+        if path not in writers:
+            writers[path] = pq.ParquetWriter(path, table.schema, compression="zstd")
+        writers[path].write_table(table, row_group_size=ROW_GROUP)
+        written += megabytes_of(table.column("text"))
+    for writer in writers.values():
+        writer.close()
+    return written
+
+
+def write_recipe(folder: Path, name: str, tokenizer: str) -> str:
+    path = folder / f"{name}.yaml"
+    sources = [{"name": source, "files": f"{source}/*.parquet"} for source in SOURCES]
+    path.write_text(
+        yaml.safe_dump({"name": name, "storage": "out", "tokenizer": tokenizer, "sources": sources})
+    )
+    return str(path)
+
+
+def on_one_core(recipe: Recipe) -> dict[str, float]:
+    """Build a corpus in this process, shard after shard; return the seconds of each stage."""
+    from tasks.classify import classify
+    from tasks.clusters import clusters
+    from tasks.corpus import publish_corpus
+    from tasks.edges import edges
+    from tasks.filter import filter_documents
+    from tasks.ingest import ingest
+    from tasks.ledger import make_ledger
+    from tasks.minhash import minhash
+    from tasks.prepare import prepare
+    from tasks.publish import publish
+    from tasks.removals import decisions, removals
+
+    spent = dict[str, float]()
+
+    @contextmanager
+    def timed(name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        spent[name] = spent.get(name, 0) + time.perf_counter() - start
+
+    def run(stage, *inputs):  # noqa: ANN001, ANN002, ANN202
+        with timed(stage.name):
+            return stage.fn(recipe, *inputs)
+
+    inputs = run(prepare)
+    ingested = [run(ingest, one) for one in inputs]
+    minhashed = [run(minhash, one) for one in ingested]
+    clustered = run(clusters, run(edges, minhashed))
+    decided = run(decisions, clustered, inputs)
+    removed = [run(removals, one, decided) for one in ingested]
+    classified = [run(classify, *two) for two in zip(ingested, removed, strict=True)]
+    filtered = [run(filter_documents, *all_) for all_ in zip(ingested, removed, classified, strict=True)]
+    files = [run(publish, *all_) for all_ in zip(ingested, removed, classified, filtered, strict=True)]
+    ledger = make_ledger(zip(ingested, minhashed, removed, classified, filtered, files, strict=True))
+    run(publish_corpus, ledger, ingested, clustered, files)
+    return spent
+
+
+class Memory(threading.Thread):
+    """Watches the resident memory of the processes that this one starts."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.stopped = threading.Event()
+        self.peak = 0.0
+
+    def run(self) -> None:
+        while not self.stopped.wait(0.2):
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    if "distributed" in " ".join(child.cmdline()) or "spawn" in " ".join(child.cmdline()):
+                        self.peak = max(self.peak, child.memory_info().rss / 2**30)
+                except psutil.Error:
+                    continue
+
+
+def with_prefect(path: str) -> tuple[float, float]:
+    """Build a corpus as `zyda build` does; return the seconds of its flow and its largest worker's GiB."""
+    from flows.local_server import prefect_server
+
+    with prefect_server():
+        from flows.build import build
+
+        memory = Memory()
+        memory.start()
+        start = time.perf_counter()
+        build(path)
+        spent = time.perf_counter() - start
+        memory.stopped.set()
+        return spent, memory.peak
+
+
+def main(gigabytes: float = 0.2) -> None:
+    arguments = dict(enumerate(sys.argv))
+    tokenizer = arguments.get(2, str(REPOSITORY / "recipes/models/demo-tokenizer.json"))
+    texts = load_texts(Path(arguments.get(1, DEMO)), megabytes=100)
+    with tempfile.TemporaryDirectory(prefix="zyda-bench-") as scratch:
+        folder = Path(scratch)
+        size = write_sources(folder, texts, float(arguments.get(3, gigabytes)))
+        alone = on_one_core(load_recipe(write_recipe(folder, "one-core", str(Path(tokenizer).resolve()))))
+        together, peak = with_prefect(write_recipe(folder, "all-cores", str(Path(tokenizer).resolve())))
+    whole = sum(alone.values())
+    rows: list[dict[str, str | float]] = [
+        {
+            "stage": name,
+            "seconds": seconds,
+            "share, %": 100 * seconds / whole,
+            "MB/s of one core": size / seconds,
+        }
+        for name, seconds in alone.items()
+    ]
+    cores = psutil.cpu_count() or 1
+    rows.append(
+        {"stage": "all, one core", "seconds": whole, "share, %": 100.0, "MB/s of one core": size / whole}
+    )
+    rows.append(
+        {"stage": f"all, {cores} workers with Prefect and Dask", "seconds": together,
+         "share, %": float("nan"), "MB/s of one core": size / together / cores}
+    )  # fmt: skip
+    show(f"end to end, {size:,.0f} MB of text; largest worker {peak:.2f} GiB", rows)
+
+
+if __name__ == "__main__":
+    main()
