@@ -18,6 +18,7 @@ from tasks.kernels.bpe import BLANK, LETTER, NO_MERGE, NUMBER, OTHER, SPACE, UNS
 
 CODE_POINTS = 0x110000
 BLOCK = 256  # code points, for Unicode's scripts come in such blocks
+SPARSE = 0x40000  # from here on nearly all code points are unassigned or private
 SURROGATES = range(0xD800, 0xE000)
 HASH = 0x9E3779B97F4A7C15
 UTF_8 = {*range(0xC0), *range(0xC2, 0xF5)}  # the bytes that valid UTF-8 can hold
@@ -138,7 +139,7 @@ def classify(tokenizer: Tokenizer, low: int, high: int, classes: NDArray[np.uint
     They are of the class of a letter, a digit or a mark if the tokenizer does not cut them from it.
     """
     characters = "".join(map(chr, range(low, high)))
-    for first, kind in (("a", LETTER), ("1", NUMBER), ("!", OTHER)):
+    for first, kind in (("!", OTHER), ("a", LETTER), ("1", NUMBER)):
         if len(tokenizer.pre_tokenizer.pre_tokenize_str(first + characters)) == 1:
             classes[low:high] = kind
             return
@@ -159,9 +160,9 @@ def unsafe_characters(normalise: Callable[[str], str]) -> NDArray[np.uint8]:
     that may change places, and those that Python's Unicode does not know, which may be any of these.
     """
     unsafe = np.zeros(CODE_POINTS, np.uint8)
-    for code in range(0x80, CODE_POINTS):
-        if code in SURROGATES:
-            continue
+    unsafe[SPARSE:] = UNSAFE
+    codes = [*range(0x80, SURROGATES.start), *range(SURROGATES.stop, SPARSE)]
+    for code in codes:
         character = chr(code)
         if unicodedata.combining(character) or unicodedata.category(character) == "Cn":
             unsafe[code] = UNSAFE
@@ -170,7 +171,7 @@ def unsafe_characters(normalise: Callable[[str], str]) -> NDArray[np.uint8]:
             parts = decomposed.split(" ")
             unsafe[[int(part, 16) for part in parts[1:]]] = UNSAFE
     unsafe[0x1100:0x1200] = UNSAFE  # Hangul letters, which make syllables
-    codes = [code for code in range(0x80, CODE_POINTS) if not unsafe[code] and code not in SURROGATES]
+    codes = [code for code in codes if not unsafe[code]]
     text = "\n".join(map(chr, codes))
     normalised = normalise(text).split("\n")
     changed = [code for code, found in zip(codes, normalised, strict=True) if found != chr(code)]

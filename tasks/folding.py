@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.byte_level import CODE_POINTS, SURROGATES, unsafe_characters
+from tasks.byte_level import CODE_POINTS, SPARSE, unsafe_characters
 from tasks.columns import text_buffers
 from tasks.kernels.words import DROPPED, SPACE, UNSAFE, hash_words, may_change
 
@@ -24,14 +24,14 @@ UNICODE = unicodedata.unidata_version
 @lru_cache(maxsize=1)
 def folded_characters() -> NDArray[np.uint32]:
     """Return what `tasks.kernels.words` does with each code point: (0x110000,) uint32."""
-    folded = np.zeros(CODE_POINTS, np.uint32)
-    for code in range(CODE_POINTS):
+    folded = np.arange(2, CODE_POINTS + 2, dtype=np.uint32)
+    for code in range(SPARSE):
         character = chr(code)
         if character.isspace():
             folded[code] = SPACE
         elif character in string.punctuation or unicodedata.category(character).startswith("P"):
             folded[code] = DROPPED
-        elif code not in SURROGATES:
+        else:
             folded[code] = ord(character.lower()[0]) + 2
     changing = unsafe_characters(lambda text: unicodedata.normalize("NFC", text))
     folded[np.flatnonzero(changing)] |= UNSAFE
