@@ -145,9 +145,13 @@ def finished_shard(folder: Folder, path: str) -> Shard | None:
 def write_shard(
     folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Counts
 ) -> Shard:
-    """Write an artifact with `fill(scratch)`, put it in place, then its record."""
+    """Write an artifact with `fill(scratch)`, put it in place, then its record.
+
+    fill: may return the counts of what it wrote, where nobody knows them before.
+    """
     with folder.scratch_file() as scratch:
-        fill(scratch)
+        if isinstance(found := fill(scratch), Counts):
+            counted["counts"] = found
         with scratch.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         rows = pq.read_metadata(scratch).num_rows

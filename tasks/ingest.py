@@ -5,7 +5,9 @@ Rows in: what `tasks.readers` yields. Rows out, in work/ingest: `doc_id` (uint64
 columns of the source. Bad rows go to work/set_aside, or stop the build.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,12 +33,12 @@ from tasks.ids import first_id
 from tasks.listing import InputFile, Piece, load_listing
 from tasks.readers import BadRow, read
 from tasks.recipe import Recipe
-from tasks.shards import IngestParameters, shard_sized, shard_table
+from tasks.shards import IngestParameters, Reader, gathered, numbered
 from tasks.stage import stage_task
 from tasks.storage import Folder
 from tasks.token_counts import stored_counter
 
-VERSION = 1
+VERSION = 2
 ROW_GROUP_BYTES = 32 << 20
 SET_ASIDE = pa.schema(
     [
@@ -95,15 +97,16 @@ def ingest_piece(job: Job) -> IngestedPiece:
     if content := job.folder.read_if_there(record):
         return IngestedPiece.model_validate_json(content)
     counter = stored_counter(job.folder, job.parameters.tokenizer)
-    first = first_id(job.number, job.file.number)
-    chunks = read(job.source, job.file, job.piece, job.parameters.text)
-    shards, schemas, bad = list[Shard](), list[pa.Schema](), list[BadRow]()
-    for pending, found_bad in shard_sized(chunks, job.parameters, source=job.source, file=job.file):
-        bad += found_bad
-        if pending.tables:
-            table = shard_table(pending, job.parameters, counter, first=first)
-            shards.append(write_ingested(job, len(shards), table))
-            schemas.append(table.schema)
+    reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
+    bad = list[BadRow]()
+    tables = reader.documents(read(job.source, job.file, job.piece, job.parameters.text), bad)
+    parts = groupby(
+        numbered(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
+    )
+    shards, schemas = list[Shard](), list[pa.Schema]()
+    for (_, schema), part in parts:
+        schemas.append(unpack(schema))
+        shards.append(write_ingested(job, len(shards), schemas[-1], (table for _, table in part)))
     done = IngestedPiece(
         shards=tuple(shards),
         set_aside=(write_set_aside(job, bad),) if bad else (),
@@ -114,18 +117,20 @@ def ingest_piece(job: Job) -> IngestedPiece:
     return done
 
 
-def write_ingested(job: Job, index: int, table: pa.Table) -> Shard:
-    """Write a shard in row groups of some MiB of text, so that it is read in little memory."""
+def write_ingested(job: Job, index: int, schema: pa.Schema, tables: Iterator[pa.Table]) -> Shard:
+    """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
+
+    def fill(scratch: Path) -> Counts:
+        counts = Counts()
+        with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+            for table in gathered(tables, ROW_GROUP_BYTES):
+                writer.write_table(table, row_group_size=len(table))
+                tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
+                counts += Counts(documents=len(table), tokens=tokens, bytes=size)
+        return counts
+
     name = f"{job.name}-{index:03d}"
-    size = pc.sum(table.column("n_bytes")).as_py()
-    rows_per_group = max(1, len(table) * ROW_GROUP_BYTES // max(size, ROW_GROUP_BYTES))
-    counts = Counts(documents=len(table), tokens=pc.sum(table.column("n_tokens")).as_py(), bytes=size)
-
-    def fill(scratch: Path) -> None:
-        pq.write_table(table, scratch, compression="zstd", row_group_size=rows_per_group)
-
-    path = shard_path("ingest", job.source, name, job.key)
-    return write_shard(job.folder, path, name, fill, counts=counts)
+    return write_shard(job.folder, shard_path("ingest", job.source, name, job.key), name, fill)
 
 
 def write_set_aside(job: Job, bad: list[BadRow]) -> Shard:

@@ -20,7 +20,7 @@ from tasks.listing import InputFile, Piece
 from tasks.streams import DAMAGED, first_line, format_of, lines_of, open_input
 
 CHUNK_BYTES = 32 << 20
-BATCH_ROWS = 8192
+BATCH_ROWS = 1024
 MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
 
 

@@ -91,7 +91,7 @@ class Recipe(Strict):
     tokenizer: str = Field(min_length=1, description="A hub name or a tokenizer.json.")
     dedup: Dedup = Dedup()
     on_bad_rows: OnBadRows = "fail"
-    shard_mib: float = Field(512, gt=0, le=1024, description="Text in one shard, MiB.")
+    shard_mib: float = Field(256, gt=0, le=1024, description="Text in one shard, MiB.")
     sample: float = Field(1.0, gt=0, le=1, description="The part of the input that is used.")
     sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
 

@@ -1,7 +1,9 @@
-"""Rows of a file to tables of at most a shard's size, with ids and exact counts."""
+"""Rows of a file to documents: tables with ids and exact counts, of at most a shard's size."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.artifacts import Record
-from tasks.columns import conform, unify
+from tasks.columns import one_array
 from tasks.errors import bad_input
 from tasks.listing import InputFile
 from tasks.readers import BadRow, Chunk
@@ -33,16 +35,7 @@ class IngestParameters(Record):
     sample_rows: float
 
 
-@dataclass
-class Pending:
-    """Rows of a piece that are not yet a shard."""
-
-    tables: list[pa.Table] = field(default_factory=list)
-    rows: list[NDArray[np.int64]] = field(default_factory=list)
-    size: int = 0
-
-
-def text_bytes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
+def text_bytes(texts: pa.LargeStringArray | pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the UTF-8 length of each text: (n,) int64."""
     return pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
 
@@ -56,34 +49,69 @@ def sampled(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.b
     return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
 
 
-def shard_sized(
-    chunks: Iterator[Chunk], parameters: IngestParameters, *, source: str, file: InputFile
-) -> Iterator[tuple[Pending, list[BadRow]]]:
-    """Gather chunks until they make a shard. Raises BadInput at a bad row that may not be set aside."""
-    pending, bad = Pending(), list[BadRow]()
-    for chunk in chunks:
-        chosen = sampled(chunk.rows, parameters.sample_rows, file.seed)
-        bad_rows = np.array([row.row for row in chunk.bad], np.int64)
-        chosen_bad = sampled(bad_rows, parameters.sample_rows, file.seed)
-        bad += [row for row, is_chosen in zip(chunk.bad, chosen_bad, strict=True) if is_chosen]
-        if bad and not parameters.set_aside:
-            raise bad_input(source, bad[0].reason, file=file.url, row=bad[0].row)
-        rows, table = chunk.rows, chunk.table
-        if not chosen.all():
-            rows, table = rows[chosen], table.filter(pa.array(chosen))
-        for part in slices(table, parameters):
-            start, stop, size = part
-            if pending.tables and pending.size + size > parameters.shard_bytes:
-                yield pending, bad
-                pending, bad = Pending(), []
-            pending.tables.append(table.slice(start, stop - start))
-            pending.rows.append(rows[start:stop])
-            pending.size += size
-    yield pending, bad
+@dataclass(frozen=True)
+class Reader:
+    """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0."""
+
+    source: str
+    file: InputFile
+    first: int
+    parameters: IngestParameters
+    counter: Counter
+
+    def documents(self, chunks: Iterator[Chunk], bad: list[BadRow]) -> Iterator[pa.Table]:
+        """Yield the documents of some chunks, in tables of at most a shard's text.
+
+        Bad rows go to the list. Raises BadInput at one that may not be set aside. Tokens are counted as
+        soon as a chunk is read, while it is in the processor's cache.
+        """
+        fraction, seed = self.parameters.sample_rows, self.file.seed
+        for chunk in chunks:
+            chosen_bad = sampled(np.array([row.row for row in chunk.bad], np.int64), fraction, seed)
+            bad += [row for row, is_chosen in zip(chunk.bad, chosen_bad, strict=True) if is_chosen]
+            if bad and not self.parameters.set_aside:
+                raise bad_input(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
+            chosen = sampled(chunk.rows, fraction, seed)
+            rows, table = chunk.rows, chunk.table
+            if not chosen.all():
+                rows, table = rows[chosen], table.filter(pa.array(chosen))
+            for start, stop in slices(table, self.parameters):
+                yield self.document_table(table.slice(start, stop - start), rows[start:stop])
+
+    def document_table(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+        """Make documents of rows: ids and counts, the text, and the source's other columns."""
+        texts = one_array(table.column(self.parameters.text))
+        own = table.drop_columns([self.parameters.text])
+        renamed = renames(own.column_names, self.parameters.text, classified=self.parameters.classified)
+        own = own.rename_columns([renamed.get(name, name) for name in own.column_names])
+        counted = [
+            pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
+            pa.array(self.counter.count(texts)),
+            pa.array(text_bytes(texts).astype(np.uint32)),
+        ]
+        fields = [*COUNTED, pa.field("text", pa.large_string()), *own.schema]
+        return pa.table([*counted, texts, *own.columns], schema=pa.schema(fields))
 
 
-def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int, int, int]]:
-    """Cut a chunk so that no slice has more text than a shard may have: (start, stop, bytes)."""
+def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield tables with the number of the part that each belongs to, of at most `limit` bytes of text."""
+    number = size = 0
+    for table in tables:
+        more = pc.sum(table.column("n_bytes")).as_py()
+        if size and size + more > limit:
+            number, size = number + 1, 0
+        size += more
+        yield number, table
+
+
+def gathered(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
+    """Join tables of one schema to as large ones as fit into `limit` bytes of text."""
+    for _, group in groupby(numbered(tables, limit), key=itemgetter(0)):
+        yield pa.concat_tables([table for _, table in group])
+
+
+def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int, int]]:
+    """Cut a chunk so that no slice has more text than a shard may have: (start, stop)."""
     if not len(table):
         return
     ends = np.cumsum(text_bytes(table.column(parameters.text)))
@@ -91,31 +119,8 @@ def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int,
     while start < len(table):
         limit = before + parameters.shard_bytes
         stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
-        yield start, stop, int(ends[stop - 1]) - before
+        yield start, stop
         start, before = stop, int(ends[stop - 1])
-
-
-def shard_table(pending: Pending, parameters: IngestParameters, counter: Counter, *, first: int) -> pa.Table:
-    """Make a shard's table: ids and counts, the text, and the source's other columns.
-
-    first: the doc_id of row 0 of the file.
-    """
-    schema = unify([table.schema for table in pending.tables])
-    table = pa.concat_tables([conform(table, schema) for table in pending.tables])
-    texts = table.column(parameters.text)
-    own = table.drop_columns([parameters.text])
-    renamed = renames(own.column_names, parameters.text, classified=parameters.classified)
-    own = own.rename_columns([renamed.get(name, name) for name in own.column_names])
-    rows = np.concatenate(pending.rows).astype(np.uint64)
-    ids = rows + np.uint64(first)
-    counted = [
-        pa.array(ids),
-        pa.array(np.concatenate([counter.count(chunk) for chunk in texts.chunks])),
-        pa.array(text_bytes(texts).astype(np.uint32)),
-    ]
-    columns = [*counted, texts, *own.columns]
-    fields = [*COUNTED, pa.field("text", pa.large_string()), *own.schema]
-    return pa.table(columns, schema=pa.schema(fields))
 
 
 def renames(names: Iterable[str], text: str, *, classified: bool) -> dict[str, str]:
