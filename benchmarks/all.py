@@ -3,11 +3,11 @@
 python -m benchmarks.all
 """
 
-from benchmarks import clusters, signatures, tokens
+from benchmarks import classifier, clusters, end_to_end, signatures, tokens
 
 
 def main() -> None:
-    for module in (signatures, tokens, clusters):
+    for module in (signatures, tokens, clusters, end_to_end, classifier):
         module.main()
 
 

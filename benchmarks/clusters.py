@@ -3,7 +3,7 @@
     python -m benchmarks.clusters [DOCUMENTS ...]
 
 Synthetic band keys of a realistic kind: a tenth of the documents are in clusters, whose sizes follow a
-power law with one of a thousandth of all documents at the top.
+power law with one of a hundredth of all documents at the top.
 """
 
 import resource
@@ -29,8 +29,8 @@ SMALL = (100_000, 1_000_000)
 def cluster_of_each(documents: int, chance: np.random.Generator) -> np.ndarray:
     """Return the cluster of each document, or its own number where it is alone: (documents,) uint64."""
     clustered = documents // 10
-    sizes = np.minimum(2 + chance.pareto(1.2, clustered // 3), documents // 1000 + 2).astype(np.int64)
-    sizes[0] = documents // 1000 + 2
+    sizes = np.minimum(2 + chance.pareto(1.2, clustered // 3), documents // 100 + 2).astype(np.int64)
+    sizes[0] = documents // 100 + 2
     members = np.repeat(np.arange(len(sizes)), sizes)[:clustered].astype(np.uint64)
     alone = np.arange(documents - len(members), dtype=np.uint64) + np.uint64(1 << 40)
     return chance.permutation(np.concatenate([members, alone]))

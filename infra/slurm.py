@@ -12,6 +12,8 @@ import time
 import dask
 from dask_jobqueue import SLURMCluster
 
+from tasks.cluster import ALLOCATOR
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Start Dask workers as SLURM jobs.")
@@ -25,6 +27,7 @@ def main() -> None:
     cluster = SLURMCluster(
         queue=arguments.queue, cores=arguments.cores, processes=arguments.cores, memory=arguments.memory,
         walltime=arguments.walltime,
+        job_script_prologue=[f"export {name}={value}" for name, value in ALLOCATOR.items()],
     )  # fmt: skip
     cluster.scale(jobs=arguments.jobs)
     print(f"export DASK_SCHEDULER_ADDRESS={cluster.scheduler_address}", flush=True)

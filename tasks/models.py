@@ -3,7 +3,9 @@
 Imported late, by `tasks.classify` alone: torch takes seconds to import.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,7 +19,9 @@ from transformers.utils import logging
 
 from tasks.quality import backbone_config, labels_of, load_config, model_folder
 
-TOKENS_PER_BATCH = {"cpu": 4096, "cuda": 131_072}
+TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
+WINDOW = 4096  # texts that are sorted by length together
+AHEAD = 2  # windows that are cut into tokens before the model asks for them
 CHARACTERS_PER_TOKEN = 12  # a text is first cut here; one that then has too few tokens is not cut
 
 
@@ -70,17 +74,33 @@ class Classifier:
         kind = torch.bfloat16 if self.device == "cuda" else torch.float32
         self.network.to(self.device, kind).eval()
 
-    @torch.inference_mode()
     def logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the raw outputs for each text: (n, labels) float32, (n, 1) for a score."""
-        tokens = self.encode(texts)
-        outputs = max(1, len(self.labels))
-        result = np.empty((len(texts), outputs), np.float32)
+        """Return the raw outputs for each text: (n, labels) float32, (n, 1) for a score.
+
+        Texts are cut into tokens by a thread of its own, some ahead of those that the model reads.
+        """
+        windows = [texts[i : i + WINDOW] for i in range(0, len(texts), WINDOW)]
+        outputs = [np.empty((0, max(1, len(self.labels))), np.float32)]
+        with ThreadPoolExecutor(1) as tokenising:
+            coming = deque(tokenising.submit(self.encode, window) for window in windows[:AHEAD])
+            for i in range(len(windows)):
+                tokens = coming.popleft().result()
+                if i + AHEAD < len(windows):
+                    coming.append(tokenising.submit(self.encode, windows[i + AHEAD]))
+                outputs.append(self.logits_of(tokens))
+        return np.concatenate(outputs)
+
+    @torch.inference_mode()
+    def logits_of(self, tokens: list[list[int]]) -> NDArray[np.float32]:
+        """Return the raw outputs for texts cut into tokens: (n, labels) float32."""
+        found, order = list[Tensor](), list[int]()
         for places in batches([len(ids) for ids in tokens], TOKENS_PER_BATCH[self.device]):
             padded = self.tokenizer.pad({"input_ids": [tokens[i] for i in places]}, return_tensors="pt")
             ids, mask = padded["input_ids"], padded["attention_mask"]
-            logits = self.network(ids.to(self.device), mask.to(self.device))
-            result[places] = logits.float().cpu().numpy().reshape(len(places), outputs)
+            found.append(self.network(ids.to(self.device), mask.to(self.device)).float())
+            order += places
+        result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
+        result[order] = torch.cat(found).cpu().numpy().reshape(result.shape)  # once: each copy waits
         return result
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:

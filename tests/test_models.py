@@ -73,6 +73,15 @@ def test_batches_hold_texts_of_like_lengths_and_every_text_once():
     assert padded / sum(lengths) < 1.05
 
 
+def test_windows_of_texts_are_answered_in_the_order_of_the_texts(monkeypatch):
+    classifier = models.Classifier(str(QUALITY), 64)
+    texts = [*TEXTS, *(prose(f"more {i}", 10 * i) for i in range(20))]
+    whole = classifier.logits(texts)
+    monkeypatch.setattr(models, "WINDOW", 3)
+    assert np.allclose(classifier.logits(texts), whole, atol=1e-4)
+    assert classifier.logits([]).shape == (0, 3)
+
+
 def test_cut_text_gives_the_same_tokens_as_the_whole():
     classifier = models.Classifier(str(QUALITY), 32)
     texts = ["  \n " * 2000 + prose("after much space", 100), prose("long", 5000)]
