@@ -10,6 +10,8 @@ import resource
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +85,8 @@ def main() -> None:
     for documents in [int(float(size)) for size in sys.argv[1:]] or SMALL:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Folder(str(Path(scratch)))
-            shards = write_keys(folder, documents)
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:  # its memory is not ours
+                shards = apart.submit(write_keys, folder, documents).result()
             start = time.perf_counter()
             clusters = find_clusters(folder, shards, documents)
             spent = time.perf_counter() - start

@@ -15,6 +15,7 @@ import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
 from flows.local_server import HOST, NoServer, free_port, start_server, wait_until_healthy
+from tasks.cluster import ALLOCATOR
 
 POOL = "zyda"
 PREFERRED_PORT = 4200
@@ -91,6 +92,7 @@ def up(say: Callable[[str], None], workers: int | None = None) -> Stack:
         "PREFECT_API_URL": stack.parts["server"].address,
         "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10",
+        **{name: str(value) for name, value in ALLOCATOR.items()},
     }
     for name, command in worker_commands(stack, workers).items():
         if name not in stack.parts or not stack.parts[name].runs:

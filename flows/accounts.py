@@ -1,11 +1,18 @@
 """What Prefect's dashboard shows of a build: a table for each stage, and the ledger at the end."""
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 
-from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.artifacts import (
+    create_image_artifact,
+    create_link_artifact,
+    create_markdown_artifact,
+    create_table_artifact,
+)
 from prefect.futures import PrefectFuture
 
+from flows import plots
 from tasks.artifacts import Done, corpus_folder
 from tasks.card import card
 from tasks.ledger import STAGES, Ledger
@@ -46,6 +53,10 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
         f"{text}\n## Tokens after each stage\n\n{funnel(ledger)}",
         artifact_key(recipe, "corpus"),
         "The corpus and its accounts",
+    )
+    picture = b64encode(plots.funnel(ledger).encode()).decode()
+    create_image_artifact(
+        f"data:image/svg+xml;base64,{picture}", artifact_key(recipe, "funnel"), "Tokens after each stage"
     )
     url = f"{corpus_folder(recipe).url}/published"
     link = url if "://" in url else f"file://{url}"

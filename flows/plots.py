@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tasks.findings import LENGTH_BINS, Findings
-from tasks.ledger import STAGES
+from tasks.ledger import STAGES, Ledger
 
 mpl.rcParams.update({
     "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
@@ -37,12 +37,12 @@ def short(number: float, _: object = None) -> str:
     return f"{number:.3g}"
 
 
-def funnel(found: Findings) -> str:
+def funnel(ledger: Ledger) -> str:
     """Draw the tokens of each source after each stage, stacked."""
     figure, plot = axes()
     left = np.zeros(len(STAGES))
-    for i, source in enumerate(found.ledger.sources):
-        tokens = np.array([found.ledger.of(stage, source).tokens for stage in STAGES], float)
+    for i, source in enumerate(ledger.sources):
+        tokens = np.array([ledger.of(stage, source).tokens for stage in STAGES], float)
         plot.barh(STAGES, tokens, left=left, label=source, color=COLOURS[i % 10])
         left += tokens
     for place, total in enumerate(left):

@@ -32,7 +32,11 @@ def page(recipe: Recipe, found: Findings) -> str:
 def chosen_plots(found: Findings) -> list[tuple[str, str, str]]:
     """Return title, note and picture of each plot that there are numbers for."""
     chosen = [
-        ("Tokens after each stage", "Each bar is what a stage let through, by source.", plots.funnel(found)),
+        (
+            "Tokens after each stage",
+            "Each bar is what a stage let through, by source.",
+            plots.funnel(found.ledger),
+        ),
         ("Composition", "Each source's share of the tokens.", plots.composition(found)),
         ("Lengths", "Of the documents that are published.", plots.lengths(found)),
     ]

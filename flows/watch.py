@@ -2,6 +2,15 @@
 
 from prefect import flow
 from prefect.artifacts import create_table_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
@@ -10,6 +19,7 @@ from flows.build import Sample
 from tasks.recipe import load_recipe
 from tasks.watching import Sight, look
 
+NOT_OVER = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED)
 CHANGED = "zyda.sources.changed"
 
 
@@ -18,7 +28,8 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
     """List the sources; emit an event when they changed and the listing has come to rest.
 
     A listing has come to rest when two looks, one schedule's interval apart, find the same. The
-    deployment of `build` waits for the event and builds what is new.
+    deployment of `build` waits for the event and builds what is new. Where that build failed, the next
+    look asks for it again.
 
     Args:
         recipe: The recipe's YAML file, as the machine that runs the flow sees it.
@@ -43,7 +54,7 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
         log.info("%s: nothing has changed since the last build", plan.corpus)
     elif not sight.is_settled:
         log.info("%s: files have changed since the last look; waiting for them to come to rest", plan.corpus)
-    elif sight.is_to_announce:
+    elif sight.is_to_announce or (sight.is_unanswered and not is_under_way(recipe, storage, sample)):
         emit_event(
             CHANGED,
             resource={"prefect.resource.id": f"zyda.corpus.{plan.corpus}"},
@@ -58,3 +69,17 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
     else:
         log.info("%s: a build has been asked for already", plan.corpus)
     return sight
+
+
+def is_under_way(recipe: str, storage: str | None, sample: float | None) -> bool:
+    """Say whether a build of this corpus runs or waits to run, on this Prefect server."""
+    with get_client(sync_client=True) as client:
+        runs = client.read_flow_runs(
+            flow_filter=FlowFilter(name=FlowFilterName(any_=["build"])),
+            flow_run_filter=FlowRunFilter(
+                state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[*NOT_OVER]))
+            ),
+            limit=200,
+        )
+    asked = {"recipe": recipe, "storage": storage, "sample": sample}
+    return any({"storage": None, "sample": None, **run.parameters} == asked for run in runs)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,6 +22,7 @@ from tasks.storage import absolute
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 OnBadRows = Literal["fail", "set_aside"]
+SECRETIVE = "a recipe holds no credentials"
 RESERVED_NAMES = {"removed", "clusters", "set_aside"}
 
 
@@ -28,6 +30,16 @@ class Strict(BaseModel):
     """A frozen part of the recipe in which an unknown field is a fault."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def without_credentials(url: str) -> str:
+    """Refuse `scheme://user:password@host`; the message does not repeat it."""
+    if re.match(r"[a-z0-9+.-]+://[^/]*@", url):
+        raise ValueError(f"{SECRETIVE}: leave them to the environment or to fsspec's configuration")
+    return url
+
+
+Url = Annotated[str, AfterValidator(without_credentials)]
 
 
 class Dedup(Strict):
@@ -67,7 +79,7 @@ class Source(Strict):
     """One input dataset."""
 
     name: Name
-    files: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)] = Field(
+    files: Annotated[tuple[Url, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)] = Field(
         min_length=1, description="Globs or files, any fsspec URL."
     )
     text: str = Field("text", description="The column with the text.")
@@ -87,7 +99,7 @@ class Recipe(Strict):
     """A corpus: where it goes, how it is made, and of what, best source first."""
 
     name: Name
-    storage: str = Field(min_length=1, description="Any fsspec URL of a folder.")
+    storage: Url = Field(min_length=1, description="Any fsspec URL of a folder.")
     tokenizer: str = Field(min_length=1, description="A hub name or a tokenizer.json.")
     dedup: Dedup = Dedup()
     on_bad_rows: OnBadRows = "fail"
@@ -188,7 +200,7 @@ def wording(fault: Any) -> str:
         return "this field is required"
     if fault["type"] == "extra_forbidden":
         return "there is no such field"
-    if isinstance(fault["input"], str | int | float | bool):
+    if isinstance(fault["input"], str | int | float | bool) and SECRETIVE not in message:
         return f"{message} (found {fault['input']!r})"
     return message
 

@@ -1,5 +1,7 @@
 """Watching: whether the sources are still what the last build saw, from their listings alone."""
 
+import time
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
@@ -11,6 +13,7 @@ from tasks.recipe import Recipe
 from tasks.stage import RETRYING
 from tasks.storage import Folder
 
+PATIENCE = 60  # seconds in which an automation has started the build that it was asked for
 BUILT = f"{WORK}/built.json"
 WATCHED = f"{WORK}/watched.json"
 
@@ -22,10 +25,11 @@ class Built(Record):
 
 
 class Watched(Record):
-    """What the watcher saw last: a hash of all listings, and the one that it announced last."""
+    """What the watcher saw last: a hash of all listings, and the one that it announced last, and when."""
 
     seen: str = ""
     announced: str = ""
+    announced_at: float = 0.0
 
 
 class Change(Record):
@@ -44,12 +48,14 @@ class Sight(Record):
     """What a look at the sources found, and whether it is to be announced.
 
     It is when something has changed, the listing is the same as at the look before (so no upload is
-    under way) and this listing was not announced before.
+    under way) and this listing was not announced before. It is unanswered when it was, and there still
+    is no corpus of it: the build may run, or may have failed.
     """
 
     changes: tuple[Change, ...]
     is_settled: bool
     is_to_announce: bool
+    is_unanswered: bool = False
 
 
 @task(task_run_name="note", cache_policy=NO_CACHE, **RETRYING)
@@ -79,9 +85,17 @@ def look(recipe: Recipe) -> Sight:
     now = digest_of({name: versions(found) for name, found in listed.items()})
     is_settled = watched.seen == now
     announce = bool(changes) and is_settled and watched.announced != now
-    kept = Watched(seen=now, announced=now if announce else watched.announced)
-    folder.write(WATCHED, kept.model_dump_json().encode())
-    return Sight(changes=changes, is_settled=is_settled, is_to_announce=announce)
+    is_known = bool(changes) and is_settled and not announce
+    waited = time.time() - watched.announced_at
+    kept = {"announced": now, "announced_at": time.time()} if announce else {}
+    watched = watched.model_copy(update={"seen": now, **kept})
+    folder.write(WATCHED, watched.model_dump_json().encode())
+    return Sight(
+        changes=changes,
+        is_settled=is_settled,
+        is_to_announce=announce,
+        is_unanswered=is_known and waited > PATIENCE,
+    )
 
 
 def versions(found: list[InputFile]) -> dict[str, str]:

@@ -6,9 +6,14 @@ import dask
 import distributed
 import pytest
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
+from postgres import postgres  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus
 
 from flows.local_server import free_port, start_server, wait_until_healthy
+
+
+def pytest_addoption(parser):
+    parser.addoption("--postgres", action="store_true", help="keep Prefect's state in PostgreSQL")
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +34,11 @@ def prefect_home(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(prefect_home):
+def server(prefect_home, request):
     """Give the address of a Prefect server of these tests' own, also to the processes they start."""
     os.environ["PREFECT_HOME"] = str(prefect_home)
+    if request.config.getoption("postgres"):
+        os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")
     log = prefect_home / "server.log"
     process, url = start_server(free_port(), log)
     wait_until_healthy(process, url, log)

@@ -1,5 +1,6 @@
 """What a build does when what it stands on breaks: it ends like one that was left alone, or says why not."""
 
+import contextlib
 import os
 import random
 import signal
@@ -11,6 +12,7 @@ import time
 
 import psutil
 import pytest
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
 from test_flow import start_build
 
@@ -203,4 +205,44 @@ def test_killed_dask_scheduler_ends_the_build_which_then_resumes(larger, undistu
         zyda("down", env=environment)
     done = zyda("build", larger.write(), env={**os.environ, "PREFECT_API_URL": server})
     assert done.returncode == 0, done.stderr
+    assert contents(recipe) == undisturbed
+
+
+def kill_all(stack):
+    """Take the power away from everything that runs at once."""
+    family = []
+    for part in stack.parts.values():
+        process = psutil.Process(part.pid)
+        family += [*process.children(recursive=True), process]
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(family, timeout=20)
+
+
+def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, tmp_path):
+    from prefect.deployments import run_deployment
+
+    home = tmp_path / "home"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    environment["PREFECT_HOME"] = str(home)
+    recipe, path = larger.load(), larger.write()
+    try:
+        for attempt in ("interrupted", "finished"):
+            assert zyda("up", "--workers", "2", env=environment).returncode == 0
+            stack = Stack.model_validate_json((home / "zyda/stack.json").read_text())
+            url = stack.parts["server"].address
+            with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
+                if attempt == "finished":
+                    run = run_deployment("build/build", parameters={"recipe": path}, timeout=200)
+                    assert run.state.is_completed(), run.state
+                    break
+                run_deployment("build/build", parameters={"recipe": path}, timeout=0)
+            deadline = time.monotonic() + 120
+            while not corpus_folder(recipe).files("work/minhash") and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert not corpus_folder(recipe).exists("published")
+            kill_all(stack)
+    finally:
+        zyda("down", env=environment)
     assert contents(recipe) == undisturbed

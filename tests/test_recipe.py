@@ -80,3 +80,16 @@ def test_256_sources_are_the_most(tmp_path):
 def test_missing_recipe_is_said(tmp_path):
     with pytest.raises(BadRecipe, match=r"nothing\.yaml: cannot be read"):
         load_recipe(str(tmp_path / "nothing.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "place"),
+    [
+        ("./out", "s3://key:hunter2@bucket/out", ":2: storage: "),
+        ("in/*.parquet", "ftp://me:hunter2@host/*.parquet", r":7: sources\[0\]\.files\[0\]: "),
+    ],
+)
+def test_credentials_in_a_url_are_refused_and_not_repeated(tmp_path, before, after, place):
+    with pytest.raises(BadRecipe, match=place + "a recipe holds no credentials") as raised:
+        load(tmp_path, GOOD.replace(before, after))
+    assert "hunter2" not in str(raised.value)

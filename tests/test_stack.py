@@ -1,6 +1,7 @@
 """`zyda up`, deployments, the watcher's automation, and `zyda down`, all with real parts."""
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -112,6 +113,51 @@ def test_dashboard_has_a_table_of_every_stage_and_the_accounts(stack, corpus):
     assert stages | {"small-corpus", "small-report"} <= set(found)
     assert "| total |" in found["small-corpus"].data
     assert "middle" in found["small-removals"].data
+
+
+@pytest.fixture
+def page():
+    """Give a page of a real browser."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
+        pytest.skip("needs Chromium (apt-get install chromium)")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser.new_page(viewport={"width": 1400, "height": 1000})
+        browser.close()
+
+
+def test_person_sees_the_stages_the_tables_and_the_funnel_in_a_browser(stack, corpus, page, tmp_path):
+    dashboard = stack["PREFECT_API_URL"].removesuffix("/api")
+    run = flow_runs(f"build {corpus.path}")[0]
+    page.goto(f"{dashboard}/runs/flow-run/{run.id}")
+    page.get_by_role("tab", name="Task Runs").click()
+    page.get_by_text("publish worst").first.wait_for()
+    page.screenshot(path=tmp_path / "stages.png")
+    page.get_by_role("tab", name="Artifacts").click()
+    page.get_by_text("After ingest, by source").first.wait_for()
+    page.screenshot(path=tmp_path / "artifacts.png")
+    with get_client(sync_client=True) as client:
+        found = {one.key: one.id for one in client.read_artifacts(limit=200) if one.flow_run_id == run.id}
+    page.goto(f"{dashboard}/artifacts/artifact/{found['small-removals']}")
+    page.get_by_role("cell", name="middle").first.wait_for()
+    page.screenshot(path=tmp_path / "table.png")
+    page.goto(f"{dashboard}/artifacts/artifact/{found['small-funnel']}")
+    picture = page.locator("img[src^='data:image/svg']").first
+    picture.wait_for()
+    assert picture.evaluate("image => image.naturalWidth") > 100
+    page.screenshot(path=tmp_path / "funnel.png")
+
+
+def test_person_is_told_what_is_wrong_in_the_form_of_a_build(stack, page, tmp_path):
+    dashboard = stack["PREFECT_API_URL"].removesuffix("/api")
+    with get_client(sync_client=True) as client:
+        build = client.read_deployment_by_name("build/build")
+    page.goto(f"{dashboard}/deployments/deployment/{build.id}/run")
+    page.get_by_text("The recipe's YAML file").first.wait_for()
+    page.get_by_text("instead of where the recipe says").first.wait_for()
+    page.screenshot(path=tmp_path / "form.png")
 
 
 def test_watcher_starts_a_build_when_a_source_has_changed_and_come_to_rest(stack, corpus):

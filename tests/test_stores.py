@@ -55,6 +55,33 @@ def test_flow_on_s3_through_the_command_line(corpus, s3, server):
         assert SECRET not in output.stdout + output.stderr
 
 
+def files_with(secret, folder):
+    return [p for p in folder.rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
+
+
+def test_secret_is_in_no_manifest_artifact_log_line_or_database(corpus, s3, tmp_path):
+    """Prefect's home holds its database, with every log line, parameter and artifact, and our logs."""
+    home = tmp_path / "home"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {
+        "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "DEBUG",
+    }  # fmt: skip
+    done = zyda("build", corpus.write(storage=f"{s3}/secret"), env=environment)
+    assert done.returncode == 0, done.stderr
+    wrong = {**environment, "AWS_SECRET_ACCESS_KEY": "wrong-test-secret"}
+    failed = zyda("build", corpus.write(storage=f"{s3}/wrong"), env=wrong)
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stderr
+    for secret in (SECRET, "wrong-test-secret"):
+        assert secret not in done.stdout + done.stderr + failed.stdout + failed.stderr
+        assert not files_with(secret, home)
+        assert not files_with(secret, corpus.folder / "out")
+    assert files_with("After ingest, by source", home)  # the database is there, with what it was told
+    folder = corpus_folder(corpus.load(storage=f"{s3}/secret"))
+    paths = [path for path in folder.files("") if not path.endswith(".parquet")]
+    assert len(paths) > 20
+    assert not [path for path in paths if SECRET.encode() in folder.read(path)]
+
+
 def test_missing_bucket_is_final_and_silence_is_worth_a_retry(s3):
     with pytest.raises(Denied, match="s3://nowhere"):
         Folder("s3://nowhere/x").read("a")

@@ -7,6 +7,7 @@ from pathlib import Path
 from small_corpus import QUALITY, build_here, prose, rows, write_rows
 
 from flows.report import write_report
+from tasks import watching
 from tasks.watching import look
 
 
@@ -46,6 +47,15 @@ def test_listing_that_still_grows_is_not_announced(corpus):
         assert not look.fn(recipe).is_to_announce
     assert look.fn(recipe).is_to_announce
     assert not look.fn(recipe).is_to_announce
+
+
+def test_listing_of_which_no_corpus_came_is_asked_for_again(corpus, monkeypatch):
+    recipe = corpus.load()
+    monkeypatch.setattr(watching, "PATIENCE", 0)
+    found = [look.fn(recipe) for _ in range(3)]
+    assert [sight.is_unanswered for sight in found] == [False, False, True]
+    build_here(recipe)
+    assert not look.fn(recipe).is_unanswered
 
 
 def test_source_that_left_the_recipe_is_a_change(corpus):

@@ -94,12 +94,18 @@ def _may_change(data, offsets, folded, found):
     for d in range(offsets.size - 1):
         i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
         while i < stop and not found[d]:
-            if data[i] < 0x80:
-                i += ONE
-                continue
-            code, size = code_point(data, i)
-            found[d] = folded[code] & UNSAFE != 0
-            i += size
+            while i + STRETCH <= stop:
+                bits = np.uint8(0)
+                for k in range(STRETCH):
+                    bits |= data[i + k]
+                if bits >= 0x80:
+                    break
+                i += STRETCH
+            beyond = min(stop, i + STRETCH)
+            while i < beyond:
+                code, size = code_point(data, i)
+                found[d] |= folded[code] & UNSAFE != 0
+                i += size
 
 
 def hash_words(
