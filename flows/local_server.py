@@ -51,6 +51,9 @@ def start_server(port: int, log: Path) -> tuple[subprocess.Popen[bytes], str]:
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
+        # Kept in memory, the leases of concurrency limits are forgotten by a server that is started
+        # again, and a slot that a build held when the machine went down is never given back.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ from tasks.stage import stage_task
 from tasks.storage import Folder
 
 VERSION = 1
-MAX_EDGES = 64 << 20  # in one step: 1 GiB of ids
+MAX_EDGES = 16 << 20  # in one step: about 1.5 GiB
 CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64())])
 
 

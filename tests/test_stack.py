@@ -132,16 +132,16 @@ def test_person_sees_the_stages_the_tables_and_the_funnel_in_a_browser(stack, co
     dashboard = stack["PREFECT_API_URL"].removesuffix("/api")
     run = flow_runs(f"build {corpus.path}")[0]
     page.goto(f"{dashboard}/runs/flow-run/{run.id}")
-    page.get_by_role("tab", name="Task Runs").click()
+    page.get_by_text("Task Runs", exact=True).click()
     page.get_by_text("publish worst").first.wait_for()
     page.screenshot(path=tmp_path / "stages.png")
-    page.get_by_role("tab", name="Artifacts").click()
+    page.get_by_text("Artifacts", exact=True).click()
     page.get_by_text("After ingest, by source").first.wait_for()
     page.screenshot(path=tmp_path / "artifacts.png")
     with get_client(sync_client=True) as client:
         found = {one.key: one.id for one in client.read_artifacts(limit=200) if one.flow_run_id == run.id}
     page.goto(f"{dashboard}/artifacts/artifact/{found['small-removals']}")
-    page.get_by_role("cell", name="middle").first.wait_for()
+    page.get_by_text("removed documents").first.wait_for()
     page.screenshot(path=tmp_path / "table.png")
     page.goto(f"{dashboard}/artifacts/artifact/{found['small-funnel']}")
     picture = page.locator("img[src^='data:image/svg']").first
@@ -157,6 +157,11 @@ def test_person_is_told_what_is_wrong_in_the_form_of_a_build(stack, page, tmp_pa
     page.goto(f"{dashboard}/deployments/deployment/{build.id}/run")
     page.get_by_text("The recipe's YAML file").first.wait_for()
     page.get_by_text("instead of where the recipe says").first.wait_for()
+    page.locator("textarea").first.fill(str(tmp_path / "recipe.yaml"))
+    page.get_by_text("float", exact=True).click()
+    page.locator("input[type=number]").first.fill("2")
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_text("2 is not valid").first.wait_for()
     page.screenshot(path=tmp_path / "form.png")
 
 

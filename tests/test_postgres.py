@@ -1,0 +1,41 @@
+"""A build against a Prefect server that keeps its state in PostgreSQL, as a team's does."""
+
+import subprocess
+
+import pytest
+from small_corpus import build_here, contents, zyda
+
+from flows.local_server import free_port, start_server, wait_until_healthy
+
+
+@pytest.fixture
+def url(postgres, tmp_path, monkeypatch):
+    """Give the address of the API of such a server, with a home of its own."""
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", postgres)
+    log = tmp_path / "home/server.log"
+    process, found = start_server(free_port(), log)
+    wait_until_healthy(process, found, log)
+    yield found
+    process.terminate()
+    process.wait(30)
+
+
+def count(postgres, query):
+    address = postgres.replace("postgresql+asyncpg", "postgresql")
+    said = subprocess.run(["psql", address, "-tAc", query], capture_output=True, text=True, check=True)
+    return int(said.stdout)
+
+
+def test_build_and_its_second_run_with_prefects_state_in_postgresql(corpus, url, postgres, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    for _ in range(2):
+        done = zyda("build", corpus.write())
+        assert done.returncode == 0, done.stderr
+    undisturbed = corpus.load(storage=str(corpus.folder / "undisturbed"))
+    build_here(undisturbed)
+    assert contents(corpus.load()) == contents(undisturbed)
+    assert count(postgres, "select count(*) from flow_run where state_type = 'COMPLETED'") == 2
+    assert count(postgres, "select count(*) from artifact where type = 'table'") >= 12
+    cached = "select count(*) from task_run where state_name = 'Cached'"
+    assert count(postgres, cached) >= 20
