@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.measure import show
 from tasks.artifacts import Shard, read_table, shard_path, write_shard, write_table
 from tasks.bands import key_ranges, read_range, write_band_rows
-from tasks.clusters import Job, gathered, reduce_edges
+from tasks.clusters import jobs_of_level, reduce_edges
 from tasks.edges import RANGE_ROWS, star_edges
 from tasks.storage import Folder
 
@@ -72,10 +72,9 @@ def find_clusters(folder: Folder, shards: list[Shard], documents: int) -> int:
             found.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))
     level = 0
     while True:
-        groups = gathered(found)
-        is_last = len(groups) == 1
-        found = [reduce_edges(Job(folder, group, f"{level}-{i}", is_last)) for i, group in enumerate(groups)]
-        if is_last:
+        jobs = jobs_of_level(folder, found, level)
+        found = [reduce_edges(job) for job in jobs]
+        if jobs[0].is_last:
             return len(np.unique(read_table(folder, found[0], ["cluster_id"]).column(0).to_numpy()))
         level += 1
 

@@ -15,6 +15,7 @@ a `Done`: where the manifest is, its identity, and the counts for the ledger.
 import hashlib
 import json
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,13 @@ def read_table(folder: Folder, shard: Shard, columns: list[str] | None = None) -
     """Read an artifact, or some of its columns."""
     with folder.open(shard.path) as file:
         return pq.ParquetFile(file).read(columns=columns)
+
+
+@lru_cache(maxsize=1024)
+def footer_of(folder: Folder, path: str) -> pq.FileMetaData:
+    """Read a file's footer once for all the parts that a worker reads from it."""
+    with folder.open(path) as file:
+        return pq.ParquetFile(file).metadata
 
 
 def manifest_path(stage: str, source: str | None, key: str) -> str:

@@ -9,7 +9,6 @@ input file changes one group only.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.artifacts import Shard, finished_shard, shard_path, stage_key, total, write_shard
+from tasks.artifacts import Shard, finished_shard, footer_of, shard_path, stage_key, total, write_shard
 from tasks.cluster import fan_out
 from tasks.storage import Folder
 
@@ -116,13 +115,6 @@ def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> Iterator
     low = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
     high = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))
     yield rows.filter(pc.and_(low, high))
-
-
-@lru_cache(maxsize=1024)
-def footer_of(folder: Folder, path: str) -> pq.FileMetaData:
-    """Read a file's footer once for all the ranges that a worker reads from it."""
-    with folder.open(path) as file:
-        return pq.ParquetFile(file).metadata
 
 
 def touches(group: pq.RowGroupMetaData, band: int, keys: KeyRange) -> bool:

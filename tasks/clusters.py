@@ -3,18 +3,19 @@
 Rows out: `doc_id`, `cluster_id` (uint64), sorted by doc_id, for every document that shares a bucket
 with another; a cluster's id is its smallest doc_id.
 
-Files of edges are reduced to spanning forests some at a time, in a tree, so that the last step
-holds one edge for each clustered document.
+Files of edges are reduced to forests some at a time, and forests to larger ones in a tree, so that the
+last step joins two. A forest takes 12 bytes for each of its documents while there are fewer than
+2**31 of them, and a step some 40.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from tasks.artifacts import (
     Done,
@@ -26,58 +27,126 @@ from tasks.artifacts import (
     read_table,
     shard_path,
     stage_key,
-    write_table,
+    write_shard,
 )
 from tasks.cluster import fan_out
-from tasks.edges import EDGES
+from tasks.kernels import forest
 from tasks.recipe import Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
 
-VERSION = 1
-MAX_EDGES = 16 << 20  # in one step: about 1.5 GiB
+VERSION = 2
+MAX_ROWS = 16 << 20  # edges or documents that one step reads, unless it reads two files: about 1 GiB
+GROUP_ROWS = 1 << 17
+FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])
 CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64())])
+
+Ids = NDArray[np.uint64]
+Places = NDArray[np.int32] | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees of documents: `ids` (n,), ascending, and the place of each one's root among them, (n,)."""
+
+    ids: Ids
+    roots: Places
+
+    def rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yield the documents as FOREST or as CLUSTERS, some at a time."""
+        for start in range(0, len(self.ids), GROUP_ROWS):
+            ids, roots = self.ids[start : start + GROUP_ROWS], self.roots[start : start + GROUP_ROWS]
+            second = self.ids[roots] if schema == CLUSTERS else roots.astype(np.int64)
+            yield pa.table([ids, second], schema=schema)
 
 
 @dataclass(frozen=True)
 class Job:
-    """Some files of edges to reduce, on whichever worker."""
+    """Some files to reduce to one, of edges in the first level and of forests after it, on any worker."""
 
     folder: Folder
     shards: tuple[Shard, ...]
-    name: str
+    level: int
+    number: int
     is_last: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.level:02d}-{self.number:05d}"
 
     @property
     def path(self) -> str:
         digests = [shard.digest for shard in self.shards]
-        key = stage_key("clusters", VERSION, self.is_last, *digests)
+        key = stage_key("clusters", VERSION, [self.level == 0, self.is_last], *digests)
         return shard_path("clusters", None, self.name, key)
 
 
-def components(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> pa.Table:
-    """Label each document with the smallest id it is connected to: edges (n,) to CLUSTERS."""
-    doc_ids, places = np.unique(np.concatenate([a, b]), return_inverse=True)
-    n = len(doc_ids)
-    graph = coo_array((np.ones(len(a), np.bool_), (places[: len(a)], places[len(a) :])), (n, n))
-    count, labels = connected_components(graph, directed=False)
-    smallest = np.full(count, n, np.int64)
-    np.minimum.at(smallest, labels, np.arange(n))
-    return pa.table([doc_ids, doc_ids[smallest[labels]]], schema=CLUSTERS)
+def forest_of_edges(a: Ids, b: Ids) -> Forest:
+    """Find the components of edges (n,)."""
+    ids, places = np.unique(np.concatenate([a, b]), return_inverse=True)
+    places = places.astype(forest.places_type(len(ids)))
+    roots = np.arange(len(ids), dtype=places.dtype)
+    forest.join(roots, places[: len(a)], places[len(a) :])
+    forest.flatten(roots)
+    return Forest(ids, roots)
+
+
+def joined(one: Forest, other: Forest) -> Forest:
+    """Find the components of two forests' documents."""
+    most = len(one.ids) + len(other.ids)
+    kind = forest.places_type(most)
+    ids = np.empty(most, np.uint64)
+    at_one, at_other = np.empty(len(one.ids), kind), np.empty(len(other.ids), kind)
+    count = forest.merge(one.ids, other.ids, ids, at_one, at_other)
+    roots = np.arange(count, dtype=kind)
+    roots[at_one] = at_one[one.roots]
+    forest.join(roots, at_other[other.roots], at_other)
+    forest.flatten(roots)
+    return Forest(ids[:count], roots)
+
+
+def all_joined(forests: Iterable[Forest]) -> Forest:
+    """Join forests, each with one of its size, so that none is joined more often than need be."""
+    waiting = list[Forest]()
+    for one in forests:
+        grown = one
+        while waiting and len(waiting[-1].ids) <= len(grown.ids):
+            grown = joined(waiting.pop(), grown)
+        waiting.append(grown)
+    while len(waiting) > 1:
+        last = waiting.pop()
+        waiting.append(joined(waiting.pop(), last))
+    return waiting[0]
+
+
+def read_forest(job: Job, shard: Shard) -> Forest:
+    if job.level == 0:
+        a, b = (column.to_numpy() for column in read_table(job.folder, shard).columns)
+        return forest_of_edges(a, b)
+    ids = np.empty(shard.rows, np.uint64)
+    roots = np.empty(shard.rows, forest.places_type(shard.rows))
+    start = 0
+    with job.folder.open(shard.path) as file:
+        for batch in pq.ParquetFile(file).iter_batches(GROUP_ROWS):
+            stop = start + len(batch)
+            ids[start:stop], roots[start:stop] = batch.columns
+            start = stop
+    return Forest(ids, roots)
 
 
 def reduce_edges(job: Job) -> Shard:
-    """Reduce some files to one: to a spanning forest or, in the last step, to clusters."""
+    """Reduce some files to one: to a forest or, in the last step, to clusters."""
     if done := finished_shard(job.folder, job.path):
         return done
-    tables = pa.concat_tables([read_table(job.folder, shard) for shard in job.shards])
-    clusters = components(tables.column("a").to_numpy(), tables.column("b").to_numpy())
-    if job.is_last:
-        return write_table(job.folder, job.path, job.name, clusters)
-    doc_ids, roots = (clusters.column(name).to_numpy() for name in CLUSTERS.names)
-    joined = doc_ids != roots
-    forest = pa.table([roots[joined], doc_ids[joined]], schema=EDGES)
-    return write_table(job.folder, job.path, job.name, forest)
+    whole = all_joined(read_forest(job, shard) for shard in job.shards)
+    schema = CLUSTERS if job.is_last else FOREST
+
+    def fill(scratch: Path) -> None:
+        with pq.ParquetWriter(scratch, schema, compression="zstd", use_dictionary=False) as writer:
+            for table in whole.rows(schema):
+                writer.write_table(table)
+
+    return write_shard(job.folder, job.path, job.name, fill)
 
 
 def gathered(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
@@ -85,10 +154,17 @@ def gathered(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
     groups: list[list[Shard]] = [[]]
     for shard in shards:
         size = sum(member.rows for member in groups[-1])
-        if len(groups[-1]) > 1 and size + shard.rows > MAX_EDGES:
+        if len(groups[-1]) > 1 and size + shard.rows > MAX_ROWS:
             groups.append([])
         groups[-1].append(shard)
     return [tuple(group) for group in groups]
+
+
+def jobs_of_level(folder: Folder, shards: Sequence[Shard], level: int) -> list[Job]:
+    """Return the steps of one level of the tree; where there is one step alone, it is the last."""
+    groups = gathered(shards)
+    is_last = len(groups) == 1
+    return [Job(folder, group, level, number, is_last) for number, group in enumerate(groups)]
 
 
 def key(recipe: Recipe, edged: Done) -> str:
@@ -102,10 +178,8 @@ def clusters(recipe: Recipe, edged: Done) -> Manifest:
     shards: Sequence[Shard] = load_manifest(folder, edged).shards
     level = 0
     while True:
-        groups = gathered(shards)
-        is_last = len(groups) == 1
-        jobs = [Job(folder, group, f"{level:02d}-{i:05d}", is_last) for i, group in enumerate(groups)]
+        jobs = jobs_of_level(folder, shards, level)
         shards = fan_out(reduce_edges, jobs, stage="clusters", source=None)
-        if is_last:
+        if jobs[0].is_last:
             return Manifest(stage="clusters", shards=tuple(shards))
         level += 1

@@ -1,23 +1,24 @@
 """Removals: who stays of each cluster and who goes.
 
 Rows out: `doc_id`, `cluster_id`, `kept_doc_id` (uint64), sorted by doc_id, for every clustered
-document; `kept_doc_id` is null for those that stay. `decisions` makes one table for the corpus, which
-`removals` cuts into one for each shard, so that a shard about which nothing has changed is known by
-its digest.
+document; `kept_doc_id` is null for those that stay. `decisions` makes one table for the corpus, in row
+groups, which `removals` cuts into one for each shard, so that a shard about which nothing has changed
+is known by its digest.
 
 across: in a cluster with documents of several sources, those of the best-ranked source stay, all of
 them, and the others go; other clusters are left alone. global: one document of each cluster stays,
 of the best-ranked source, and among those the first by file name and row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.artifacts import (
@@ -27,25 +28,29 @@ from tasks.artifacts import (
     Shard,
     corpus_folder,
     finished_shard,
+    footer_of,
     load_manifest,
     read_table,
     shard_path,
     stage_key,
     total,
+    write_shard,
     write_table,
 )
 from tasks.cluster import fan_out
 from tasks.ids import FILE_SHIFT, MAX_FILES, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
 from tasks.ingest import Prepared
+from tasks.kernels import forest
 from tasks.listing import load_listing
 from tasks.recipe import Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
 
-VERSION = 1
+VERSION = 2
 DECISIONS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("kept_doc_id", pa.uint64())])
 
 Ids = NDArray[np.uint64]
+Scope = Literal["across", "global"]
 
 
 @dataclass(frozen=True)
@@ -74,20 +79,40 @@ class Order:
         )
 
 
-def decide(doc_ids: Ids, cluster_ids: Ids, priority: Ids, scope: Literal["across", "global"]) -> pa.Table:
-    """Decide for every clustered document: (n,) uint64 each, sorted by doc_id, to DECISIONS."""
-    if not len(doc_ids):
-        return DECISIONS.empty_table()
-    order = np.lexsort((priority, cluster_ids))
-    sorted_clusters = cluster_ids[order]
-    starts = np.ones(len(order), np.bool_)
-    starts[1:] = sorted_clusters[1:] != sorted_clusters[:-1]
-    best = np.empty(len(order), np.int64)  # for each document, the best of its cluster
-    best[order] = order[np.flatnonzero(starts)][np.cumsum(starts) - 1]
-    precision = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
-    stays = priority >> precision == priority[best] >> precision
-    kept = pa.array(doc_ids[best], mask=stays)
-    return pa.table([pa.array(doc_ids), pa.array(cluster_ids), kept], schema=DECISIONS)
+@dataclass(frozen=True)
+class Best:
+    """The best document of each cluster: `clusters` (c,) uint64, ascending, and two arrays beside it."""
+
+    clusters: Ids
+    priority: Ids
+    doc_ids: Ids
+
+    def places(self, cluster_ids: Ids) -> NDArray[np.int64]:
+        """Return the place of each cluster among `clusters`: (n,) to (n,)."""
+        asked, back = np.unique(cluster_ids, return_inverse=True)
+        return np.searchsorted(self.clusters, asked)[back]
+
+    def decide(self, doc_ids: Ids, cluster_ids: Ids, priority: Ids, scope: Scope) -> pa.Table:
+        """Decide about documents: (n,) uint64 each, to DECISIONS."""
+        places = self.places(cluster_ids)
+        precision = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
+        stays = priority >> precision == self.priority[places] >> precision
+        kept = pa.array(self.doc_ids[places], mask=stays)
+        return pa.table([pa.array(doc_ids), pa.array(cluster_ids), kept], schema=DECISIONS)
+
+
+def best_of_each(rows: Callable[[], Iterator[tuple[Ids, Ids]]], order: Order) -> Best:
+    """Find the best document of each cluster, in two readings of the rows of CLUSTERS.
+
+    All that is ever in memory are 24 bytes for each cluster, and the rows of one row group.
+    """
+    names = [cluster_ids[doc_ids == cluster_ids] for doc_ids, cluster_ids in rows()]
+    clusters = np.concatenate([np.empty(0, np.uint64), *names])
+    best = Best(clusters, np.full(len(clusters), np.iinfo(np.uint64).max), np.zeros_like(clusters))
+    for doc_ids, cluster_ids in rows():
+        places, priority = best.places(cluster_ids), order.priority(doc_ids)
+        forest.keep_smallest(best.priority, best.doc_ids, places, priority, doc_ids)
+    return best
 
 
 def preference(folder: Folder, inputs: Sequence[Prepared]) -> Order:
@@ -112,12 +137,27 @@ def decisions_key(recipe: Recipe, clustered: Done, inputs: list[Prepared]) -> st
 def decisions(recipe: Recipe, clustered: Done, inputs: list[Prepared]) -> Manifest:
     """Decide for all clusters who stays."""
     folder = corpus_folder(recipe)
-    table = read_table(folder, load_manifest(folder, clustered).shards[0])
-    doc_ids, cluster_ids = (table.column(name).to_numpy() for name in ("doc_id", "cluster_id"))
-    priority = preference(folder, inputs).priority(doc_ids)
-    decided = decide(doc_ids, cluster_ids, priority, recipe.dedup.scope)
+    found = load_manifest(folder, clustered).shards[0]
+    order = preference(folder, inputs)
+    best = best_of_each(lambda: cluster_rows(folder, found), order)
+
+    def fill(scratch: Path) -> None:
+        with pq.ParquetWriter(scratch, DECISIONS, compression="zstd", use_dictionary=False) as writer:
+            for doc_ids, cluster_ids in cluster_rows(folder, found):
+                priority = order.priority(doc_ids)
+                writer.write_table(best.decide(doc_ids, cluster_ids, priority, recipe.dedup.scope))
+
     path = shard_path("decisions", None, "all", decisions_key(recipe, clustered, inputs))
-    return Manifest(stage="decisions", shards=(write_table(folder, path, "all", decided),))
+    return Manifest(stage="decisions", shards=(write_shard(folder, path, "all", fill),))
+
+
+def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:
+    """Read documents and their clusters, a row group at a time: (n,) uint64 each."""
+    with folder.open(clustered.path) as file:
+        parquet = pq.ParquetFile(file)
+        for group in range(parquet.num_row_groups):
+            doc_ids, cluster_ids = parquet.read_row_group(group).columns
+            yield doc_ids.to_numpy(), cluster_ids.to_numpy()
 
 
 @dataclass(frozen=True)
@@ -135,17 +175,14 @@ class Job:
         return shard_path("removals", self.source, self.shard.name, key)
 
 
-@lru_cache(maxsize=1)
-def all_decisions(folder: Folder, path: str) -> pa.Table:
-    """Read the decisions once for all the shards that a worker looks at."""
-    return read_table(folder, Shard(name="", path=path, digest="", rows=0))
-
-
 def decisions_between(folder: Folder, decided: Shard, first: int, last: int) -> pa.Table:
-    """Return the decisions about the documents from `first` to `last`."""
-    table = all_decisions(folder, decided.path)
-    ids = table.column("doc_id").to_numpy()
-    low, high = np.searchsorted(ids, np.array([first, last + 1], np.uint64))
+    """Read the decisions about the documents from `first` to `last`: the row groups that hold them."""
+    footer = footer_of(folder, decided.path)
+    ids = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
+    groups = [i for i, found in enumerate(ids) if found.min <= last and found.max >= first]
+    with folder.open(decided.path) as file:
+        table = pq.ParquetFile(file, metadata=footer).read_row_groups(groups)
+    low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
     return table.slice(low, high - low)
 
 

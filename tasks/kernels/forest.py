@@ -1,0 +1,73 @@
+"""Trees of documents on the CPU, compiled by numba: the connected components of more edges than fit.
+
+Documents stand in the order of their ids and are named by their places there, so that eight bytes of
+id need four of place. `parents` (n,), int32 or int64, holds the place of each one's parent, which is
+never after its own: following parents ends at the smallest id of a component, its root.
+"""
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def merge(a, b, merged, at_a, at_b):
+    """Merge two ascending arrays of ids, each without repeats; return how many different ids there are.
+
+    merged: room for all of them. at_a, at_b: get the place of each id of `a` and of `b` in `merged`.
+    """
+    i, j, n = 0, 0, 0
+    while i < len(a) or j < len(b):
+        from_a = j == len(b) or (i < len(a) and a[i] <= b[j])
+        from_b = i == len(a) or (j < len(b) and b[j] <= a[i])
+        if from_a:
+            merged[n] = a[i]
+            at_a[i] = n
+            i += 1
+        if from_b:
+            merged[n] = b[j]
+            at_b[j] = n
+            j += 1
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True, inline="always")
+def root_of(parents, place):
+    """Follow parents to a root, and let every second one on the way skip its parent."""
+    while parents[place] != place:
+        parents[place] = parents[parents[place]]
+        place = parents[place]
+    return place
+
+
+@njit(cache=True, nogil=True)
+def join(parents, a, b):
+    """Join the trees of places a[i] and b[i], for each i; the smaller root becomes the root of both."""
+    for i in range(len(a)):
+        x, y = root_of(parents, a[i]), root_of(parents, b[i])
+        if x < y:
+            parents[y] = x
+        elif y < x:
+            parents[x] = y
+
+
+@njit(cache=True, nogil=True)
+def flatten(parents):
+    """Make every parent a root. A parent is never after its child, so one way through is enough."""
+    for place in range(len(parents)):
+        parents[place] = parents[parents[place]]
+
+
+@njit(cache=True, nogil=True)
+def keep_smallest(smallest, holders, places, values, names):
+    """Put values[i] at places[i] of `smallest`, and names[i] of `holders`, where it is smaller."""
+    for i in range(len(places)):
+        place = places[i]
+        if values[i] < smallest[place]:
+            smallest[place] = values[i]
+            holders[place] = names[i]
+
+
+def places_type(count: int) -> type[np.int32] | type[np.int64]:
+    """Return the smallest type that can name so many places."""
+    return np.int32 if count <= np.iinfo(np.int32).max else np.int64
