@@ -20,7 +20,7 @@ from benchmarks.measure import show
 from tasks.artifacts import Shard, read_table, shard_path, write_shard, write_table
 from tasks.bands import key_ranges, read_range, write_band_rows
 from tasks.clusters import jobs_of_level, reduce_edges
-from tasks.edges import RANGE_ROWS, star_edges
+from tasks.edges import star_edges
 from tasks.storage import Folder
 
 BANDS = 8
@@ -51,7 +51,7 @@ def write_keys(folder: Folder, documents: int) -> list[Shard]:
             for band in range(BANDS):
                 shared = chance.random(len(mine)) < 0.75
                 seed = np.where(shared, mine, ids + np.uint64(1 << 41)) * np.uint64(BANDS) + np.uint64(band)
-                yield (seed * np.uint64(0x9E3779B97F4A7C15)) ^ (seed << np.uint64(29)), ids
+                yield band, (seed * np.uint64(0x9E3779B97F4A7C15)) ^ (seed << np.uint64(29)), ids
 
         name = f"{start:012d}"
         path = shard_path("minhash", "synthetic", name, "0")
@@ -65,8 +65,7 @@ def find_clusters(folder: Folder, shards: list[Shard], documents: int) -> int:
     """Go from band keys to clusters as the stages do, one range after another; return how many."""
     found = []
     for band in range(BANDS):
-        ranges = key_ranges(1 << max(0, (documents // RANGE_ROWS).bit_length()))
-        for number, keys in enumerate(ranges):
+        for number, keys in enumerate(key_ranges(documents)):
             name = f"{band}-{number:05d}"
             table = star_edges(*read_range(folder, shards, band, keys))
             found.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))

@@ -11,6 +11,7 @@ last step joins two. A forest takes 12 bytes for each of its documents while the
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +43,7 @@ FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])
 CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64())])
 
 Ids = NDArray[np.uint64]
-Places = NDArray[np.int32] | NDArray[np.int64]
+Places = NDArray[np.signedinteger[Any]]  # int32 or int64
 
 
 @dataclass(frozen=True)

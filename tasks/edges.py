@@ -31,7 +31,6 @@ from tasks.stage import stage_task
 from tasks.storage import Folder
 
 VERSION = 1
-RANGE_ROWS = 8 << 20  # documents in one range: 128 MiB of keys and ids
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 
 
@@ -53,12 +52,30 @@ class Job:
 
 def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Table:
     """Join each document of a bucket to the bucket's smallest id: (n,) uint64 twice to EDGES."""
+    keys, doc_ids = in_shared_buckets(keys, doc_ids)
     order = np.lexsort((doc_ids, keys))
     keys, doc_ids = keys[order], doc_ids[order]
     starts = np.ones(len(keys), np.bool_)
     starts[1:] = keys[1:] != keys[:-1]
     firsts = doc_ids[np.flatnonzero(starts)[np.cumsum(starts) - 1]] if len(keys) else doc_ids
     return pa.table([firsts[~starts], doc_ids[~starts]], schema=EDGES)
+
+
+def in_shared_buckets(
+    keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the rows whose key is not theirs alone, a tenth or so of a corpus: (n,) twice to (m,).
+
+    Rows come from files that are sorted: a sort that merges what is sorted takes a tenth of the time.
+    """
+    order = np.argsort(keys, kind="stable")
+    ascending = keys[order]
+    is_shared = np.zeros(len(keys), np.bool_)
+    is_same = ascending[1:] == ascending[:-1]
+    is_shared[1:] |= is_same
+    is_shared[:-1] |= is_same
+    rows = order[is_shared]
+    return keys[rows], doc_ids[rows]
 
 
 def range_edges(job: Job) -> Shard:
@@ -85,12 +102,11 @@ def edges(recipe: Recipe, minhashed: list[Done]) -> Manifest:
     folder = corpus_folder(recipe)
     rows = sum(s.rows for done in minhashed for s in load_manifest(folder, done).shards)
     bands = recipe.dedup.bands
-    ranges = 1 << max(0, (rows // bands // RANGE_ROWS).bit_length())
     inputs = key(recipe, minhashed)
     jobs = [
         Job(folder, tuple(minhashed), band, keys, number, inputs)
         for band in range(bands)
-        for number, keys in enumerate(key_ranges(ranges))
+        for number, keys in enumerate(key_ranges(rows // bands))
     ]
     found = fan_out(range_edges, jobs, stage="edges", source=None)
     if (read := sum(shard.counts.documents for shard in found)) != rows:

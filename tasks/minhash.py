@@ -91,7 +91,7 @@ def minhash_shard(job: Job) -> Shard:
     doc_ids, all_keys = np.concatenate(ids), np.concatenate(keys)
 
     def fill(scratch: Path) -> None:
-        write_band_rows(scratch, ((all_keys[:, b], doc_ids) for b in range(job.dedup.bands)))
+        write_band_rows(scratch, ((b, all_keys[:, b], doc_ids) for b in range(job.dedup.bands)))
 
     return write_shard(
         job.folder, job.path, job.shard.name, fill, counts=job.shard.counts

@@ -16,6 +16,7 @@ from small_corpus import (
     write_rows,
 )  # fmt: skip
 
+from tasks import bands
 from tasks.artifacts import corpus_folder
 from tasks.ids import split
 from tasks.ledger import STAGES, published_ledger
@@ -174,16 +175,37 @@ def test_small_shards_give_the_same_corpus(corpus):
     assert places(small) == places(recipe)
 
 
-def test_source_of_more_than_64_shards_has_its_band_files_merged(corpus):
+@pytest.mark.parametrize(
+    ("most", "rows_of_range", "files"), [(64, 8 << 20, 2), (64, 16, 2), (3, 16, 24 + 8 + 3)]
+)
+def test_source_of_many_shards_has_its_band_files_merged(corpus, monkeypatch, most, rows_of_range, files):
     for i in range(70):
         write_rows(corpus.folder / f"in/worst-{i:03d}.arrow", rows(**{f"m{i}": prose(f"m{i % 69}")}))
+    monkeypatch.setattr(bands, "GROUP_SHARDS", most)
+    monkeypatch.setattr(bands, "RANGE_ROWS", rows_of_range)
     recipe = corpus.load(dedup={"scope": "global"})
     build_here(recipe)
     names = kept_names(recipe)
-    assert len([path for path in corpus_folder(recipe).files("work/bands") if path.endswith("parquet")]) == 2
+    merged = [path for path in corpus_folder(recipe).files("work/bands") if path.endswith("parquet")]
+    assert len(merged) == files
+    assert len(corpus_folder(recipe).files("work/edges")) >= 2 * 8 * (1 if rows_of_range > 99 else 2)
     assert "m68" in names
     assert "m0" in names
     assert "m69" not in names
+
+
+def test_files_that_came_between_others_are_merged_in_the_order_of_their_numbers(corpus, monkeypatch):
+    monkeypatch.setattr(bands, "GROUP_SHARDS", 4)
+    recipe = corpus.load(dedup={"scope": "global"})
+    for odd in (0, 1):
+        for i in range(odd, 24, 2):
+            write_rows(corpus.folder / f"in/worst-{i:03d}.arrow", rows(**{f"m{i}": prose("all the same")}))
+        build_here(recipe)
+    assert kept_names(recipe) & {f"m{i}" for i in range(24)} == {"m0"}
+    written = [path for path in corpus_folder(recipe).files("work/bands") if path.endswith("parquet")]
+    for path in written:
+        table = pq.read_table(corpus_folder(recipe).path(path))
+        assert table.equals(table.sort_by([(name, "ascending") for name in table.column_names]))
 
 
 def test_text_column_of_another_name_and_columns_with_our_names(corpus):

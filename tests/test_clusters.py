@@ -16,9 +16,8 @@ from tasks.storage import Folder
 
 SOURCE_200 = 200 << 56  # an id that is negative where someone takes it for signed
 IDS = st.integers(0, 40) | st.integers(SOURCE_200, SOURCE_200 + 3)
-FILES = st.lists(
-    st.lists(st.tuples(IDS, IDS).filter(lambda edge: edge[0] < edge[1]), max_size=12), min_size=1
-)
+EDGE = st.lists(IDS, min_size=2, max_size=2, unique=True).map(sorted)
+FILES = st.lists(st.lists(EDGE, max_size=12), min_size=1, max_size=12)
 
 
 def plain_clusters(edges):
