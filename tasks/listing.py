@@ -1,7 +1,9 @@
 """Which files a source has, and the numbers they were given.
 
 The register is the memory of a corpus: the number of each source and of each file, given once and
-never used again. A file is known by its URL and its version (size and ETag, checksum or time of
+never used again. It is a folder of entries, each of what was new to one build, and an entry is written
+only where none is yet: of two builds that number files at once, wherever they run, one begins again. A
+file is known by its URL and its version (size and ETag, checksum or time of
 change, from the listing alone): one that changed in place is a new file with a new number, and the
 old one's documents leave the corpus.
 """
@@ -13,6 +15,7 @@ from typing import Any
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
+from pydantic import Field
 
 from tasks.artifacts import WORK, Record, digest_of
 from tasks.errors import Denied, Unavailable, bad_input
@@ -20,7 +23,7 @@ from tasks.ids import MAX_FILES
 from tasks.recipe import Source
 from tasks.storage import Folder, explained
 
-REGISTER = f"{WORK}/register.json"
+REGISTER = f"{WORK}/register"
 VERSION_FIELDS = (
     "ETag",
     "etag",
@@ -60,19 +63,39 @@ class InputFile(Record):
 
 
 class Register(Record):
-    """The numbers of a corpus's sources and files, those of the past included."""
+    """The numbers of a corpus's sources and files, those of the past included, from so many entries."""
 
     sources: dict[str, int] = {}
     files: dict[str, tuple[InputFile, ...]] = {}
+    entries: int = Field(0, exclude=True)
+
+    def __add__(self, new: "Register") -> "Register":
+        files = {name: self.files.get(name, ()) + found for name, found in new.files.items()}
+        return Register(
+            sources=self.sources | new.sources, files=self.files | files, entries=self.entries + 1
+        )
 
 
 def load_register(folder: Folder) -> Register:
-    content = folder.read_if_there(REGISTER)
-    return Register.model_validate_json(content) if content else Register()
+    entries = [Register.model_validate_json(folder.read(path)) for path in folder.files(REGISTER)]
+    return sum(entries, Register())
 
 
-def save_register(folder: Folder, register: Register) -> None:
-    folder.write(REGISTER, register.model_dump_json().encode())
+def extend_register(folder: Folder, before: Register, after: Register) -> None:
+    """Write what is new since the register was read, if anything is.
+
+    Raises Unavailable where another build has written to it in the meantime.
+    """
+    files = {name: found[len(before.files.get(name, ())) :] for name, found in after.files.items()}
+    new = Register(
+        sources={name: n for name, n in after.sources.items() if name not in before.sources},
+        files={name: found for name, found in files.items() if found},
+    )
+    if not new.sources and not new.files:
+        return
+    path = f"{REGISTER}/{before.entries:06d}.json"
+    if not folder.create(path, new.model_dump_json().encode()):
+        raise Unavailable(f"{folder.url}: another build of this corpus has numbered files at the same time")
 
 
 class Listing(Record):

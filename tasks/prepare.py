@@ -24,13 +24,13 @@ from tasks.keep import fault
 from tasks.listing import (
     InputFile,
     Register,
+    extend_register,
     known_files,
     list_files,
     load_register,
     number_files,
     number_sources,
     save_listing,
-    save_register,
 )
 from tasks.quality import added_columns, load_labels
 from tasks.recipe import Recipe, Source
@@ -66,18 +66,18 @@ def prepare(recipe: Recipe) -> list[Prepared]:
     Raises BadRecipe with every fault that was found, each with its source and file.
     """
     folder = corpus_folder(recipe)
-    register = load_register(folder)
+    before = load_register(folder)
     listed = gathered([lambda s=s: list_files(s) for s in recipe.sources])  # type: ignore[misc]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     checks: list[Callable[[], object]] = [lambda: load_tokenizer(recipe.tokenizer)]
     checks += [lambda s=s: check_labels(s) for s in recipe.sources]  # type: ignore[misc]
     gathered(checks)
-    inspected = inspect_new(recipe, register, chosen)
-    register = number_sources(register, [source.name for source in recipe.sources])
+    inspected = inspect_new(recipe, before, chosen)
+    register = number_sources(before, [source.name for source in recipe.sources])
     for source, found in zip(recipe.sources, inspected, strict=True):
         register = number_files(register, source.name, [i.file for i in found])
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
-    save_register(folder, register)
+    extend_register(folder, before, register)
     return [
         prepared(recipe, source, register, files, len(every), tokenizer)
         for source, files, every in zip(recipe.sources, chosen, listed, strict=True)

@@ -56,9 +56,13 @@ def explained(url: str) -> Iterator[None]:
 
 def is_final(error: Exception) -> bool:
     """Say whether trying again cannot help: no permission, no such bucket, no space left."""
-    code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
     number = getattr(error, "errno", None)
-    return code in DENIED_CODES or number in FULL or "credentials" in str(error).lower()
+    return code_of(error) in DENIED_CODES or number in FULL or "credentials" in str(error).lower()
+
+
+def code_of(error: BaseException | None) -> str:
+    """Return what S3 calls a failure, or nothing where it was not S3."""
+    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
 
 
 def is_storage_failure(error: Exception) -> bool:
@@ -136,6 +140,35 @@ class Folder:
     def write(self, path: str, content: bytes) -> None:
         self.write_file(path, lambda scratch: scratch.write_bytes(content))
 
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file that nobody has written yet, in one step; return False where it is there already.
+
+        Of all that try at once, one is told True: by a hard link, or by the store, which refuses the
+        others' requests.
+        """
+        if self.is_local:
+            return self.link(content, path)
+        with explained(f"{self.url}/{path}"):
+            try:
+                self.fs.pipe_file(self.path(path), content, mode="create")
+            except OSError as error:
+                if isinstance(error, FileExistsError) or code_of(error.__cause__) == "PreconditionFailed":
+                    return False
+                raise
+        return True
+
+    def link(self, content: bytes, path: str) -> bool:
+        """Write a local file and give it a name; return False where the name is taken."""
+        target = Path(self.path(path))
+        with explained(f"{self.url}/{path}"), self.scratch_file() as scratch:
+            scratch.write_bytes(content)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(scratch, target)
+            except FileExistsError:
+                return False
+        return True
+
     def write_file(self, path: str, fill: Callable[[Path], object]) -> None:
         """Call `fill` with a scratch file to write, then put that file in place in one step."""
         with self.scratch_file() as scratch:
@@ -147,7 +180,8 @@ class Folder:
         """Give a local path to write; on a local folder it is one rename away from any other."""
         if self.is_local:
             parent = Path(self.path(".scratch"))
-            parent.mkdir(parents=True, exist_ok=True)
+            with explained(self.url):
+                parent.mkdir(parents=True, exist_ok=True)
         else:
             parent = Path(tempfile.gettempdir())
         scratch = parent / f"zyda-{uuid.uuid4().hex}"

@@ -38,7 +38,7 @@ def server(prefect_home, request):
     """Give the address of a Prefect server of these tests' own, also to the processes they start."""
     os.environ["PREFECT_HOME"] = str(prefect_home)
     if request.config.getoption("postgres"):
-        os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")
+        os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")("tests")
     log = prefect_home / "server.log"
     process, url = start_server(free_port(), log)
     wait_until_healthy(process, url, log)

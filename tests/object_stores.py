@@ -43,7 +43,7 @@ def s3(tmp_path_factory):
     (folder / "s3.json").write_text(json.dumps(IDENTITIES))
     port = free_port()
     flags = {
-        "dir": folder, "ip": "127.0.0.1", "ip.bind": "127.0.0.1", "s3.port": port, "s3.port.iceberg": 0,
+        "dir": folder, "ip": "127.0.0.1", "ip.bind": "127.0.0.1", "s3.port": port, "s3.port.iceberg": 0, "s3.port.lance": 0,
         "s3.config": folder / "s3.json", "master.port": free_port(), "volume.port": free_port(),
         "filer.port": free_port(), "volume.max": 20, "master.volumeSizeLimitMB": 64,
         "master.port.grpc": free_port(), "volume.port.grpc": free_port(), "filer.port.grpc": free_port(),

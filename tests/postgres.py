@@ -22,7 +22,7 @@ def programs():
 
 @pytest.fixture(scope="session")
 def postgres():
-    """Give the address of an empty database, as Prefect wants it."""
+    """Give a function from a name to the address of a new database, as Prefect wants it."""
     binaries = programs()
     # PostgreSQL does not run as root.
     run_as = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
@@ -38,7 +38,11 @@ def postgres():
     data, log = str(folder / "data"), str(folder / "log")
     run("initdb", "-D", data, "-U", "postgres", "--auth=trust", "--no-sync")
     run("pg_ctl", "-D", data, "-l", log, "-w", "-o", f"-p {port} -h 127.0.0.1 -k {folder}", "start")
-    run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "prefect")
-    yield f"postgresql+asyncpg://postgres@127.0.0.1:{port}/prefect"
+
+    def database(name):
+        run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", name)
+        return f"postgresql+asyncpg://postgres@127.0.0.1:{port}/{name}"
+
+    yield database
     run("pg_ctl", "-D", data, "-m", "immediate", "stop")
     shutil.rmtree(folder)

@@ -16,10 +16,12 @@ from small_corpus import (
     write_rows,
 )  # fmt: skip
 
-from tasks import bands
+from tasks import bands, prepare
 from tasks.artifacts import corpus_folder
+from tasks.errors import Unavailable
 from tasks.ids import split
 from tasks.ledger import STAGES, published_ledger
+from tasks.listing import load_register
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
 DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
@@ -153,6 +155,23 @@ def test_file_that_changed_or_went_away_takes_its_documents_along(corpus):
     names = kept_names(recipe)
     assert {"only", "worst_copy", "exact_copy_of_middle_alone"} <= names
     assert not {"twin_1", "best_of_all", "best_alone"} & names
+
+
+def test_build_that_read_the_register_before_another_wrote_to_it_begins_again(corpus, monkeypatch):
+    recipe = corpus.load()
+    build_here(recipe)
+    folder = corpus_folder(recipe)
+    stale = load_register(folder)
+    write_rows(corpus.folder / "in/worst-2.jsonl.zst", rows(late=prose("late")))
+    build_here(recipe)
+    write_rows(corpus.folder / "in/worst-3.jsonl.zst", rows(later=prose("later")))
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare, "load_register", lambda _: stale)
+        with pytest.raises(Unavailable, match="at the same time"):
+            prepare.prepare.fn(recipe)
+    build_here(recipe)
+    assert {"late", "later"} < kept_names(recipe)
+    assert load_register(folder).entries == 3
 
 
 def test_sample_is_a_corpus_of_its_own_and_always_the_same(corpus):

@@ -7,6 +7,7 @@ import signal
 import socket
 import socketserver
 import subprocess
+import sys
 import threading
 import time
 
@@ -19,6 +20,7 @@ from test_flow import start_build
 from deployments.local import Stack
 from flows.local_server import free_port, start_server, wait_until_healthy
 from tasks.artifacts import corpus_folder
+from tasks.listing import load_register
 
 ANSWER = b"HTTP/1.1 %d Broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -163,6 +165,7 @@ def test_killed_prefect_server_ends_the_build_which_then_resumes(larger, undistu
     log = tmp_path / "home/server.log"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", environment["PREFECT_HOME"])
+        patch.delenv("PREFECT_API_DATABASE_CONNECTION_URL", raising=False)  # it is the other server's
         process, url = start_server(free_port(), log)
         wait_until_healthy(process, url, log)
     recipe = larger.load()
@@ -246,3 +249,19 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, tmp_pat
     finally:
         zyda("down", env=environment)
     assert contents(recipe) == undisturbed
+
+
+def test_two_builds_from_two_prefect_servers_at_once_number_every_file_once(larger, undisturbed, tmp_path):
+    """No server knows of the other, so both builds run; what they share is the storage."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    command = [sys.executable, "-c", "from flows.cli import main; main()", "build", larger.write()]
+    homes = [{**environment, "PREFECT_HOME": str(tmp_path / f"home-{i}")} for i in range(2)]
+    builds = [subprocess.Popen(command, env=home, stdout=-3, stderr=-1, text=True) for home in homes]
+    for build in builds:
+        _, said = build.communicate(timeout=300)
+        assert build.returncode == 0, said
+    recipe = larger.load()
+    assert contents(recipe) == undisturbed
+    for files in load_register(corpus_folder(recipe)).files.values():
+        assert [file.number for file in files] == list(range(len(files)))
+        assert len({file.url for file in files}) == len(files)

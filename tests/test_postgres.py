@@ -9,10 +9,15 @@ from flows.local_server import free_port, start_server, wait_until_healthy
 
 
 @pytest.fixture
-def url(postgres, tmp_path, monkeypatch):
+def database(postgres):
+    return postgres("prefect")
+
+
+@pytest.fixture
+def url(database, tmp_path, monkeypatch):
     """Give the address of the API of such a server, with a home of its own."""
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", postgres)
+    monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", database)
     log = tmp_path / "home/server.log"
     process, found = start_server(free_port(), log)
     wait_until_healthy(process, found, log)
@@ -21,13 +26,13 @@ def url(postgres, tmp_path, monkeypatch):
     process.wait(30)
 
 
-def count(postgres, query):
-    address = postgres.replace("postgresql+asyncpg", "postgresql")
+def count(database, query):
+    address = database.replace("postgresql+asyncpg", "postgresql")
     said = subprocess.run(["psql", address, "-tAc", query], capture_output=True, text=True, check=True)
     return int(said.stdout)
 
 
-def test_build_and_its_second_run_with_prefects_state_in_postgresql(corpus, url, postgres, monkeypatch):
+def test_build_and_its_second_run_with_prefects_state_in_postgresql(corpus, url, database, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", url)
     for _ in range(2):
         done = zyda("build", corpus.write())
@@ -35,7 +40,7 @@ def test_build_and_its_second_run_with_prefects_state_in_postgresql(corpus, url,
     undisturbed = corpus.load(storage=str(corpus.folder / "undisturbed"))
     build_here(undisturbed)
     assert contents(corpus.load()) == contents(undisturbed)
-    assert count(postgres, "select count(*) from flow_run where state_type = 'COMPLETED'") == 2
-    assert count(postgres, "select count(*) from artifact where type = 'table'") >= 12
+    assert count(database, "select count(*) from flow_run where state_type = 'COMPLETED'") == 2
+    assert count(database, "select count(*) from artifact where type = 'table'") >= 12
     cached = "select count(*) from task_run where state_name = 'Cached'"
-    assert count(postgres, cached) >= 20
+    assert count(database, cached) >= 20

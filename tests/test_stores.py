@@ -34,6 +34,13 @@ def test_second_build_on_an_object_store_writes_nothing(corpus, bucket):
     assert set(corpus_folder(recipe).files("")) == before
 
 
+def test_of_two_that_create_a_file_one_is_told_that_it_is_there(bucket, tmp_path):
+    for folder in (Folder(f"{bucket}/created"), Folder(str(tmp_path))):
+        assert folder.create("some/entry.json", b"first")
+        assert not folder.create("some/entry.json", b"second")
+        assert folder.read("some/entry.json") == b"first"
+
+
 def test_corpus_that_lost_a_source_leaves_no_stale_file(corpus, bucket):
     recipe = corpus.load(storage=f"{bucket}/stale")
     build_here(recipe)
