@@ -4,6 +4,7 @@ python -m benchmarks.all
 """
 
 from benchmarks import classifier, clusters, end_to_end, signatures, tokens
+from benchmarks.measure import as_workers_are
 
 
 def main() -> None:
@@ -12,4 +13,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    as_workers_are()
     main()

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
 
-from benchmarks.measure import DEMO, REPOSITORY, load_texts, seconds, show
+from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, seconds, show
 from tasks.models import TOKENS_PER_BATCH, Classifier, batches
 
 MAX_TOKENS = 1024
@@ -55,7 +55,7 @@ def plain(classifier: Classifier, texts: list[str], batch: int) -> Iterator[tupl
         yield int(inputs["attention_mask"].sum()), inputs["input_ids"].numel()
 
 
-def main(documents: int = 48) -> None:
+def main(documents: int = 12) -> None:
     arguments = dict(enumerate(sys.argv))
     texts = load_texts(Path(arguments.get(1, DEMO))).to_pylist()
     texts = web_like(texts, int(arguments.get(2, documents)))
@@ -91,4 +91,5 @@ def main(documents: int = 48) -> None:
 
 
 if __name__ == "__main__":
+    as_workers_are()
     main()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure import show
+from benchmarks.measure import as_workers_are, show
 from tasks.artifacts import Shard, read_table, shard_path, write_shard, write_table
 from tasks.bands import key_ranges, read_range, write_band_rows
 from tasks.clusters import jobs_of_level, reduce_edges
@@ -97,4 +97,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    as_workers_are()
     main()

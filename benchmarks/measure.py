@@ -1,7 +1,9 @@
 """What the measurements share: text that every machine has, a clock, a table."""
 
 import json
+import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
+from tasks.cluster import ALLOCATOR
 from tasks.inspection import inspect
 from tasks.listing import list_files
 from tasks.readers import read
@@ -20,6 +23,13 @@ REPOSITORY = Path(__file__).parent.parent
 DEMO = REPOSITORY / "demo/sources"
 RESULTS = REPOSITORY / "benchmarks/results"
 PATTERNS = ("**/*.parquet", "**/*.jsonl.*", "**/*.arrow")
+
+
+def as_workers_are() -> None:
+    """Start this command again with the allocator's settings of a build's workers, unless it has them."""
+    wanted = {name: str(value) for name, value in ALLOCATOR.items()}
+    if not wanted.items() <= os.environ.items():
+        os.execve(sys.executable, sys.orig_argv, {**os.environ, **wanted})
 
 
 def load_texts(folder: Path = DEMO, megabytes: float = 30) -> pa.LargeStringArray:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from datasketch import MinHash
 from rensa import RMinHash
 
-from benchmarks.measure import DEMO, load_texts, megabytes_of, seconds, show
+from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
 from tasks.minhash import band_keys
 from tasks.recipe import Dedup
 
@@ -79,4 +79,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    as_workers_are()
     main()

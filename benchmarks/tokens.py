@@ -12,7 +12,7 @@ import pyarrow as pa
 import tiktoken
 from tokenizers import Tokenizer
 
-from benchmarks.measure import DEMO, REPOSITORY, load_texts, megabytes_of, seconds, show
+from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
 from tasks.byte_level import byte_characters, character_classes, why_slow
 from tasks.token_counts import Counter
 
@@ -68,4 +68,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    as_workers_are()
     main()
