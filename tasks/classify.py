@@ -131,7 +131,7 @@ def classify(recipe: Recipe, ingested: Done, removed: Done) -> Manifest:
         )
         digest = digest_of_model(model.model)
         jobs = [Job(folder, source, shard, gone, model, digest) for shard, gone in pairs]
-        shards = fan_out(classify_shard, jobs, stage="classify", source=source)
+        shards = fan_out(classify_shard, jobs, stage="classify", source=source, on_gpu=True)
     return Manifest(
         stage="classify", source=source, shards=tuple(shards), entering=removed.out, out=removed.out
     )

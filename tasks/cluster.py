@@ -22,6 +22,7 @@ LIVES = 10  # workers that a shard may take with it before the build gives up on
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
 IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
+GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
 
 
 def task_runner() -> DaskTaskRunner:
@@ -78,9 +79,16 @@ def is_on_worker() -> bool:
 
 
 def fan_out(
-    function: Callable[[Item], Result], items: Iterable[Item], *, stage: str, source: str | None
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    stage: str,
+    source: str | None,
+    on_gpu: bool = False,
 ) -> list[Result]:
     """Call a function on every item, over the cluster, and return the results in order.
+
+    on_gpu: call it only on workers that offer a GPU, where the cluster has some besides others.
 
     Progress goes to the dashboard and to whoever follows the build. Without a cluster, as in a
     test of one stage, the items are done here, one after another. Raises what the first failing
@@ -90,7 +98,7 @@ def fan_out(
     progress = Progress(stage, source, len(todo))
     if not is_on_worker():
         return [progress.count(function(item)) for item in todo]
-    return context_without_prefect().run(spread, function, todo, progress, copy_context())
+    return context_without_prefect().run(spread, function, todo, progress, copy_context(), on_gpu)
 
 
 def context_without_prefect() -> Context:
@@ -107,7 +115,11 @@ def context_without_prefect() -> Context:
 
 
 def spread(
-    function: Callable[[Item], Result], items: list[Item], progress: Progress, context: Context
+    function: Callable[[Item], Result],
+    items: list[Item],
+    progress: Progress,
+    context: Context,
+    on_gpu: bool,
 ) -> list[Result]:
     """Call a function on items over the cluster; report progress in the context of the stage's task.
 
@@ -116,7 +128,13 @@ def spread(
     """
     count = lambda result: context.run(progress.count, result)  # noqa: E731
     with distributed.worker_client() as client:
-        return in_window(client, function, items, count, progress.name)
+        where = {"resources": {GPU: 1}} if on_gpu and offers_gpu(client) else {}
+        return in_window(client, function, items, count, progress.name, where)
+
+
+def offers_gpu(client: Any) -> bool:
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return any(GPU in worker["resources"] for worker in workers)
 
 
 def in_window(
@@ -125,6 +143,7 @@ def in_window(
     items: list[Item],
     count: Callable[[Result], Result],
     name: str,
+    where: dict[str, Any],
 ) -> list[Result]:
     """Keep some items in flight, so that a million shards do not swamp the scheduler."""
     window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
@@ -138,7 +157,7 @@ def in_window(
         # The first part groups the shards of a stage: Dask moves tasks from a busy worker to an idle one
         # only where it knows from others of their group how long they take.
         key = (function.__name__, f"{name}-{i}-{id(items):x}")
-        future = client.submit(function, item, pure=False, key=key)
+        future = client.submit(function, item, pure=False, key=key, **where)
         place[future.key] = i
         running.add(future)
 
