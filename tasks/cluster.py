@@ -22,6 +22,8 @@ LIVES = 10  # workers that a shard may take with it before the build gives up on
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
 IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
+LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
+SILENT = 50  # Dask's own log, of which every worker writes one
 GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
 
 
@@ -37,7 +39,7 @@ def task_runner() -> DaskTaskRunner:
 
 
 def open_cluster() -> Any:
-    """Start a cluster on this machine: one worker for each GPU, or else for each core."""
+    """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU."""
     dask.config.set(
         {
             "distributed.scheduler.allowed-failures": LIVES,
@@ -45,17 +47,17 @@ def open_cluster() -> Any:
             | ALLOCATOR,
         }
     )
-    if cluster := cuda_cluster():
-        return cluster
     cores = len(os.sched_getaffinity(0))
+    if cluster := cuda_cluster():
+        return with_cpu_workers(cluster, cores - len(cluster.worker_spec))
     return distributed.LocalCluster(
         n_workers=cores,
         threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        worker_dashboard_address="127.0.0.1:0",
         memory_limit="auto",
-        silence_logs=50,
+        dashboard_address=ANY_PORT,
+        worker_dashboard_address=ANY_PORT,
+        host=LOOPBACK,
+        silence_logs=SILENT,
     )
 
 
@@ -70,7 +72,32 @@ def cuda_cluster() -> Any | None:
         return None
     except pynvml.NVMLError:
         return None
-    return LocalCUDACluster(dashboard_address="127.0.0.1:0", silence_logs=50)
+    return LocalCUDACluster(
+        resources={GPU: 1},
+        dashboard_address=ANY_PORT,
+        worker_dashboard_address=ANY_PORT,
+        host=LOOPBACK,
+        silence_logs=SILENT,
+    )
+
+
+def with_cpu_workers(cluster: Any, count: int) -> Any:
+    """Add workers without a GPU to a cluster on this machine: all stages but the classifier want cores."""
+    options = {
+        "nthreads": 1,
+        "memory_limit": "auto",
+        "dashboard_address": ANY_PORT,
+        "host": LOOPBACK,
+        "silence_logs": SILENT,
+        "env": {"CUDA_VISIBLE_DEVICES": ""},
+    }
+
+    def new_worker_spec() -> dict[str, Any]:
+        return {f"cpu-{len(cluster.worker_spec)}": {"cls": distributed.Nanny, "options": options}}
+
+    cluster.new_worker_spec = new_worker_spec
+    cluster.scale(len(cluster.worker_spec) + max(0, count))
+    return cluster
 
 
 def is_on_worker() -> bool:

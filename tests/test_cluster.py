@@ -1,9 +1,11 @@
 """Where a stage's shards run, on a real Dask cluster."""
 
+import os
+
 import distributed
 import pytest
 
-from tasks.cluster import fan_out
+from tasks.cluster import fan_out, with_cpu_workers
 
 
 def name_of_worker(_):
@@ -33,3 +35,24 @@ def test_shards_that_want_a_gpu_run_on_workers_with_one_where_there_are_any(offe
     ):
         assert client.submit(spread_over_workers, True, pure=False).result(60) <= expected
         assert client.submit(spread_over_workers, False, pure=False).result(60) <= set(offered)
+
+
+def visible_devices():
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def test_machine_with_gpus_has_a_worker_for_every_other_core_too():
+    """A plain worker that offers a GPU stands for the one of dask-cuda's cluster, which wants a real one."""
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, resources={"GPU": 1}, dashboard_address=None
+        ) as cluster,
+        distributed.Client(with_cpu_workers(cluster, 1)) as client,
+    ):
+        client.wait_for_workers(2, timeout=60)
+        gpu_worker, cpu_worker = sorted(
+            client.run(visible_devices, workers=None).values(), key=str, reverse=True
+        )
+        assert (gpu_worker, cpu_worker) == (None, "")
+        found = client.submit(spread_over_workers, True, pure=False).result(60)
+        assert found == {0}
