@@ -15,7 +15,7 @@ import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
 from flows.local_server import HOST, NoServer, free_port, start_server, wait_until_healthy
-from tasks.cluster import ALLOCATOR
+from tasks.cluster import ALLOCATOR, GPU, gpu_count
 
 POOL = "zyda"
 PREFERRED_PORT = 4200
@@ -94,12 +94,12 @@ def up(say: Callable[[str], None], workers: int | None = None) -> Stack:
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10",
         **{name: str(value) for name, value in ALLOCATOR.items()},
     }
-    for name, command in worker_commands(stack, workers).items():
+    for name, (command, more) in worker_commands(stack, workers, gpu_count()).items():
         if name not in stack.parts or not stack.parts[name].runs:
             say(f"starting the {name}")
             if name == "worker":
                 register(environment)
-            stack.parts[name] = start(name, command, environment)
+            stack.parts[name] = start(name, command, {**environment, **more})
             save(stack)
     return stack
 
@@ -126,13 +126,19 @@ def begin_scheduler() -> Part:
     )  # fmt: skip
 
 
-def worker_commands(stack: Stack, workers: int | None) -> dict[str, list[str]]:
-    count = workers or len(os.sched_getaffinity(0))
-    flags = ["--nworkers", str(count), "--nthreads", "1", "--host", HOST]
-    flags += ["--dashboard-address", f"{HOST}:0"]
+def worker_commands(
+    stack: Stack, workers: int | None, gpus: int
+) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """Return the commands of the workers of both kinds, each with what its environment has besides."""
+    scheduler = stack.parts["scheduler"].address
+    count = workers or max(1, len(os.sched_getaffinity(0)) - gpus)
+    flags = ["--nthreads", "1", "--host", HOST, "--dashboard-address", f"{HOST}:0"]
+    cpu = ["distributed.cli.dask_worker", scheduler, "--nworkers", str(count), *flags]
+    gpu = ["dask", "cuda", "worker", scheduler, "--resources", f"{GPU}=1", *flags]
     return {
-        "dask-workers": ["distributed.cli.dask_worker", stack.parts["scheduler"].address, *flags],
-        "worker": ["prefect", "worker", "start", "--pool", POOL, "--name", "local"],
+        "dask-workers": (cpu, {"CUDA_VISIBLE_DEVICES": ""} if gpus else {}),
+        **({"gpu-workers": (gpu, {})} if gpus else {}),
+        "worker": (["prefect", "worker", "start", "--pool", POOL, "--name", "local"], {}),
     }
 
 
@@ -157,7 +163,7 @@ def register(environment: dict[str, str]) -> None:
 def down(say: Callable[[str], None]) -> None:
     """Stop everything, what depends on the others first; what they keep on disk stays."""
     stack = load()
-    for name in ("worker", "dask-workers", "scheduler", "server"):
+    for name in ("worker", "gpu-workers", "dask-workers", "scheduler", "server"):
         found = stack.parts.pop(name, None)
         if found and found.runs:
             say(f"stopping the {name}")

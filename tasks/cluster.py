@@ -48,37 +48,31 @@ def open_cluster() -> Any:
         }
     )
     cores = len(os.sched_getaffinity(0))
-    if cluster := cuda_cluster():
-        return with_cpu_workers(cluster, cores - len(cluster.worker_spec))
-    return distributed.LocalCluster(
-        n_workers=cores,
-        threads_per_worker=1,
-        memory_limit="auto",
-        dashboard_address=ANY_PORT,
-        worker_dashboard_address=ANY_PORT,
-        host=LOOPBACK,
-        silence_logs=SILENT,
-    )
+    common = {
+        "dashboard_address": ANY_PORT,
+        "worker_dashboard_address": ANY_PORT,
+        "host": LOOPBACK,
+        "silence_logs": SILENT,
+    }
+    if gpus := gpu_count():
+        from dask_cuda import LocalCUDACluster
+
+        return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus)
+    return distributed.LocalCluster(n_workers=cores, threads_per_worker=1, memory_limit="auto", **common)
 
 
-def cuda_cluster() -> Any | None:
-    """Start a worker for each GPU, or return None where dask-cuda or a GPU is missing."""
+def gpu_count() -> int:
+    """Return how many GPUs this machine has for dask-cuda: none where it is not installed."""
     try:
         import pynvml
-        from dask_cuda import LocalCUDACluster
+        from dask_cuda.utils import get_n_gpus
 
         pynvml.nvmlInit()
     except ImportError:
-        return None
+        return 0
     except pynvml.NVMLError:
-        return None
-    return LocalCUDACluster(
-        resources={GPU: 1},
-        dashboard_address=ANY_PORT,
-        worker_dashboard_address=ANY_PORT,
-        host=LOOPBACK,
-        silence_logs=SILENT,
-    )
+        return 0
+    return int(get_n_gpus())
 
 
 def with_cpu_workers(cluster: Any, count: int) -> Any:

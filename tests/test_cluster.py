@@ -5,6 +5,7 @@ import os
 import distributed
 import pytest
 
+from deployments.local import Part, Stack, worker_commands
 from tasks.cluster import fan_out, with_cpu_workers
 
 
@@ -56,3 +57,16 @@ def test_machine_with_gpus_has_a_worker_for_every_other_core_too():
         assert (gpu_worker, cpu_worker) == (None, "")
         found = client.submit(spread_over_workers, True, pure=False).result(60)
         assert found == {0}
+
+
+def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_others():
+    stack = Stack(parts={"scheduler": Part(name="scheduler", pid=1, started=0, address="tcp://127.0.0.1:1")})
+    assert list(worker_commands(stack, 3, 0)) == ["dask-workers", "worker"]
+    with_gpus = worker_commands(stack, 3, 2)
+    assert list(with_gpus) == ["dask-workers", "gpu-workers", "worker"]
+    assert with_gpus["dask-workers"][1] == {"CUDA_VISIBLE_DEVICES": ""}
+    command, environment = with_gpus["gpu-workers"]
+    assert command[:3] == ["dask", "cuda", "worker"]
+    assert command[command.index("--resources") + 1] == "GPU=1"
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert environment == {}
