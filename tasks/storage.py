@@ -144,17 +144,22 @@ class Folder:
         """Write a file that nobody has written yet, in one step; return False where it is there already.
 
         Of all that try at once, one is told True: by a hard link, or by the store, which refuses the
-        others' requests.
+        others' requests. A store that knows no such condition is asked before whether the file is there.
         """
         if self.is_local:
             return self.link(content, path)
         with explained(f"{self.url}/{path}"):
             try:
                 self.fs.pipe_file(self.path(path), content, mode="create")
-            except OSError as error:
-                if isinstance(error, FileExistsError) or code_of(error.__cause__) == "PreconditionFailed":
+            except (OSError, NotImplementedError) as error:
+                code = code_of(error.__cause__)
+                if isinstance(error, FileExistsError) or code == "PreconditionFailed":
                     return False
-                raise
+                if not isinstance(error, NotImplementedError) and code != "NotImplemented":
+                    raise
+                if self.fs.exists(self.path(path)):
+                    return False
+                self.fs.pipe_file(self.path(path), content)
         return True
 
     def link(self, content: bytes, path: str) -> bool:

@@ -4,6 +4,7 @@ import os
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from object_stores import KEY, SECRET
 from small_corpus import build_here, contents, zyda
 
@@ -39,6 +40,20 @@ def test_of_two_that_create_a_file_one_is_told_that_it_is_there(bucket, tmp_path
         assert folder.create("some/entry.json", b"first")
         assert not folder.create("some/entry.json", b"second")
         assert folder.read("some/entry.json") == b"first"
+
+
+def test_store_that_cannot_refuse_a_second_writer_is_asked_first(monkeypatch):
+    def pipe_file(self, path, value, mode="overwrite"):
+        if mode == "create":
+            raise NotImplementedError("this store knows no conditions")
+        with self.open(path, "wb") as file:
+            file.write(value)
+
+    monkeypatch.setattr(MemoryFileSystem, "pipe_file", pipe_file)
+    folder = Folder("memory://created")
+    assert folder.create("entry.json", b"first")
+    assert not folder.create("entry.json", b"second")
+    assert folder.read("entry.json") == b"first"
 
 
 def test_corpus_that_lost_a_source_leaves_no_stale_file(corpus, bucket):
