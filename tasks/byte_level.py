@@ -87,7 +87,7 @@ def make_tables(tokenizer: Tokenizer, classes: NDArray[np.uint8]) -> Tables:
         merge_values=values,
         added=np.frombuffer(b"".join(added), np.uint8),
         added_ends=np.cumsum([0, *map(len, added)]),
-        added_firsts=np.array(sorted({content[0] for content in added}), np.uint64),
+        added_firsts=np.array(sorted({content[0] for content in added}), np.uint8),
     )
 
 

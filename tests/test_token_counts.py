@@ -30,6 +30,13 @@ def tokenizer_with_runs():
     return tokenizer
 
 
+def tokenizer_with_some_runs():
+    """The demo's tokenizer with tokens of three and four spaces, but none of two."""
+    tokenizer = demo_tokenizer()
+    tokenizer.add_tokens([AddedToken(" " * n, normalized=True) for n in (3, 4)])
+    return tokenizer
+
+
 def neox_tokenizer():
     if not NEOX.exists():
         pytest.skip("needs ../shared/assets, which is not part of the project")
@@ -37,7 +44,9 @@ def neox_tokenizer():
 
 
 @pytest.fixture(
-    scope="module", params=[demo_tokenizer, tokenizer_with_runs, neox_tokenizer], ids=["demo", "runs", "neox"]
+    scope="module",
+    params=[demo_tokenizer, tokenizer_with_runs, tokenizer_with_some_runs, neox_tokenizer],
+    ids=["demo", "runs", "some-runs", "neox"],
 )
 def counter(request):
     tokenizer = request.param()
@@ -163,6 +172,21 @@ def test_any_mixture_of_awkward_characters(counter, texts):
     check(counter, texts)
 
 
+def test_long_mixtures_of_awkward_pieces_wherever_64_bytes_end(counter):
+    """Long texts are cut 64 bytes at a time; so every piece comes before, on and after the end of so many."""
+    chance = random.Random(7)
+    common = ["a", "word", "Letters", " ", " ", " the", "1", "2024", ".", ", ", "(", "x-y", "\n", "Sentence"]
+    awkward = ["'s", "'ll", "'", " 'tis", "''", "  ", "   ", "     ", "\n\n", "\n  ", "\t", " \t ", "\r\n", "é",
+               " é", "e\u0301", "\u00a0", "漢", "🙂", "!'t", "a" * 20, "=" * 70, "\x1f", "\x00", " \n", "\x7f"]  # fmt: skip
+    texts = []
+    for share in (0.02, 0.1, 0.5):
+        for _ in range(700):
+            pieces = chance.choices([common, awkward], [1 - share, share], k=chance.randrange(20, 120))
+            texts.append("".join(chance.choice(kind) for kind in pieces))
+    check(counter, texts)
+    check(counter, ["a" * n + piece + "b c" * 40 for n in range(55, 70) for piece in awkward])
+
+
 @settings(max_examples=200, deadline=None)
 @given(texts=st.lists(st.text(max_size=60), max_size=4))
 def test_any_text(counter, texts):
@@ -173,7 +197,7 @@ def test_full_table_only_costs_time(monkeypatch):
     monkeypatch.setattr(
         bpe,
         "nothing_known",
-        lambda: bpe.Known(np.zeros((64, 2), np.uint64), np.zeros(200, np.uint8), np.zeros(2, np.int64)),
+        lambda: bpe.Known(np.zeros((64, 4), np.uint64), np.zeros(200, np.uint8), np.zeros(2, np.int64)),
     )
     tokenizer = demo_tokenizer()
     counter = Counter(tokenizer, character_classes(tokenizer))

@@ -6,7 +6,9 @@ in a hash table. What is left is to cut the text into pre-tokens, as GPT-2's pat
     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
 Tokenizers may have added tokens that are runs of spaces; those are cut out first, the longest first,
-and the text between them is cut piece by piece.
+and the text between them is cut piece by piece. Plain English is cut 64 bytes at a time: where a
+pre-token begins follows from the classes of a byte and its neighbours, whatever is more than that byte
+by byte.
 """
 
 from heapq import heapify, heappop, heappush
@@ -28,13 +30,14 @@ NO_MERGE = np.uint64(2**64 - 1)
 LONGEST_KEY = 15  # bytes of a pre-token that is its own key
 LONG_KEY = np.uint64(0xFF << 56)
 SIZE_SHIFT, HASH_SHIFT = np.uint64(56), np.uint64(32)
-NOTHING, ONE, THREE, SEVEN, EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
-BATCH = 64  # pre-tokens that are cut before the first is looked up
-EACH = np.uint64(0x0101010101010101)  # times a byte: that byte eight times
-TOP = np.uint64(0x8080808080808080)
-LAST_BYTE = np.uint64(0xFF)
+NOTHING, ONE = np.uint64(0), np.uint64(1)
+BATCH = 256  # pre-tokens that are cut before the first is looked up; 64 bytes hold 64 at most
 HASH = np.uint64(0x9E3779B97F4A7C15)
+ALL = np.uint64(2**64 - 1)
+LOW_BYTES = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(LONGEST_KEY + 1)], np.uint64)
+HIGH_BYTES = np.array([(1 << 8 * max(size - 8, 0)) - 1 for size in range(LONGEST_KEY + 1)], np.uint64)
 NEEDS_NORMALISER, HOLDS_ADDED = -1, -2
+BYTES_64, WORD = ir.VectorType(ir.IntType(8), 64), ir.IntType(64)
 
 
 class Tables(NamedTuple):
@@ -45,7 +48,7 @@ class Tables(NamedTuple):
     merge_keys: (slots,) uint64, left id << 32 | right id, and merge_values: (slots,) uint64,
     rank << 32 | new id, or NO_MERGE in an empty slot. added: uint8, the texts of the added tokens that
     are no runs of spaces, one after another; added_ends: (n + 1,) int64, where each begins and ends;
-    added_firsts: uint64, the bytes that one of them begins with.
+    added_firsts: uint8, the bytes that one of them begins with.
     """
 
     classes: NDArray[np.uint8]
@@ -55,7 +58,7 @@ class Tables(NamedTuple):
     merge_values: NDArray[np.uint64]
     added: NDArray[np.uint8]
     added_ends: NDArray[np.int64]
-    added_firsts: NDArray[np.uint64]
+    added_firsts: NDArray[np.uint8]
 
 
 class Known(NamedTuple):
@@ -104,6 +107,70 @@ def prefetch(typing_context, entries, slot):
         return context.get_dummy_value()
 
     return types.void(entries, types.uint64), generate
+
+
+def load_64(context, builder, kind, arguments, offset):
+    """Read 64 bytes of an array from a place on, the two arguments; not checked against the end."""
+    array = context.make_array(kind)(context, builder, arguments[0])
+    place = builder.gep(array.data, [builder.add(arguments[1], ir.Constant(WORD, offset))])
+    return builder.load(builder.bitcast(place, BYTES_64.as_pointer()), align=1)
+
+
+def within(builder, x, first, last):
+    """Say of each of 64 bytes whether it is in a range."""
+    begin, count = (ir.Constant(BYTES_64, [value] * 64) for value in (first, last - first + 1))
+    return builder.icmp_unsigned("<", builder.sub(x, begin), count)
+
+
+@intrinsic
+def edges_of_64(typing_context, data, i):
+    """Look at 64 bytes and the two after them; return four words with a bit for each byte.
+
+    The first says after which a pre-token begins: where the class changes, but for a blank and what
+    follows it, and before the last of some white space. The others say which is no ASCII, which is a
+    blank before a blank, and which is a quote before a letter.
+    """
+
+    def generate(context, builder, signature, arguments):
+        x, y, z = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1, 2))
+
+        def is_letter(of):
+            lower = builder.or_(of, ir.Constant(BYTES_64, [0x20] * 64))
+            return within(builder, lower, 97, 122)
+
+        def is_space(of):
+            return builder.or_(within(builder, of, 9, 13), within(builder, of, BLANK, BLANK))
+
+        letter, space, blank = is_letter(y), is_space(y), within(builder, x, BLANK, BLANK)
+        unlike = builder.xor(is_letter(x), letter)
+        unlike = builder.or_(unlike, builder.xor(within(builder, x, 48, 57), within(builder, y, 48, 57)))
+        unlike = builder.or_(unlike, builder.xor(is_space(x), space))
+        joined = builder.and_(blank, builder.not_(space))
+        last = builder.and_(space, builder.not_(is_space(z)))
+        masks = (
+            builder.or_(builder.and_(unlike, builder.not_(joined)), last),
+            within(builder, x, 0x80, 0xFF),
+            builder.and_(blank, within(builder, y, BLANK, BLANK)),
+            builder.and_(within(builder, x, QUOTE, QUOTE), letter),
+        )
+        words = [builder.bitcast(mask, WORD) for mask in masks]
+        return context.make_tuple(builder, signature.return_type, words)
+
+    return types.UniTuple(types.uint64, 4)(data, types.int64), generate
+
+
+@intrinsic
+def like_or_beyond(typing_context, data, i, byte):
+    """Say which of 64 bytes are a certain one or no ASCII: a bit for each."""
+
+    def generate(context, builder, signature, arguments):
+        x = load_64(context, builder, signature.args[0], arguments, 0)
+        one = builder.insert_element(ir.Constant(BYTES_64, None), arguments[2], ir.IntType(32)(0))
+        many = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
+        found = builder.or_(builder.icmp_unsigned("==", x, many), within(builder, x, 0x80, 0xFF))
+        return builder.bitcast(found, WORD)
+
+    return types.uint64(data, types.int64, types.uint8), generate
 
 
 @intrinsic
@@ -199,30 +266,6 @@ def encode_long(data, start, end, tables):
                 heappush(heap, (preceding >> high) << high | np.uint64(before[i]))
         count -= 1
     return count
-
-
-@njit(cache=True, inline="always")
-def between(x, first, last):
-    """Set the top bit of each byte of a word that is in a range of ASCII, all eight at once."""
-    low = x & ~TOP
-    return low + EACH * np.uint64(0x80 - first) & ~(low + EACH * np.uint64(0x7F - last)) & ~x & TOP
-
-
-@njit(cache=True)
-def of_class(x, kind):
-    """Set the top bit of each byte of a word that is ASCII and a letter, a number or other."""
-    letters = between(x | EACH * np.uint64(0x20), 97, 122)
-    numbers = between(x, 48, 57)
-    spaces = between(x, 9, 13) | between(x, BLANK, BLANK)
-    others = ~(letters | numbers | spaces | x) & TOP
-    found = letters if kind == LETTER else numbers
-    return others if kind == OTHER else found
-
-
-@njit(cache=True)
-def below(size):
-    """Return a mask of the first `size` bytes of a word, of which there are up to 7."""
-    return (ONE << (size << THREE)) - ONE
 
 
 @njit(cache=True)
@@ -380,20 +423,19 @@ def starts_added(data, i, end, added, added_ends):
 def needs_library(data, i, end, is_normalised, tables):
     """Return why a document is not counted here, HOLDS_ADDED or NEEDS_NORMALISER, or 0.
 
-    What is plain ASCII, without a byte that an added token begins with, is passed over 8 bytes at a time.
+    What is plain ASCII, without a byte that an added token begins with, is passed over 64 bytes at a time.
     """
     classes, added, ends, firsts = tables.classes, tables.added, tables.added_ends, tables.added_firsts
     found = 0
     while i < end:
-        while i + 8 <= end:
-            x = load_8(data, i)
-            stops = x & TOP
+        while i + 64 <= end:
+            stops = like_or_beyond(data, i, 0x80)
             for first in firsts:
-                y = x ^ EACH * first
-                stops |= y - EACH & ~y & TOP  # the top bit of the first byte that is 0, at least
+                stops |= like_or_beyond(data, i, first)
             if stops != 0:
+                i += np.int64(trailing_zeros(stops))
                 break
-            i += 8
+            i += 64
         stop = min(end, i + 8)
         while i < stop:
             if starts_added(data, i, end, added, ends):
@@ -423,35 +465,21 @@ def end_of_pretoken(data, i, end, classes, run_tokens):
 
 
 @njit(cache=True)
-def ascii_pretoken(data, i, end, classes):
-    """Return the size and key of the pre-token at byte i if it is a plain one of up to 15 bytes of ASCII.
+def starts_in_64(data, i, end, cuts_blanks):
+    """Return at which of the 64 bytes from i on, where one begins, another pre-token does: a bit for each.
 
-    Most of them are, and these are found eight bytes at a time, without a branch that depends on their
-    length. Size 0 means that it may be anything else. At least 16 bytes follow.
+    cuts_blanks: all bits set where two blanks begin a token wherever they stand. The bits end where the next may
+    be something else than classes say: at a contraction, at a token of blanks, and two bytes before a
+    character beyond ASCII or the end of the document, which decide what comes before them.
     """
-    low, high = load_8(data, i), NOTHING
-    first, second = low & LAST_BYTE, low >> EIGHT & LAST_BYTE
-    blank = np.uint64(first == BLANK)
-    begin = second if blank else first
-    kind = np.int64(classes[begin])
-    if kind == SPACE or begin >= 0x80 or first == QUOTE:
-        is_alone = classes[first] == SPACE and not blank and second < 0x80 and classes[second] != SPACE
-        return np.int64(is_alone), low, high
-    size = trailing_zeros(~(of_class(low, kind) | blank << SEVEN) & TOP) >> THREE
-    if size < 8:
-        following = low >> (size << THREE) & LAST_BYTE
-        low &= below(size)
-    else:
-        high = load_8(data, i + 8)
-        more = trailing_zeros(~of_class(high, kind) & TOP) >> THREE
-        if more == 8:
-            return 0, low, high
-        following = high >> (more << THREE) & LAST_BYTE
-        high &= below(more)
-        size += more
-    if following >= 0x80 or i + np.int64(size) > end:
-        return 0, low, high
-    return np.int64(size), low, high | size << SIZE_SHIFT
+    begins, beyond, blanks, quotes = edges_of_64(data, i)
+    if end - i < 64:
+        beyond |= ALL << np.uint64(end - i)
+    starts = begins << ONE
+    special = blanks | quotes & (starts | ONE)
+    lowest, far = special & (~special + ONE), beyond & (~beyond + ONE)
+    starts |= lowest & blanks & cuts_blanks & ~ONE
+    return starts & ((lowest << ONE) - ONE) & (far - ONE) >> ONE
 
 
 @njit(cache=True)
@@ -463,25 +491,48 @@ def cut(data, i, end, tables, entries, batch):
     """
     # Local names: a tuple of arrays that is handed from call to call costs more than the look itself.
     classes, runs = tables.classes, tables.run_tokens
-    last, mask = data.size - 16, np.uint64(len(entries) - 1)
+    last, mask, room = data.size - 80, np.uint64(len(entries) - 1), len(batch) - 64
+    cuts_blanks = ALL if runs.size > 2 and runs[2] > 0 else NOTHING
     found = count = 0
-    while i < end and found < len(batch):
-        size, low, high = ascii_pretoken(data, i, end, classes) if i <= last else (0, NOTHING, NOTHING)
-        if size == 0:
-            run = run_token(data, i, end, runs)
-            if run > 0:
-                count += 1
-                i += run
-                continue
-            size = end_of_pretoken(data, i, end, classes, runs) - i
-            if size > LONGEST_KEPT:
-                count += encode_long(data, i, i + size, tables)
-                i += size
-                continue
-            low, high = key_of(data, i, i + size)
-        if size == 1:
+    while i < end and found <= room:
+        run = run_token(data, i, end, runs)
+        if run > 0:
+            count += 1
+            i += run
+            continue
+        starts = starts_in_64(data, i, end, cuts_blanks) if i <= last else NOTHING
+        begin = i
+        while starts != 0:
+            stop = i + np.int64(trailing_zeros(starts))
+            starts &= starts - ONE
+            size = stop - begin
+            if size <= LONGEST_KEY:
+                low = load_8(data, begin) & LOW_BYTES[size]
+                high = load_8(data, begin + 8) & HIGH_BYTES[size] | np.uint64(size) << SIZE_SHIFT
+            else:
+                low, high = key_of(data, begin, stop)
+            slot = slot_of(low, high, mask)
+            prefetch(entries, slot)
+            batch[found, 0], batch[found, 1], batch[found, 2], batch[found, 3] = (
+                low,
+                high,
+                slot,
+                np.uint64(begin),
+            )
+            # One byte is one token. What is written for it is overwritten: that costs less than a branch.
+            found += size > 1
+            count += size == 1
+            begin = stop
+        if begin > i:
+            i = begin
+            continue
+        size = end_of_pretoken(data, i, end, classes, runs) - i
+        if size > LONGEST_KEPT:
+            count += encode_long(data, i, i + size, tables)
+        elif size == 1:
             count += 1
         else:
+            low, high = key_of(data, i, i + size)
             slot = slot_of(low, high, mask)
             prefetch(entries, slot)
             batch[found, 0], batch[found, 1], batch[found, 2], batch[found, 3] = low, high, slot, np.uint64(i)
