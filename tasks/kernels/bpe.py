@@ -128,7 +128,8 @@ def edges_of_64(typing_context, data, i):
 
     The first says after which a pre-token begins: where the class changes, but for a blank and what
     follows it, and before the last of some white space. The others say which is no ASCII, which is a
-    blank before a blank, and which is a quote before a letter.
+    blank before a blank, and which is a quote before a letter. (The neighbours are read from memory: masks
+    that are shifted instead LLVM takes apart bit by bit, which takes six times as long.)
     """
 
     def generate(context, builder, signature, arguments):
@@ -145,10 +146,9 @@ def edges_of_64(typing_context, data, i):
         unlike = builder.xor(is_letter(x), letter)
         unlike = builder.or_(unlike, builder.xor(within(builder, x, 48, 57), within(builder, y, 48, 57)))
         unlike = builder.or_(unlike, builder.xor(is_space(x), space))
-        joined = builder.and_(blank, builder.not_(space))
         last = builder.and_(space, builder.not_(is_space(z)))
         masks = (
-            builder.or_(builder.and_(unlike, builder.not_(joined)), last),
+            builder.or_(builder.and_(unlike, builder.not_(blank)), last),
             within(builder, x, 0x80, 0xFF),
             builder.and_(blank, within(builder, y, BLANK, BLANK)),
             builder.and_(within(builder, x, QUOTE, QUOTE), letter),
