@@ -102,8 +102,11 @@ def prefect_server() -> Iterator[str]:
         wait_until_healthy(process, url, log)
         os.environ["PREFECT_API_URL"] = url  # for the workers, which are other processes
         with temporary_settings({PREFECT_API_URL: url}):
-            yield url
-        send_what_is_left()
+            try:
+                yield url
+            finally:  # also of a build that failed: at its exit the server would be gone
+                if is_healthy(url):
+                    send_what_is_left()
     finally:
         os.environ.pop("PREFECT_API_URL", None)
         process.terminate()

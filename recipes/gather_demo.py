@@ -31,7 +31,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where to put the four sources")
     folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
-    packages = sorted(distributions(), key=lambda package: package.name.lower())
+    # Without this project itself, whose description is the README that shows what comes of it.
+    others = (package for package in distributions() if package.name != "zyda-flows")
+    packages = sorted(others, key=lambda package: package.name.lower())
     documentation = list(documents(packages))
     half = len(documentation) // 2
     write(folder / "documentation-0.parquet", documentation[:half])

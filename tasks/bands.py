@@ -24,9 +24,7 @@ from tasks.storage import Folder
 
 VERSION = 2
 GROUP_ROWS = 1 << 16
-GROUPS_OF_BAND = (
-    1 << 9
-)  # of a large file: more make its footer large, fewer the part of a range in each small
+GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
 GROUP_SHARDS = 64
 RANGE_ROWS = 8 << 20  # documents in one range: 128 MiB of keys and ids
 BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
@@ -108,7 +106,7 @@ class KeyRange:
 
 
 def key_ranges(rows: int) -> list[KeyRange]:
-    """Cut the 64-bit keys of a band of so many rows into ranges of one width, of RANGE_ROWS at most."""
+    """Cut the 64-bit keys of a band of so many rows into ranges of one width, of RANGE_ROWS or fewer."""
     count = 1 << (rows // RANGE_ROWS).bit_length()
     step = (1 << 64) // count
     return [KeyRange(i * step, (i + 1) * step) for i in range(count)]
