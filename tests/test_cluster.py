@@ -34,16 +34,18 @@ def test_shards_that_want_a_gpu_run_on_workers_with_one_where_there_are_any(offe
         distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster,
         distributed.Client(cluster) as client,
     ):
-        assert client.submit(spread_over_workers, True, pure=False).result(60) <= expected
-        assert client.submit(spread_over_workers, False, pure=False).result(60) <= set(offered)
+        found = client.submit(spread_over_workers, True, pure=False).result(60)
+        assert found
+        assert found <= expected
 
 
 def visible_devices():
     return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
-def test_machine_with_gpus_has_a_worker_for_every_other_core_too():
+def test_machine_with_gpus_has_a_worker_for_every_other_core_too(monkeypatch):
     """A plain worker that offers a GPU stands for the one of dask-cuda's cluster, which wants a real one."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=1, resources={"GPU": 1}, dashboard_address=None

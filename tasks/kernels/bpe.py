@@ -6,9 +6,10 @@ in a hash table. What is left is to cut the text into pre-tokens, as GPT-2's pat
     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
 Tokenizers may have added tokens that are runs of spaces; those are cut out first, the longest first,
-and the text between them is cut piece by piece. Plain English is cut 64 bytes at a time: where a
-pre-token begins follows from the classes of a byte and its neighbours, whatever is more than that byte
-by byte.
+and the text between them is cut piece by piece. Plain English is cut 64 bytes at a time, for where a
+pre-token begins follows from the classes of a byte and its neighbours; all else is cut byte by byte.
+
+This is one file because numba's cache on disk looks for changes in a function's own file alone.
 """
 
 from heapq import heapify, heappop, heappush
