@@ -2,7 +2,8 @@
 
 Rows in: what `tasks.readers` yields. Rows out, in work/ingest: `doc_id` (uint64), `n_tokens`
 (uint32), `n_bytes` (uint32), `text` under that name whatever the source calls it, and the other
-columns of the source. Bad rows go to work/set_aside, or stop the build.
+columns of the source. Bad rows go to work/set_aside, or stop the build. The band keys of a shard are
+made here too, while its text is in memory (see `tasks.minhash`).
 """
 
 from collections.abc import Iterator
@@ -31,8 +32,9 @@ from tasks.columns import pack, unify, unpack
 from tasks.errors import bad_input
 from tasks.ids import first_id
 from tasks.listing import InputFile, Piece, load_listing
+from tasks.minhash import BandKeys
 from tasks.readers import BadRow, read
-from tasks.recipe import Recipe
+from tasks.recipe import Dedup, Recipe
 from tasks.shards import IngestParameters, Reader, gathered, numbered
 from tasks.stage import stage_task
 from tasks.storage import Folder
@@ -71,12 +73,16 @@ class IngestedPiece(Record):
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of a file to ingest, on whichever worker."""
+    """One piece of a file to ingest, on whichever worker.
+
+    `dedup` is not in the key: the shards do not depend on it, and band keys have a key of their own.
+    """
 
     folder: Folder
     source: str
     number: int
     parameters: IngestParameters
+    dedup: Dedup
     file: InputFile
     piece: Piece
 
@@ -119,18 +125,22 @@ def ingest_piece(job: Job) -> IngestedPiece:
 
 def write_ingested(job: Job, index: int, schema: pa.Schema, tables: Iterator[pa.Table]) -> Shard:
     """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
+    found = BandKeys(job.dedup)
 
     def fill(scratch: Path) -> Counts:
         counts = Counts()
         with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
             for table in gathered(tables, ROW_GROUP_BYTES):
                 writer.write_table(table, row_group_size=len(table))
+                found.add(table)
                 tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
                 counts += Counts(documents=len(table), tokens=tokens, bytes=size)
         return counts
 
     name = f"{job.name}-{index:03d}"
-    return write_shard(job.folder, shard_path("ingest", job.source, name, job.key), name, fill)
+    shard = write_shard(job.folder, shard_path("ingest", job.source, name, job.key), name, fill)
+    found.write(job.folder, job.source, shard)
+    return shard
 
 
 def write_set_aside(job: Job, bad: list[BadRow]) -> Shard:
@@ -158,7 +168,7 @@ def ingest(recipe: Recipe, prepared: Prepared) -> Manifest:
     """Ingest all the files of a source."""
     folder = corpus_folder(recipe)
     jobs = [
-        Job(folder, prepared.source, prepared.number, prepared.parameters, file, piece)
+        Job(folder, prepared.source, prepared.number, prepared.parameters, recipe.dedup, file, piece)
         for file in load_listing(folder, prepared.listing)
         for piece in file.pieces
     ]

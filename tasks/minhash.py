@@ -3,6 +3,9 @@
 Rows in: `doc_id`, `text` of a shard. Rows out: for every document with a shingle, one row in each
 band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
 one band each, so that a range of a band's keys can be read alone (see `tasks.bands`).
+
+Ingest does this to a shard while it has the text in memory, which saves reading it again. The stage
+reads only shards of which nobody has made the band keys: those of a recipe whose `dedup` has changed.
 """
 
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ from tasks.artifacts import (
 )
 from tasks.bands import merge_groups, write_band_rows
 from tasks.cluster import fan_out
-from tasks.columns import one_array, text_buffers
+from tasks.columns import text_buffers
 from tasks.folding import UNICODE, word_hashes
 from tasks.kernels import engine
 from tasks.kernels.cpu import EMPTY
@@ -76,26 +79,44 @@ def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint
     return keys, found[:, 0] != EMPTY
 
 
+class BandKeys:
+    """The band keys of a shard, collected as its documents pass by."""
+
+    def __init__(self, dedup: Dedup) -> None:
+        self.dedup = dedup
+        self.doc_ids = list[NDArray[np.uint64]]()
+        self.keys = list[NDArray[np.uint64]]()
+
+    def add(self, documents: pa.Table) -> None:
+        """Sketch some documents: `doc_id` and `text`."""
+        for batch in documents.select(["doc_id", "text"]).to_batches():
+            keys, has_shingle = band_keys(batch.column("text"), self.dedup)
+            self.keys.append(keys[has_shingle])
+            self.doc_ids.append(batch.column("doc_id").to_numpy()[has_shingle])
+
+    def write(self, folder: Folder, source: str, shard: Shard) -> Shard:
+        """Write the band keys of a shard that has been added whole, unless they are there."""
+        job = Job(folder, source, shard, self.dedup)
+        if done := finished_shard(folder, job.path):
+            return done
+        doc_ids, keys = np.concatenate(self.doc_ids), np.concatenate(self.keys)
+
+        def fill(scratch: Path) -> None:
+            write_band_rows(scratch, ((b, keys[:, b], doc_ids) for b in range(self.dedup.bands)))
+
+        return write_shard(folder, job.path, shard.name, fill, counts=shard.counts)
+
+
 def minhash_shard(job: Job) -> Shard:
     """Minhash one shard, unless that was done before; its rows are its documents' x bands."""
     if done := finished_shard(job.folder, job.path):
         return done
-    ids, keys = list[NDArray[np.uint64]](), list[NDArray[np.uint64]]()
+    found = BandKeys(job.dedup)
     with job.folder.open(job.shard.path) as file:
         parquet = pq.ParquetFile(file)
         for group in range(parquet.num_row_groups):
-            table = parquet.read_row_group(group, ["doc_id", "text"])
-            found, has_shingle = band_keys(one_array(table.column("text")), job.dedup)
-            keys.append(found[has_shingle])
-            ids.append(table.column("doc_id").to_numpy()[has_shingle])
-    doc_ids, all_keys = np.concatenate(ids), np.concatenate(keys)
-
-    def fill(scratch: Path) -> None:
-        write_band_rows(scratch, ((b, all_keys[:, b], doc_ids) for b in range(job.dedup.bands)))
-
-    return write_shard(
-        job.folder, job.path, job.shard.name, fill, counts=job.shard.counts
-    )  # fmt: skip
+            found.add(parquet.read_row_group(group, ["doc_id", "text"]))
+    return found.write(job.folder, job.source, job.shard)
 
 
 def key(recipe: Recipe, ingested: Done) -> str:

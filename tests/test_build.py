@@ -20,8 +20,10 @@ from tasks import bands, prepare
 from tasks.artifacts import corpus_folder
 from tasks.errors import Unavailable
 from tasks.ids import split
+from tasks.ingest import ingest
 from tasks.ledger import STAGES, published_ledger
 from tasks.listing import load_register
+from tasks.minhash import minhash
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
 DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
@@ -120,6 +122,42 @@ def places(recipe):
         return {(place.source, place.file, place.row) for place in found}
 
     return of(kept), of(gone)
+
+
+def band_files(recipe):
+    folder = corpus_folder(recipe)
+    return {path: folder.read(path) for path in folder.files("work/minhash")}
+
+
+def test_ingest_makes_the_same_band_keys_in_passing_as_the_stage_makes_from_shards(corpus):
+    words = {"shingle": "words", "bands": 16}
+    recipe = corpus.load()
+    build_here(recipe)
+    in_passing, folder = band_files(recipe), corpus_folder(recipe)
+    ingested = {path: folder.read(path) for path in folder.files("work/ingest")}
+    for stage in ("work/minhash", "work/manifests"):
+        for path in folder.files(stage):
+            folder.delete(path)
+    build_here(recipe)
+    assert band_files(recipe) == in_passing
+
+    build_here(corpus.load(dedup=words))
+    from_shards = {path: content for path, content in band_files(recipe).items() if path not in in_passing}
+    assert {path: folder.read(path) for path in folder.files("work/ingest")} == ingested
+    fresh = corpus.load(dedup=words, name="fresh")
+    build_here(fresh)
+    assert band_files(fresh) == from_shards
+
+
+def test_minhash_does_not_read_the_shards_that_were_just_ingested(corpus):
+    recipe = corpus.load()
+    inputs = prepare.prepare.fn(recipe)
+    ingested = [ingest.fn(recipe, one) for one in inputs]
+    folder = corpus_folder(recipe)
+    for path in folder.files("work/ingest"):
+        if path.endswith(".parquet"):
+            folder.delete(path)
+    assert [minhash.fn(recipe, one).out for one in ingested] == [one.out for one in ingested]
 
 
 @pytest.mark.parametrize("scope", ["across", "global"])
