@@ -47,7 +47,7 @@ def build(recipe: Path, storage: Storage = None, sample: Sample = None) -> None:
     plan = load_recipe(recipe, storage=storage, sample=sample)
     from flows.run import run_build
 
-    ledger = run_build(recipe, storage, sample)
+    ledger = run_build(recipe, storage, sample, plan)
     from flows.show import print_ledger
     from tasks.artifacts import corpus_folder
 

@@ -14,11 +14,14 @@ a `Done`: where the manifest is, its identity, and the counts for the ledger.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
@@ -27,6 +30,7 @@ from tasks.recipe import Recipe
 from tasks.storage import Folder
 
 WORK = "work"
+PART_BYTES = 32 << 20
 
 
 class Record(BaseModel):
@@ -168,17 +172,37 @@ def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted
     return write_shard(folder, path, name, fill, **counted)
 
 
+@contextmanager
+def opened(folder: Folder, path: str, footer: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
+    """Open an artifact. Neighbouring columns of what is read at once are one request to a store."""
+    with folder.open(path) as file:
+        yield pq.ParquetFile(file, metadata=footer, pre_buffer=True)
+
+
 def read_table(folder: Folder, shard: Shard, columns: list[str] | None = None) -> pa.Table:
     """Read an artifact, or some of its columns."""
-    with folder.open(shard.path) as file:
-        return pq.ParquetFile(file).read(columns=columns)
+    with opened(folder, shard.path) as parquet:
+        return parquet.read(columns)
+
+
+def tables_of(folder: Folder, shard: Shard, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """Read an artifact in parts of some MiB: a row group, or a few where they are small."""
+    with opened(folder, shard.path) as parquet:
+        yield from parts_of(parquet, columns)
+
+
+def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    sizes = [parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups)]
+    part = np.cumsum(sizes) // PART_BYTES
+    for _, groups in groupby(range(len(sizes)), key=part.__getitem__):
+        yield parquet.read_row_groups(list(groups), columns)
 
 
 @lru_cache(maxsize=1024)
 def footer_of(folder: Folder, path: str) -> pq.FileMetaData:
     """Read a file's footer once for all the parts that a worker reads from it."""
-    with folder.open(path) as file:
-        return pq.ParquetFile(file).metadata
+    with opened(folder, path) as parquet:
+        return parquet.metadata
 
 
 def manifest_path(stage: str, source: str | None, key: str) -> str:

@@ -7,7 +7,8 @@ there are many, so that a range is read from few places; the groups follow the f
 input file changes one group of each level only.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +19,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.artifacts import Shard, finished_shard, footer_of, shard_path, stage_key, total, write_shard
+from tasks.artifacts import (
+    Shard,
+    finished_shard,
+    footer_of,
+    opened,
+    shard_path,
+    stage_key,
+    total,
+    write_shard,
+)
 from tasks.cluster import fan_out
 from tasks.storage import Folder
 
@@ -28,6 +38,8 @@ GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are r
 GROUP_SHARDS = 64
 RANGE_ROWS = 8 << 20  # documents in one range: 128 MiB of keys and ids
 BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
+NO_ROWS = BAND_ROWS.empty_table().select(["key", "doc_id"])
+FILES_AT_ONCE = 8
 
 Keys = NDArray[np.uint64]
 
@@ -113,22 +125,27 @@ def key_ranges(rows: int) -> list[KeyRange]:
 
 
 def read_range(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange) -> tuple[Keys, Keys]:
-    """Read one range of one band from every file: keys and doc_ids, (n,) uint64 each, unsorted."""
-    tables = [table for shard in shards for table in rows_in(folder, shard, band, keys)]
-    rows = pa.concat_tables(tables) if tables else BAND_ROWS.empty_table()
+    """Read one range of one band from every file: keys and doc_ids, (n,) uint64 each, unsorted.
+
+    A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
+    """
+    with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
+        tables = list(readers.map(lambda shard: rows_in(folder, shard, band, keys), shards))
+    rows = pa.concat_tables([NO_ROWS, *tables])
     return rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()
 
 
-def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> Iterator[pa.Table]:
+def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> pa.Table:
+    """Read one range of one band from a file: `key` and `doc_id`."""
     footer = footer_of(folder, shard.path)
     groups = [g for g in range(footer.num_row_groups) if touches(footer.row_group(g), band, keys)]
     if not groups:
-        return
-    with folder.open(shard.path) as file:
-        rows = pq.ParquetFile(file, metadata=footer).read_row_groups(groups, ["key", "doc_id"])
+        return NO_ROWS
+    with opened(folder, shard.path, footer) as parquet:
+        rows = parquet.read_row_groups(groups, ["key", "doc_id"])
     low = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
     high = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))
-    yield rows.filter(pc.and_(low, high))
+    return rows.filter(pc.and_(low, high))
 
 
 def touches(group: pq.RowGroupMetaData, band: int, keys: KeyRange) -> bool:

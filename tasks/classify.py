@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.artifacts import (
@@ -24,6 +23,7 @@ from tasks.artifacts import (
     load_manifest,
     read_table,
     stage_key,
+    tables_of,
     write_table,
 )
 from tasks.cluster import fan_out
@@ -100,13 +100,8 @@ def classified(job: Job, doc_ids: NDArray[np.uint64]) -> pa.Table:
     from tasks.models import load_classifier
 
     classifier = load_classifier(job.classify.model, job.classify.max_tokens)
-    with job.folder.open(job.shard.path) as file:
-        parquet = pq.ParquetFile(file)
-        tables = [
-            parquet.read_row_group(group, ["doc_id", "text"]).filter(pc.field("doc_id").isin(doc_ids))
-            for group in range(parquet.num_row_groups)
-        ]
-    chosen = pa.concat_tables(tables)
+    tables = tables_of(job.folder, job.shard, ["doc_id", "text"])
+    chosen = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
     texts, ids = chosen.column("text").to_pylist(), chosen.column("doc_id")
     found = classifier.predict(texts) if classifier.labels else classifier.score(texts)
     schema = PREDICTION if classifier.labels else SCORE

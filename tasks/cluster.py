@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import dask
 import distributed
 from distributed.worker import thread_state
+from fsspec.utils import get_protocol
 from prefect_dask import DaskTaskRunner
 
 from tasks.errors import LostWorkers
 from tasks.progress import TOPIC, Progress
+from tasks.recipe import Recipe
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,24 +23,32 @@ LIVES = 10  # workers that a shard may take with it before the build gives up on
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
+LOCAL = {"file", "local"}  # fsspec's names
+THREADS_FOR_STORES = 2
 IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
 LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
 SILENT = 50  # Dask's own log, of which every worker writes one
 GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
 
 
-def task_runner() -> DaskTaskRunner:
+def task_runner(threads: int = 1) -> DaskTaskRunner:
     """Return Prefect's runner on the cluster that the environment says.
 
     An existing scheduler where Dask's own configuration names one (DASK_SCHEDULER_ADDRESS), else a
-    cluster on this machine that lives as long as the flow run.
+    cluster on this machine that lives as long as the flow run, with so many threads for each core.
     """
     if address := dask.config.get("scheduler-address", None):
         return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_class=open_cluster)
+    return DaskTaskRunner(cluster_class=open_cluster, cluster_kwargs={"threads": threads})
 
 
-def open_cluster() -> Any:
+def threads_for(recipe: Recipe) -> int:
+    """Return how many threads for each core suit a build: one waits for a store while another works."""
+    urls = [recipe.storage, *(url for source in recipe.sources for url in source.files)]
+    return 1 if all(get_protocol(url) in LOCAL for url in urls) else THREADS_FOR_STORES
+
+
+def open_cluster(threads: int = 1) -> Any:
     """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU."""
     dask.config.set(
         {
@@ -57,8 +67,10 @@ def open_cluster() -> Any:
     if gpus := gpu_count():
         from dask_cuda import LocalCUDACluster
 
-        return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus)
-    return distributed.LocalCluster(n_workers=cores, threads_per_worker=1, memory_limit="auto", **common)
+        return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus, threads)
+    return distributed.LocalCluster(
+        n_workers=cores, threads_per_worker=threads, memory_limit="auto", **common
+    )
 
 
 def gpu_count() -> int:
@@ -75,10 +87,10 @@ def gpu_count() -> int:
     return int(get_n_gpus())
 
 
-def with_cpu_workers(cluster: Any, count: int) -> Any:
+def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
     """Add workers without a GPU to a cluster on this machine: all stages but the classifier want cores."""
     options = {
-        "nthreads": 1,
+        "nthreads": threads,
         "memory_limit": "auto",
         "dashboard_address": ANY_PORT,
         "host": LOOPBACK,

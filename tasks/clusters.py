@@ -28,6 +28,7 @@ from tasks.artifacts import (
     read_table,
     shard_path,
     stage_key,
+    tables_of,
     write_shard,
 )
 from tasks.cluster import fan_out
@@ -127,11 +128,10 @@ def read_forest(job: Job, shard: Shard) -> Forest:
     ids = np.empty(shard.rows, np.uint64)
     roots = np.empty(shard.rows, forest.places_type(shard.rows))
     start = 0
-    with job.folder.open(shard.path) as file:
-        for batch in pq.ParquetFile(file).iter_batches(GROUP_ROWS):
-            stop = start + len(batch)
-            ids[start:stop], roots[start:stop] = batch.columns
-            start = stop
+    for table in tables_of(job.folder, shard):
+        stop = start + len(table)
+        ids[start:stop], roots[start:stop] = (column.to_numpy() for column in table.columns)
+        start = stop
     return Forest(ids, roots)
 
 

@@ -10,7 +10,6 @@ from enum import StrEnum
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tasks.artifacts import (
     Done,
@@ -19,6 +18,8 @@ from tasks.artifacts import (
     corpus_folder,
     finished_shard,
     load_manifest,
+    opened,
+    parts_of,
     read_table,
     shard_path,
     stage_key,
@@ -87,11 +88,8 @@ def filter_shard(job: Job) -> Shard:
     gone = gone_ids(job.folder, job.removed)
     answers = read_table(job.folder, job.answers) if job.answers else None
     found, counted = list[pa.Table](), list[pa.Table]()
-    with job.folder.open(job.shard.path) as file:
-        parquet = pq.ParquetFile(file)
-        columns = needed_columns(job.source, parquet.schema_arrow.names)
-        for group in range(parquet.num_row_groups):
-            table = parquet.read_row_group(group, columns)
+    with opened(job.folder, job.shard.path) as parquet:
+        for table in parts_of(parquet, needed_columns(job.source, parquet.schema_arrow.names)):
             left = table.filter(pc.invert(pc.is_in(table.column("doc_id"), gone)))
             counted.append(left.select(["doc_id", "n_tokens", "n_bytes"]))
             found.append(reasons_to_go(job.source, judged(job.source, left, answers)))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tasks.artifacts import opened
 from tasks.explain import Corpus
 from tasks.ids import sources_of
 from tasks.ledger import Ledger, published_ledger
@@ -67,8 +67,7 @@ def tables(corpus: Corpus, place: str, columns: list[str]) -> Iterator[pa.Table]
     """Yield the files of a folder of the corpus, with those of the columns that they have."""
     for path in corpus.files:
         if path.startswith(f"{place}/"):
-            with corpus.folder.open(f"published/{path}") as file:
-                parquet = pq.ParquetFile(file)
+            with opened(corpus.folder, f"published/{path}") as parquet:
                 yield parquet.read([name for name in columns if name in parquet.schema_arrow.names])
 
 

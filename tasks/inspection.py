@@ -35,7 +35,7 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int) -> Inspec
     ingest, which may set it aside.
     """
     kind, compression = format_of(source, file.url)
-    with open_input(file.url) as stream:
+    with open_input(file.url, kind) as stream:
         if kind == "jsonl":
             schema = first_lines(source, file.url, lines_of(stream, compression), text)
             return Inspected(file.model_copy(update={"pieces": WHOLE}), schema)

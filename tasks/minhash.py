@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.artifacts import (
@@ -26,6 +25,7 @@ from tasks.artifacts import (
     load_manifest,
     shard_path,
     stage_key,
+    tables_of,
     write_shard,
 )
 from tasks.bands import merge_groups, write_band_rows
@@ -112,10 +112,8 @@ def minhash_shard(job: Job) -> Shard:
     if done := finished_shard(job.folder, job.path):
         return done
     found = BandKeys(job.dedup)
-    with job.folder.open(job.shard.path) as file:
-        parquet = pq.ParquetFile(file)
-        for group in range(parquet.num_row_groups):
-            found.add(parquet.read_row_group(group, ["doc_id", "text"]))
+    for documents in tables_of(job.folder, job.shard, ["doc_id", "text"]):
+        found.add(documents)
     return found.write(job.folder, job.source, job.shard)
 
 

@@ -26,6 +26,7 @@ from tasks.artifacts import (
     read_table,
     shard_path,
     stage_key,
+    tables_of,
     total,
     write_shard,
     write_table,
@@ -156,24 +157,22 @@ def write_kept(job: Job, path: str, left: NDArray[np.uint64], decided: pa.Table,
 
 
 def kept_tables(job: Job, left: NDArray[np.uint64], decided: pa.Table) -> Iterator[pa.Table]:
-    """Yield the documents that stay as they are published, one row group of the shard at a time."""
+    """Yield the documents that stay as they are published, some MiB at a time."""
     schema = unpack(job.table_schema)
     answers = read_table(job.folder, job.answers) if job.answers else None
-    with job.folder.open(job.shard.path) as file:
-        parquet = pq.ParquetFile(file)
-        for group in range(parquet.num_row_groups):
-            table = conform(parquet.read_row_group(group), schema)
-            stays = np.isin(table.column("doc_id").to_numpy(), left, assume_unique=True)
-            if not stays.any():
-                continue
-            if not stays.all():
-                table = table.filter(pa.array(stays))
-            tokens = table.column("n_tokens")
-            table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
-            table = beside(table, decided, ["cluster_id"])
-            if answers is not None:
-                table = beside(table, answers, [n for n in answers.column_names if n != "doc_id"])
-            yield table
+    for whole in tables_of(job.folder, job.shard):
+        table = conform(whole, schema)
+        stays = np.isin(table.column("doc_id").to_numpy(), left, assume_unique=True)
+        if not stays.any():
+            continue
+        if not stays.all():
+            table = table.filter(pa.array(stays))
+        tokens = table.column("n_tokens")
+        table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
+        table = beside(table, decided, ["cluster_id"])
+        if answers is not None:
+            table = beside(table, answers, [n for n in answers.column_names if n != "doc_id"])
+        yield table
 
 
 def write_removed(job: Job, removed: pa.Table) -> Shard:

@@ -45,7 +45,7 @@ class Chunk:
 def read(source: str, file: InputFile, piece: Piece, text: str) -> Iterator[Chunk]:
     """Yield the chunks of a piece of a file."""
     kind, compression = format_of(source, file.url)
-    with open_input(file.url) as stream:
+    with open_input(file.url, kind) as stream:
         if kind == "jsonl":
             yield from read_jsonl(lines_of(stream, compression), text)
         elif kind == "ipc":
@@ -143,7 +143,7 @@ def read_batches(batches: Iterator[Callable[[], pa.RecordBatch]], text: str, row
 
 def read_parquet(stream: IO[bytes], piece: Piece, text: str) -> Iterator[Chunk]:
     """Read the row groups of a piece; one that is damaged gives a bad row for each of its rows."""
-    parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+    parquet = pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
     row = piece.first_row
     for group in piece.row_groups or ():
         rows = parquet.metadata.row_group(group).num_rows

@@ -30,9 +30,11 @@ from tasks.artifacts import (
     finished_shard,
     footer_of,
     load_manifest,
+    opened,
     read_table,
     shard_path,
     stage_key,
+    tables_of,
     total,
     write_shard,
     write_table,
@@ -152,12 +154,10 @@ def decisions(recipe: Recipe, clustered: Done, inputs: list[Prepared]) -> Manife
 
 
 def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:
-    """Read documents and their clusters, a row group at a time: (n,) uint64 each."""
-    with folder.open(clustered.path) as file:
-        parquet = pq.ParquetFile(file)
-        for group in range(parquet.num_row_groups):
-            doc_ids, cluster_ids = parquet.read_row_group(group).columns
-            yield doc_ids.to_numpy(), cluster_ids.to_numpy()
+    """Read documents and their clusters, some MiB at a time: (n,) uint64 each."""
+    for table in tables_of(folder, clustered):
+        doc_ids, cluster_ids = table.columns
+        yield doc_ids.to_numpy(), cluster_ids.to_numpy()
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ def decisions_between(folder: Folder, decided: Shard, first: int, last: int) -> 
     footer = footer_of(folder, decided.path)
     ids = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
     groups = [i for i, found in enumerate(ids) if found.min <= last and found.max >= first]
-    with folder.open(decided.path) as file:
-        table = pq.ParquetFile(file, metadata=footer).read_row_groups(groups)
+    with opened(folder, decided.path, footer) as parquet:
+        table = parquet.read_row_groups(groups)
     low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
     return table.slice(low, high - low)
 

@@ -26,6 +26,7 @@ from tasks.errors import Denied, Unavailable, ZydaError
 
 DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+NOTHING_AHEAD = {"cache_type": "none"}  # a Parquet reader knows better than fsspec what it reads next
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
 
 
@@ -110,9 +111,9 @@ class Folder:
             return bool(self.fs.exists(self.path(path)))
 
     def open(self, path: str) -> Any:
-        """Open a file for reading at random places."""
+        """Open a file for reading at random places; a store is asked for what is read and for no more."""
         with explained(f"{self.url}/{path}"):
-            return self.fs.open(self.path(path), "rb")
+            return self.fs.open(self.path(path), "rb", **({} if self.is_local else NOTHING_AHEAD))
 
     def read(self, path: str) -> bytes:
         with explained(f"{self.url}/{path}"):

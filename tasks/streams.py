@@ -7,9 +7,10 @@ from typing import IO, Any
 import pyarrow as pa
 import zstandard
 from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import bad_input
-from tasks.storage import explained
+from tasks.storage import NOTHING_AHEAD, explained
 
 DAMAGED = (pa.ArrowInvalid, OSError, EOFError, zlib.error, zstandard.ZstdError)
 FORMATS = {
@@ -37,10 +38,12 @@ def format_of(source: str, url: str) -> tuple[str, str | None]:
     return kind, compression
 
 
-def open_input(url: str) -> IO[bytes]:
+def open_input(url: str, kind: str) -> IO[bytes]:
+    """Open an input file of a format: Parquet to be read here and there, the others from end to end."""
     with explained(url):
         fs, path = url_to_fs(url)
-        return fs.open(path, "rb")
+        ahead = NOTHING_AHEAD if kind == "parquet" and not isinstance(fs, LocalFileSystem) else {}
+        return fs.open(path, "rb", **ahead)
 
 
 def first_line(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import distributed
 import pytest
 
 from deployments.local import Part, Stack, worker_commands
-from tasks.cluster import fan_out, with_cpu_workers
+from tasks.cluster import fan_out, open_cluster, threads_for, with_cpu_workers
 
 
 def name_of_worker(_):
@@ -59,6 +59,17 @@ def test_machine_with_gpus_has_a_worker_for_every_other_core_too(monkeypatch):
         assert (gpu_worker, cpu_worker) == (None, "")
         found = client.submit(spread_over_workers, True, pure=False).result(60)
         assert found == {0}
+
+
+def test_build_that_waits_for_a_store_has_two_threads_for_each_core(corpus, monkeypatch):
+    far = [{"name": "far", "files": "s3://somewhere/*.parquet"}]
+    assert threads_for(corpus.load()) == 1
+    assert threads_for(corpus.load(storage="gs://corpora")) == 2
+    assert threads_for(corpus.load(sources=far)) == 2
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    with open_cluster(2) as cluster, distributed.Client(cluster) as client:
+        client.wait_for_workers(1, timeout=60)
+        assert list(client.nthreads().values()) == [2]
 
 
 def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_others():

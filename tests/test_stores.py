@@ -3,13 +3,16 @@
 import os
 
 import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from object_stores import KEY, SECRET
 from small_corpus import build_here, contents, zyda
 
 from flows.local_server import free_port
-from tasks.artifacts import corpus_folder
+from tasks import artifacts
+from tasks.artifacts import corpus_folder, read_table, tables_of, write_shard
 from tasks.errors import BadInput, Denied, Unavailable
 from tasks.listing import list_files
 from tasks.storage import Folder
@@ -54,6 +57,33 @@ def test_store_that_cannot_refuse_a_second_writer_is_asked_first(monkeypatch):
     assert folder.create("entry.json", b"first")
     assert not folder.create("entry.json", b"second")
     assert folder.read("entry.json") == b"first"
+
+
+def test_of_a_stored_file_only_what_is_needed_is_read_and_neighbours_at_once(bucket, monkeypatch):
+    texts = [os.urandom(4096).hex() for _ in range(400)]
+    table = pa.table({"doc_id": pa.array(range(400), pa.uint64()), "n_tokens": range(400), "text": texts})
+    folder = Folder(f"{bucket}/parts")
+    shard = write_shard(
+        folder, "a.parquet", "a", lambda path: pq.write_table(table, path, row_group_size=100)
+    )
+    with folder.open("a.parquet") as file:
+        kind, size = type(file), file.size
+    asked, fetch = [], kind._fetch_range
+
+    def counted(self, start, end):
+        asked.append(end - start)
+        return fetch(self, start, end)
+
+    monkeypatch.setattr(kind, "_fetch_range", counted)
+    monkeypatch.setattr(artifacts, "PART_BYTES", 1)
+    assert read_table(folder, shard, ["doc_id", "n_tokens"]) == table.select(["doc_id", "n_tokens"])
+    footer = asked[0]
+    assert sum(asked) < footer + size / 20
+    assert len(asked) == 1 + 4
+    asked.clear()
+    assert pa.concat_tables(tables_of(folder, shard)) == table
+    assert sum(asked) <= footer + size
+    assert len(asked) == 1 + 4
 
 
 def test_corpus_that_lost_a_source_leaves_no_stale_file(corpus, bucket):
