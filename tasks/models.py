@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import torch
@@ -65,7 +64,6 @@ class Classifier:
         self.labels = labels_of(config)
         self.max_tokens = max_tokens
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.tokenising = Lock()  # its settings are changed at every call
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.network: nn.Module
         if "base_model" in config:
@@ -116,10 +114,9 @@ class Classifier:
         return tokens
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        with self.tokenising:
-            found: list[list[int]] = self.tokenizer(
-                list(texts), truncation=True, max_length=self.max_tokens, return_attention_mask=False
-            )["input_ids"]
+        found: list[list[int]] = self.tokenizer(
+            list(texts), truncation=True, max_length=self.max_tokens, return_attention_mask=False
+        )["input_ids"]
         return found
 
     def predict(self, texts: Sequence[str]) -> tuple[list[str], NDArray[np.float32]]:
