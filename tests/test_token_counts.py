@@ -2,6 +2,7 @@
 
 import random
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -191,6 +192,19 @@ def test_long_mixtures_of_awkward_pieces_wherever_64_bytes_end(counter):
 @given(texts=st.lists(st.text(max_size=60), max_size=4))
 def test_any_text(counter, texts):
     check(counter, texts)
+
+
+def test_threads_of_one_worker_share_a_counter():
+    counter = Counter(demo_tokenizer(), character_classes(demo_tokenizer()))
+    chance = random.Random(5)
+    words = [chance.randbytes(chance.randrange(2, 12)).hex() for _ in range(200_000)]
+    texts = [" ".join(chance.choices(words, k=2_000)) for _ in range(100)]
+    expected = counter.count_by_library(texts).tolist()
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(5):
+            counter.known = bpe.nothing_known()
+            found = list(threads.map(counter.count, [pa.array(texts, pa.large_string())] * 4))
+            assert [counts.tolist() for counts in found] == [expected] * 4
 
 
 def test_full_table_only_costs_time(monkeypatch):

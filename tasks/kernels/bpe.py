@@ -65,6 +65,8 @@ class Tables(NamedTuple):
 class Known(NamedTuple):
     """Pre-tokens that were counted before: a hash table that is filled up to a limit.
 
+    The threads of a worker share one, so nothing that writes to it may be compiled with `nogil`.
+
     entries: (slots, 4) uint64, so that a look takes one cache line: two words of a key, the second of
     which is 0 in an empty slot, and place << 16 | tokens. A pre-token of up to 15 bytes is its own key,
     with its size in the last byte; of a longer one the first word is a hash, and its bytes stand in
