@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import dask
 import distributed
 from distributed.worker import thread_state
-from fsspec.utils import get_protocol
 from prefect_dask import DaskTaskRunner
 
 from tasks.errors import LostWorkers
 from tasks.progress import TOPIC, Progress
 from tasks.recipe import Recipe
+from tasks.storage import is_local
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,7 +23,6 @@ LIVES = 10  # workers that a shard may take with it before the build gives up on
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
-LOCAL = {"file", "local"}  # fsspec's names
 THREADS_FOR_STORES = 2
 IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
 LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
@@ -45,7 +44,7 @@ def task_runner(threads: int = 1) -> DaskTaskRunner:
 def threads_for(recipe: Recipe) -> int:
     """Return how many threads for each core suit a build: one waits for a store while another works."""
     urls = [recipe.storage, *(url for source in recipe.sources for url in source.files)]
-    return 1 if all(get_protocol(url) in LOCAL for url in urls) else THREADS_FOR_STORES
+    return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
 
 
 def open_cluster(threads: int = 1) -> Any:

@@ -95,16 +95,14 @@ class BandKeys:
             self.doc_ids.append(batch.column("doc_id").to_numpy()[has_shingle])
 
     def write(self, folder: Folder, source: str, shard: Shard) -> Shard:
-        """Write the band keys of a shard that has been added whole, unless they are there."""
-        job = Job(folder, source, shard, self.dedup)
-        if done := finished_shard(folder, job.path):
-            return done
+        """Write the band keys of a shard that has been added whole."""
+        path = Job(folder, source, shard, self.dedup).path
         doc_ids, keys = np.concatenate(self.doc_ids), np.concatenate(self.keys)
 
         def fill(scratch: Path) -> None:
             write_band_rows(scratch, ((b, keys[:, b], doc_ids) for b in range(self.dedup.bands)))
 
-        return write_shard(folder, job.path, shard.name, fill, counts=shard.counts)
+        return write_shard(folder, path, shard.name, fill, counts=shard.counts)
 
 
 def minhash_shard(job: Job) -> Shard:

@@ -21,13 +21,23 @@ from typing import Any
 import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import get_protocol
 
 from tasks.errors import Denied, Unavailable, ZydaError
 
 DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-NOTHING_AHEAD = {"cache_type": "none"}  # a Parquet reader knows better than fsspec what it reads next
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
+
+
+def is_local(url: str) -> bool:
+    """Say whether a URL is of this machine's own files, without opening it."""
+    return get_protocol(url) in {"file", "local"}
+
+
+def open_at_random(fs: fsspec.AbstractFileSystem, path: str) -> Any:
+    """Open a file to be read here and there; a store is asked for what is read, and for nothing ahead."""
+    return fs.open(path, "rb", **({} if isinstance(fs, LocalFileSystem) else {"cache_type": "none"}))
 
 
 def absolute(url: str) -> str:
@@ -111,9 +121,9 @@ class Folder:
             return bool(self.fs.exists(self.path(path)))
 
     def open(self, path: str) -> Any:
-        """Open a file for reading at random places; a store is asked for what is read and for no more."""
+        """Open a file for reading at random places."""
         with explained(f"{self.url}/{path}"):
-            return self.fs.open(self.path(path), "rb", **({} if self.is_local else NOTHING_AHEAD))
+            return open_at_random(self.fs, self.path(path))
 
     def read(self, path: str) -> bytes:
         with explained(f"{self.url}/{path}"):

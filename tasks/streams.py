@@ -7,10 +7,9 @@ from typing import IO, Any
 import pyarrow as pa
 import zstandard
 from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import bad_input
-from tasks.storage import NOTHING_AHEAD, explained
+from tasks.storage import explained, open_at_random
 
 DAMAGED = (pa.ArrowInvalid, OSError, EOFError, zlib.error, zstandard.ZstdError)
 FORMATS = {
@@ -42,8 +41,7 @@ def open_input(url: str, kind: str) -> IO[bytes]:
     """Open an input file of a format: Parquet to be read here and there, the others from end to end."""
     with explained(url):
         fs, path = url_to_fs(url)
-        ahead = NOTHING_AHEAD if kind == "parquet" and not isinstance(fs, LocalFileSystem) else {}
-        return fs.open(path, "rb", **ahead)
+        return open_at_random(fs, path) if kind == "parquet" else fs.open(path, "rb")
 
 
 def first_line(error: BaseException) -> str:
