@@ -13,10 +13,8 @@ from typing import Any
 
 from prefect import Task
 from prefect.client.schemas.objects import State, TaskRun
-from prefect.context import TaskRunContext
 from prefect.filesystems import RemoteFileSystem
 from prefect.futures import PrefectFuture
-from prefect.logging import get_run_logger
 from prefect.runtime import task_run
 from prefect.tasks import exponential_backoff
 
@@ -31,6 +29,7 @@ from tasks.artifacts import (
     manifest_path,
 )
 from tasks.errors import Unavailable
+from tasks.progress import run_log
 from tasks.recipe import Recipe
 
 RESULTS = f"{WORK}/prefect"
@@ -67,8 +66,7 @@ def stage_task(name: str, *, key: Callable[..., str]) -> Callable[[Callable[...,
             if done := finished_stage(folder, name, source_of(*inputs), its_key):
                 return done
             done = finish_stage(folder, make(recipe, *inputs), its_key)
-            if TaskRunContext.get():
-                get_run_logger().info("%s", done.sentence())
+            run_log().info("%s", done.sentence())
             return done
 
         def cache_key(_: Any, parameters: dict[str, Any]) -> str:

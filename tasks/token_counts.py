@@ -7,7 +7,6 @@ faster than by its own library and to the same numbers; any other by its library
 """
 
 import io
-import logging
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tasks.byte_level import character_classes, make_tables, why_slow
 from tasks.columns import text_buffers
 from tasks.errors import BadRecipe
 from tasks.kernels import bpe
+from tasks.progress import run_log
 from tasks.storage import Folder
 
 BATCH_DOCUMENTS = 256
@@ -44,7 +44,7 @@ def store_tokenizer(folder: Folder, name: str) -> str:
     text = tokenizer.to_str()
     digest = digest_of(text)
     if reason := why_slow(tokenizer):
-        logging.getLogger(__name__).warning("%s is counted by its own library, slowly: %s", name, reason)
+        run_log().warning("%s is counted by its own library, slowly: %s", name, reason)
     elif not folder.exists(classes_path(digest)):
         content = io.BytesIO()
         np.savez_compressed(content, classes=character_classes(tokenizer))

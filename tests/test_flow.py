@@ -10,8 +10,9 @@ import time
 import psutil
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter
+from prefect.client.schemas.filters import FlowRunFilter, LogFilter, LogFilterFlowRunId
 from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
+from tokenizers import Tokenizer, models
 
 from tasks.artifacts import corpus_folder
 
@@ -97,6 +98,26 @@ def test_fault_in_a_source_fails_the_run_with_source_file_and_row(larger, build)
         ValueError, match=r"source worst, file .*worst-x\.jsonl, row 0 \(line 1\): 'text' is a int"
     ):
         build(larger.write())
+
+
+def logged(text):
+    """Say whether the last flow run's log has a text, as soon as the server has been told."""
+    with get_client(sync_client=True) as client:
+        last = client.read_flow_runs(sort="START_TIME_DESC", limit=1)[0]
+        of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[last.id]))
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if any(text in line.message for line in client.read_logs(of_run, limit=200)):
+                return True
+            time.sleep(0.5)
+    return False
+
+
+def test_log_of_the_run_says_that_a_tokenizer_is_counted_by_its_own_library(corpus, build):
+    path = str(corpus.folder / "words.json")
+    Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?")).save(path)
+    build(corpus.write(tokenizer=path))
+    assert logged(f"{path} is counted by its own library, slowly: its model is WordLevel")
 
 
 def start_build(path, server, **environment):
