@@ -5,6 +5,7 @@
     ├── BadInput        a source's data is not as the recipe says: source, file and row
     ├── Denied          storage that will not answer differently: no such bucket, no permission
     ├── Unavailable     storage that may answer later; the only kind that is tried again
+    ├── Damaged         artifacts that are not what was written; they are made again
     ├── LostWorkers     a shard that takes every worker with it, for want of memory as a rule
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 
@@ -40,6 +41,18 @@ class Denied(ZydaError, OSError):
 
 class Unavailable(ZydaError, OSError):
     """Storage that did not answer: trying again may help."""
+
+
+class Damaged(ZydaError, ValueError):
+    """Artifacts that are cut, changed or gone: `paths`, relative to the corpus, and what was found."""
+
+    def __init__(self, found: str, *paths: str) -> None:
+        super().__init__(found, *paths)
+        self.found = found
+        self.paths: Sequence[str] = paths
+
+    def __str__(self) -> str:
+        return self.found
 
 
 class LostWorkers(ZydaError, RuntimeError):

@@ -7,7 +7,7 @@ table or among its bad rows, so that rows can be counted against what the file s
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tasks.columns import one_array, table_of
 from tasks.listing import InputFile, Piece
+from tasks.storage import Stream
 from tasks.streams import DAMAGED, first_line, format_of, lines_of, open_input
 
 CHUNK_BYTES = 32 << 20
@@ -111,14 +112,14 @@ def json_chunk(rows: list[int], objects: list[dict[str, Any]], bad: list[BadRow]
     return Chunk(np.array(rows, np.int64), table, bad)
 
 
-def ipc_reader(stream: IO[bytes]) -> Any:
+def ipc_reader(stream: Stream) -> Any:
     """Open an Arrow IPC file or stream, whichever it is."""
     is_file = stream.read(6) == b"ARROW1"
     stream.seek(0)
     return pa.ipc.open_file(stream) if is_file else pa.ipc.open_stream(stream)
 
 
-def ipc_batches(stream: IO[bytes]) -> Iterator[Callable[[], pa.RecordBatch]]:
+def ipc_batches(stream: Stream) -> Iterator[Callable[[], pa.RecordBatch]]:
     reader = ipc_reader(stream)
     if hasattr(reader, "num_record_batches"):
         for i in range(reader.num_record_batches):
@@ -141,7 +142,7 @@ def read_batches(batches: Iterator[Callable[[], pa.RecordBatch]], text: str, row
         yield Chunk(np.empty(0, np.int64), pa.table({}), [damage])
 
 
-def read_parquet(stream: IO[bytes], piece: Piece, text: str) -> Iterator[Chunk]:
+def read_parquet(stream: Stream, piece: Piece, text: str) -> Iterator[Chunk]:
     """Read the row groups of a piece; one that is damaged gives a bad row for each of its rows."""
     parquet = pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
     row = piece.first_row

@@ -35,11 +35,6 @@ def is_local(url: str) -> bool:
     return get_protocol(url) in {"file", "local"}
 
 
-def open_at_random(fs: fsspec.AbstractFileSystem, path: str) -> Any:
-    """Open a file to be read here and there; a store is asked for what is read, and for nothing ahead."""
-    return fs.open(path, "rb", **({} if isinstance(fs, LocalFileSystem) else {"cache_type": "none"}))
-
-
 def absolute(url: str) -> str:
     """Return a URL that means the same from any working directory."""
     if "://" in url:
@@ -81,7 +76,91 @@ def is_storage_failure(error: Exception) -> bool:
     package = type(error).__module__.partition(".")[0]
     return isinstance(error, OSError) or package in {
         "aiohttp", "aiobotocore", "botocore", "gcsfs", "google", "s3fs", "huggingface_hub", "httpx",
+        "requests", "urllib3",
     }  # fmt: skip
+
+
+class Stream:
+    """A file that is open for reading, and remembers what its store did.
+
+    Whoever decodes what it gives raises errors of its own, OSErrors among them, so that the type of an
+    error cannot tell damaged content from a store that failed in the middle. `failure` can: it is the
+    Denied or Unavailable that a read ended with, if one did.
+    """
+
+    mode = "rb"
+
+    def __init__(self, url: str, stream: Any) -> None:
+        self.url = url
+        self.stream = stream
+        self.failure: ZydaError | None = None
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            with explained(self.url):
+                return bytes(self.stream.read(size))
+        except ZydaError as error:
+            self.failure = error
+            raise
+        except Exception as error:  # whatever it is, nobody has decoded anything yet
+            self.failure = Unavailable(f"{self.url}: {type(error).__name__}: {error}")
+            raise self.failure from error
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        return int(self.stream.seek(place, whence))
+
+    def tell(self) -> int:
+        return int(self.stream.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return bool(self.stream.seekable())
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.stream.closed)
+
+    def close(self) -> None:
+        self.stream.close()
+
+    def flush(self) -> None:
+        """Do nothing, as for any stream that is only read."""
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Raise what the store did instead of what a decoder made of it."""
+        try:
+            yield
+        except Exception as error:
+            if self.failure is not None and error is not self.failure:
+                raise self.failure from error
+            raise
+
+
+def open_stream(url: str, *, at_random: bool) -> Stream:
+    """Open a file by URL: to be read here and there, or from end to end.
+
+    At random, a store is asked for what is read and for nothing ahead of it.
+    """
+    with explained(url):
+        fs, path = url_to_fs(url)
+        return Stream(url, opened(fs, path, at_random=at_random))
+
+
+def opened(fs: fsspec.AbstractFileSystem, path: str, *, at_random: bool) -> Any:
+    nothing_ahead = at_random and not isinstance(fs, LocalFileSystem)
+    return fs.open(path, "rb", **({"cache_type": "none"} if nothing_ahead else {}))
 
 
 @dataclass(frozen=True)
@@ -120,10 +199,11 @@ class Folder:
         with explained(self.url):
             return bool(self.fs.exists(self.path(path)))
 
-    def open(self, path: str) -> Any:
+    def open(self, path: str) -> Stream:
         """Open a file for reading at random places."""
-        with explained(f"{self.url}/{path}"):
-            return open_at_random(self.fs, self.path(path))
+        url = f"{self.url}/{path}"
+        with explained(url):
+            return Stream(url, opened(self.fs, self.path(path), at_random=True))
 
     def read(self, path: str) -> bytes:
         with explained(f"{self.url}/{path}"):

@@ -2,14 +2,13 @@
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import zstandard
-from fsspec.core import url_to_fs
 
 from tasks.errors import bad_input
-from tasks.storage import explained, open_at_random
+from tasks.storage import Stream, open_stream
 
 DAMAGED = (pa.ArrowInvalid, OSError, EOFError, zlib.error, zstandard.ZstdError)
 FORMATS = {
@@ -37,18 +36,16 @@ def format_of(source: str, url: str) -> tuple[str, str | None]:
     return kind, compression
 
 
-def open_input(url: str, kind: str) -> IO[bytes]:
+def open_input(url: str, kind: str) -> Stream:
     """Open an input file of a format: Parquet to be read here and there, the others from end to end."""
-    with explained(url):
-        fs, path = url_to_fs(url)
-        return open_at_random(fs, path) if kind == "parquet" else fs.open(path, "rb")
+    return open_stream(url, at_random=kind == "parquet")
 
 
 def first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def lines_of(stream: IO[bytes], compression: str | None) -> Iterator[bytes]:
+def lines_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
     """Yield the lines of a stream, without their ends, up to where it is damaged; then raise."""
     rest = b""
     for chunk in chunks_of(stream, compression):
@@ -61,7 +58,7 @@ def lines_of(stream: IO[bytes], compression: str | None) -> Iterator[bytes]:
         yield rest
 
 
-def chunks_of(stream: IO[bytes], compression: str | None) -> Iterator[bytes]:
+def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
     """Yield what a stream holds, decompressed. Raises EOFError where its last frame is cut off."""
     decoder = None
     while block := stream.read(COMPRESSED_BLOCK):
