@@ -16,6 +16,7 @@ from flows import plots
 from tasks.artifacts import Done, corpus_folder
 from tasks.card import card
 from tasks.ledger import STAGES, Ledger
+from tasks.published import corpus_of
 from tasks.recipe import Recipe
 
 BAR = 40  # characters of a full bar
@@ -27,8 +28,15 @@ def artifact_key(recipe: Recipe, what: str) -> str:
 
 
 def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Done]]) -> list[Done]:
-    """Wait for a stage of every source and show its table; raise what a source's task raised."""
+    """Wait for a stage of every source and show its table; raise what a source's task raised.
+
+    Raises only when all of the stage's tasks have ended, so that nothing of it runs beside a second try.
+    """
+    for future in stage:
+        future.wait()
     receipts = [future.result() for future in stage]
+    if receipts[0].source is None:
+        return receipts
     rows = [
         {
             "source": done.source,
@@ -48,7 +56,8 @@ def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Done]]) -> list[Done]
 
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, and where it lies."""
-    text = card(recipe, ledger).partition("---\n\n")[2]
+    _, manifest = corpus_of(recipe)
+    text = card(recipe, manifest).partition("---\n\n")[2]
     create_markdown_artifact(
         f"{text}\n## Tokens after each stage\n\n{funnel(ledger)}",
         artifact_key(recipe, "corpus"),

@@ -80,7 +80,8 @@ def ledger(
     """Print the ledger of the published corpus: documents, tokens and bytes by source and stage."""
     plan: Recipe = load_recipe(recipe, storage=storage, sample=sample)
     from flows.show import print_ledger
-    from tasks.ledger import as_json, as_markdown, published_ledger
+    from tasks.ledger import as_json, as_markdown
+    from tasks.published import published_ledger
 
     found = published_ledger(plan)
     if output is Format.TEXT:

@@ -5,10 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from tasks.cluster import follow
+from tasks.log import WARNINGS
 
 STAGES = (
     "prepare", "ingest", "minhash", "edges", "clusters", "removals", "classify", "filter", "publish", "corpus",
@@ -34,6 +36,16 @@ class Bars:
         if stage not in self.ids:
             self.ids[stage] = self.bars.add_task(stage, total=total)
         self.bars.update(self.ids[stage], completed=done, total=total)
+
+
+@contextmanager
+def pass_on_warnings() -> Iterator[None]:
+    """Write into the flow run's log what the workers warn of."""
+    context = FlowRunContext.get()
+    if context is not None:
+        log = get_run_logger()
+        follow(lambda text: log.warning("%s", text), context.task_runner, WARNINGS)
+    yield
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from tasks.artifacts import (
     finished_shard,
     footer_of,
     opened,
+    parquet_writer,
     shard_path,
     stage_key,
     total,
@@ -53,10 +54,9 @@ def write_band_rows(
     ascending; the keys may come in any order, but where they are sorted in places, sorting them takes a
     tenth of the time. Keys are hashes: neither a dictionary nor compression makes them smaller.
     """
-    with pq.ParquetWriter(
-        path, BAND_ROWS, use_dictionary=["band"], compression="none",
-        write_statistics=["band", "key"],
-    ) as writer:  # fmt: skip
+    with parquet_writer(
+        path, BAND_ROWS, use_dictionary=["band"], compression="none", write_statistics=["band", "key"]
+    ) as writer:
         for band, keys, doc_ids in parts:
             order = np.argsort(keys, kind="stable")
             band_column = np.full(len(keys), band, np.uint8)
@@ -137,11 +137,11 @@ def read_range(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRang
 
 def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> pa.Table:
     """Read one range of one band from a file: `key` and `doc_id`."""
-    footer = footer_of(folder, shard.path)
+    footer = footer_of(folder, shard)
     groups = [g for g in range(footer.num_row_groups) if touches(footer.row_group(g), band, keys)]
     if not groups:
         return NO_ROWS
-    with opened(folder, shard.path, footer) as parquet:
+    with opened(folder, shard) as parquet:
         rows = parquet.read_row_groups(groups, ["key", "doc_id"])
     low = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
     high = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))

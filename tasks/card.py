@@ -2,7 +2,8 @@
 
 import yaml
 
-from tasks.ledger import Ledger, as_markdown
+from tasks.ledger import as_markdown
+from tasks.published import Published
 from tasks.recipe import Recipe
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
@@ -12,7 +13,8 @@ SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "1
 TEXT = """\
 # {name}
 
-{documents:,} documents and {tokens:,} tokens from {count} sources, {bytes:,} bytes of text.
+{documents:,} documents and {tokens:,} tokens from {count} sources, {bytes:,} bytes of text. Tokens are
+those of the tokenizer `{tokenizer}` (SHA-256 begins {tokenizer_digest}).
 
 Tokens of each source, best-ranked first:
 
@@ -21,6 +23,14 @@ Tokens of each source, best-ranked first:
 
 Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands}
 bands of {rows} rows) and clustered by connected components. {scope} {filters}
+
+## What it was made of
+
+{origins}
+`sources.parquet` lists the files with their versions. Made by {software} of this recipe:
+
+```yaml
+{recipe}```
 
 ## What is here
 
@@ -31,7 +41,9 @@ bands of {rows} rows) and clustered by connected components. {scope} {filters}
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage.
-- `manifest.json`: every file with its SHA-256.
+- `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
+  first 8 and the next 24 bits of a `doc_id`, whose last 32 are the row in the file.
+- `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
 """
 SCOPES = {
     "across": "In a cluster with documents of several sources, those of the best-ranked source stayed "
@@ -40,12 +52,15 @@ SCOPES = {
 }
 
 
-def card(recipe: Recipe, ledger: Ledger) -> str:
+def card(recipe: Recipe, manifest: Published) -> str:
     """Write the card of a corpus."""
+    ledger = manifest.ledger
     counts = ledger.of("publish")
     names = [source for source in ledger.sources if ledger.of("publish", source).documents]
     configs = [{"config_name": name, "data_files": f"{name}/*.parquet"} for name in names]
     head = {
+        **({"license": recipe.license} if recipe.license else {}),
+        **({"language": list(recipe.languages)} if recipe.languages else {}),
         "pretty_name": recipe.corpus,
         "task_categories": ["text-generation"],
         "size_categories": [next((text for size, text in SIZES if counts.documents < size), "n>1T")],
@@ -64,9 +79,24 @@ def card(recipe: Recipe, ledger: Ledger) -> str:
         rows=dedup.values // dedup.bands,
         scope=SCOPES[dedup.scope],
         filters=" ".join(filters(recipe)),
+        origins=made_of(manifest),
+        tokenizer=manifest.tokenizer["name"],
+        tokenizer_digest=manifest.tokenizer["digest"],
+        software=manifest.software,
+        recipe=yaml.safe_dump(manifest.recipe, sort_keys=False, allow_unicode=True),
         **counts.model_dump(),
     )
     return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n{body}"
+
+
+def made_of(manifest: Published) -> str:
+    """Write a line for each source."""
+    lines = [
+        f"- `{one.source}`: {one.files:,} files, {one.bytes:,} bytes"
+        + (f", judged by the model `{one.model['name']}` ({one.model['digest']})" if one.model else "")
+        for one in manifest.made_of
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def filters(recipe: Recipe) -> list[str]:

@@ -208,6 +208,6 @@ def in_window(
     return [results[i] for i in range(len(items))]
 
 
-def follow(handle: Callable[[dict[str, Any]], None], runner: Any) -> None:
-    """Call `handle` with every progress report of a running build, in the flow's own process."""
-    runner.client.subscribe_topic(TOPIC, lambda event: handle(event[1]))
+def follow(handle: Callable[[Any], None], runner: Any, topic: str = TOPIC) -> None:
+    """Call `handle` with every report of a running build's workers, in the flow's own process."""
+    runner.client.subscribe_topic(topic, lambda event: handle(event[1]))

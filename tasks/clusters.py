@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.artifacts import (
@@ -25,6 +24,7 @@ from tasks.artifacts import (
     corpus_folder,
     finished_shard,
     load_manifest,
+    parquet_writer,
     read_table,
     shard_path,
     stage_key,
@@ -143,7 +143,7 @@ def reduce_edges(job: Job) -> Shard:
     schema = CLUSTERS if job.is_last else FOREST
 
     def fill(scratch: Path) -> None:
-        with pq.ParquetWriter(scratch, schema, compression="zstd", use_dictionary=False) as writer:
+        with parquet_writer(scratch, schema, use_dictionary=False) as writer:
             for table in whole.rows(schema):
                 writer.write_table(table)
 

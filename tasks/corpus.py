@@ -1,65 +1,89 @@
-"""The corpus: the published folder, which appears in one step.
+"""The corpus: the published folder, put in place at the end of a build, and mended where it is broken.
 
-On a local disk the files are linked into a new folder, which then takes the place of the old one.
-An object store has no folders to swap: there `manifest.json` comes last and lists what belongs to
-the corpus, and files of the corpus before go after it.
+On a local disk the files are linked into a new folder, which then takes the place of the old one by two
+renames. An object store has no folders to swap: there `manifest.json` comes after the files that it
+lists, and files of the corpus before go after it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
-from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from pydantic import Field
 
-from tasks.artifacts import Done, Record, Shard, corpus_folder, load_manifest
+from tasks.artifacts import Done, Shard, corpus_folder, load_manifest
 from tasks.card import card
 from tasks.cluster import fan_out
+from tasks.errors import Damaged
+from tasks.ingest import Prepared
 from tasks.ledger import Ledger, as_json
-from tasks.recipe import Dedup, Recipe
+from tasks.log import warn
+from tasks.origins import origins, software, source_files, tokenizer_of
+from tasks.published import (
+    MANIFEST,
+    PUBLISHED,
+    STAMPS,
+    File,
+    Published,
+    broken_files,
+    digest_of_file,
+    keep_stamps,
+    published_manifest,
+)
+from tasks.recipe import Recipe
 from tasks.stage import RETRYING
-from tasks.storage import Folder
+from tasks.storage import SCRATCH, Folder, scratch_name
 
-PUBLISHED = "published"
-MANIFEST = "manifest.json"
-
-
-class File(Record):
-    """A published file. `made_as` is where the stage that made it left it."""
-
-    path: str
-    sha256: str
-    rows: int | None = None
-    made_as: str = Field("", exclude=True)
-
-
-class Published(Record):
-    """The list of a corpus's files. It holds no time and no address: same corpus, same bytes."""
-
-    name: str
-    sample: float
-    dedup: Dedup
-    files: tuple[File, ...]
+Texts = dict[str, bytes]
 
 
 @task(task_run_name="corpus", cache_policy=NO_CACHE, **RETRYING)
 def publish_corpus(
-    recipe: Recipe, ledger: Ledger, ingested: list[Done], clustered: Done, published: list[Done]
+    recipe: Recipe,
+    ledger: Ledger,
+    inputs: list[Prepared],
+    ingested: list[Done],
+    clustered: Done,
+    published: list[Done],
 ) -> bool:
-    """Put the published folder in place; return False where it was there already."""
+    """Put the published folder in place; return False where it is there already, whole.
+
+    Raises Damaged where a file that is to be published is not as it was made.
+    """
     folder = corpus_folder(recipe)
-    files = corpus_files(folder, ingested, clustered, published)
-    texts = accounts(recipe, ledger)
-    manifest = manifest_text(recipe, files, texts)
-    if folder.read_if_there(f"{PUBLISHED}/{MANIFEST}") == manifest:
-        return False
+    manifest = manifest_of(recipe, ledger, inputs, corpus_files(folder, ingested, clustered, published))
+    texts = accounts(recipe, inputs, manifest)
+    listed = [
+        File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
+    ]
+    manifest = manifest.model_copy(update={"accounts": tuple(listed)})
+    before = published_manifest(folder)
+    broken = set[str]()
+    if before is not None:
+        for file, fault in broken_files(folder, before):
+            warn(f"{folder.url}/{PUBLISHED}/{file.path} {fault}; it is published again")
+            broken.add(file.path)
+        if before == manifest and not broken and no_stranger(folder, manifest):
+            return False
+    there = {file.path for file in before.files} - broken if before is not None else set[str]()
     put = swap_in if folder.is_local else put_over
-    put(folder, files, {**texts, MANIFEST: manifest})
+    put(folder, manifest, texts, there)
+    keep_stamps(folder, manifest.everything)
     return True
+
+
+def no_stranger(folder: Folder, manifest: Published) -> bool:
+    """Say whether a folder in a store holds nothing but what its manifest lists."""
+    return folder.is_local or not strangers(folder, manifest)
+
+
+def strangers(folder: Folder, manifest: Published) -> list[str]:
+    wanted = {f"{PUBLISHED}/{file.path}" for file in manifest.everything} | {f"{PUBLISHED}/{MANIFEST}"}
+    return [path for path in folder.files(PUBLISHED) if path not in wanted]
 
 
 def corpus_files(
@@ -80,57 +104,108 @@ def corpus_files(
 
 def file(place: str, prefix: str, shard: Shard) -> File:
     path = f"{place}/{prefix}{shard.name}-{shard.digest[:8]}.parquet"
-    return File(path=path, sha256=shard.digest, rows=shard.rows, made_as=shard.path)
+    return File(path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, made_as=shard)
 
 
-def accounts(recipe: Recipe, ledger: Ledger) -> dict[str, bytes]:
-    """Write the ledger and the card."""
-    parquet = BytesIO()
-    pq.write_table(ledger.table(), parquet)
+def accounts(recipe: Recipe, inputs: Sequence[Prepared], manifest: Published) -> Texts:
+    """Write the ledger, the list of the sources' files and the card."""
+    ledger = manifest.ledger
     return {
-        "ledger.parquet": parquet.getvalue(),
+        "ledger.parquet": as_parquet(ledger.table()),
         "ledger.json": as_json(ledger).encode(),
-        "README.md": card(recipe, ledger).encode(),
+        "sources.parquet": as_parquet(source_files(recipe, inputs)),
+        "README.md": card(recipe, manifest).encode(),
     }
 
 
-def manifest_text(recipe: Recipe, files: Sequence[File], texts: dict[str, bytes]) -> bytes:
-    """Write the list of all files but itself."""
-    parts = [File(path=path, sha256=sha256(text).hexdigest()) for path, text in texts.items()]
-    manifest = Published(name=recipe.name, sample=recipe.sample, dedup=recipe.dedup, files=(*files, *parts))
+def as_parquet(table: pa.Table) -> bytes:
+    content = BytesIO()
+    pq.write_table(table, content, write_page_checksum=True)
+    return content.getvalue()
+
+
+def manifest_of(
+    recipe: Recipe, ledger: Ledger, inputs: Sequence[Prepared], files: Iterable[File]
+) -> Published:
+    """Make the manifest, still without the accounts, which are written from it."""
+    return Published(
+        name=recipe.name,
+        sample=recipe.sample,
+        dedup=recipe.dedup,
+        software=software(),
+        tokenizer=tokenizer_of(recipe, inputs),
+        recipe=recipe.as_written,
+        made_of=origins(recipe, inputs),
+        ledger=ledger,
+        files=tuple(files),
+        accounts=(),
+    )
+
+
+def text_of(manifest: Published) -> bytes:
     return manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
-def swap_in(folder: Folder, files: Sequence[File], texts: dict[str, bytes]) -> None:
-    """Make the folder beside the old one, then let it take its place."""
-    staging = f".scratch/{uuid4().hex}"
-    for one in files:
-        folder.copy(one.made_as, f"{staging}/{one.path}")
-    for path, text in texts.items():
-        folder.write(f"{staging}/{path}", text)
-    folder.replace_folder(staging, PUBLISHED)
+@dataclass(frozen=True)
+class Proof:
+    """A file that was made, to be read before it is published: its disk may have changed it since."""
+
+    folder: Folder
+    made: Shard
+
+    def __call__(self) -> str | None:
+        path = self.made.path
+        if (
+            self.folder.size_of(path) != self.made.size
+            or digest_of_file(self.folder, path) != self.made.digest
+        ):
+            return path
+        return None
 
 
 @dataclass(frozen=True)
 class Copy:
-    """A file to copy inside an object store, on whichever worker."""
+    """A file to copy inside an object store, on whichever worker. Returns its path where it is damaged."""
 
     folder: Folder
-    made_as: str
+    made: Shard
     path: str
 
-    def __call__(self) -> None:
-        self.folder.copy(self.made_as, self.path)
+    def __call__(self) -> str | None:
+        if self.folder.size_of(self.made.path) != self.made.size:
+            return self.made.path
+        self.folder.copy(self.made.path, self.path)
+        return None
 
 
-def put_over(folder: Folder, files: Sequence[File], texts: dict[str, bytes]) -> None:
-    """Add what is new, the manifest last, then delete what is in no manifest any more."""
-    there = set(folder.files(PUBLISHED))
-    copies = [Copy(folder, one.made_as, f"{PUBLISHED}/{one.path}") for one in files]
-    missing = [copy for copy in copies if copy.path not in there]
-    fan_out(Copy.__call__, missing, stage="corpus", source=None)
-    for path, text in texts.items():
+def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
+    """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
+    found = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
+    if bad := [path for path in found if path]:
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        raise Damaged(f"{folder.url}/{bad[0]}{more} cut, changed or gone since it was made", *bad)
+
+
+def swap_in(folder: Folder, manifest: Published, texts: Texts, there: set[str]) -> None:
+    """Make the folder beside the old one, of whose files those that are `there` are whole; then swap."""
+    new = [file.made_as for file in manifest.files if file.made_as and file.path not in there]
+    all_sound(folder, [Proof(folder, made) for made in new])
+    staging = f"{SCRATCH}/{scratch_name()}"
+    for one in manifest.files:
+        made = f"{PUBLISHED}/{one.path}" if one.path in there else str(one.made_as and one.made_as.path)
+        folder.copy(made, f"{staging}/{one.path}")
+    for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
+        folder.write(f"{staging}/{path}", text)
+    folder.replace_folder(staging, PUBLISHED)
+
+
+def put_over(folder: Folder, manifest: Published, texts: Texts, there: set[str]) -> None:
+    """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
+    new = [file for file in manifest.files if file.made_as and file.path not in there]
+    copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new if file.made_as]
+    all_sound(folder, copies)
+    folder.delete(STAMPS)  # until it is written again, whoever is in doubt reads the files
+    for path, text in {MANIFEST: text_of(manifest), **texts}.items():
         folder.write(f"{PUBLISHED}/{path}", text)
-    wanted = {f"{PUBLISHED}/{path}" for path in [*(one.path for one in files), *texts]}
-    for path in sorted(there - wanted):
+    for path in strangers(folder, manifest):
         folder.delete(path)

@@ -1,20 +1,20 @@
 """Explain: everything that is known about one document."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.artifacts import Record, corpus_folder
-from tasks.corpus import MANIFEST, PUBLISHED, Published
+from tasks.artifacts import Record
 from tasks.errors import BadInput, Denied
 from tasks.ids import parse, split
 from tasks.listing import InputFile, Register, load_register
+from tasks.published import PUBLISHED, corpus_of
 from tasks.readers import read
 from tasks.recipe import Recipe
-from tasks.storage import Folder
 
 
 class Place(Record):
@@ -44,11 +44,8 @@ class Corpus:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.folder: Folder = corpus_folder(recipe)
-        content = self.folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")
-        if content is None:
-            raise Denied(f"{self.folder.url}: nothing is published there yet; zyda build makes it")
-        self.files = [file.path for file in Published.model_validate_json(content).files]
+        self.folder, self.manifest = corpus_of(recipe)
+        self.files = [file.path for file in self.manifest.files]
         self.register: Register = load_register(self.folder)
 
     def rows(self, place: str, column: str, value: int, columns: list[str] | None = None) -> pa.Table:
@@ -56,11 +53,23 @@ class Corpus:
         tables = []
         for path in self.files:
             if path.startswith(f"{place}/"):
-                with self.folder.open(f"{PUBLISHED}/{path}") as file:
-                    condition = pc.field(column) == pa.scalar(value, pa.uint64())
-                    tables.append(pq.read_table(file, columns=columns, filters=condition))
+                condition = pc.field(column) == pa.scalar(value, pa.uint64())
+                with self.opened(path) as parquet:
+                    tables += [
+                        table.filter(condition) for table in groups_with(parquet, column, value, columns)
+                    ]
         tables = [table for table in tables if len(table)]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[pq.ParquetFile]:
+        """Open a published file. Raises Denied where it is damaged."""
+        with self.folder.open(f"{PUBLISHED}/{path}") as stream:
+            try:
+                with stream.decoding():
+                    yield pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
+            except pa.ArrowException as error:
+                raise Denied(f"{stream.url}: {error}; zyda verify --repair mends it") from error
 
     def file_of(self, doc_id: int) -> tuple[str, InputFile, int]:
         """Return the source, file and row of a document. Raises BadInput where there is none."""
@@ -85,6 +94,17 @@ class Corpus:
                     column = chunk.table.column(self.recipe.source(source).text)
                     return str(column[int(places[0])].as_py())
         raise BadInput(f"source {source}, file {file.url}, row {row}: there is no such document")
+
+
+def groups_with(
+    parquet: pq.ParquetFile, column: str, value: int, columns: list[str] | None
+) -> Iterator[pa.Table]:
+    """Read the row groups of a file that may hold a value in a column, by their statistics."""
+    place = parquet.schema_arrow.get_field_index(column)
+    for i in range(parquet.num_row_groups):
+        found = parquet.metadata.row_group(i).column(place).statistics
+        if found is None or not found.has_min_max or found.min <= value <= found.max:
+            yield parquet.read_row_group(i, columns)
 
 
 def explain(recipe: Recipe, doc_id: str) -> Explanation:

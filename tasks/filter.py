@@ -88,7 +88,7 @@ def filter_shard(job: Job) -> Shard:
     gone = gone_ids(job.folder, job.removed)
     answers = read_table(job.folder, job.answers) if job.answers else None
     found, counted = list[pa.Table](), list[pa.Table]()
-    with opened(job.folder, job.shard.path) as parquet:
+    with opened(job.folder, job.shard) as parquet:
         for table in parts_of(parquet, needed_columns(job.source, parquet.schema_arrow.names)):
             left = table.filter(pc.invert(pc.is_in(table.column("doc_id"), gone)))
             counted.append(left.select(["doc_id", "n_tokens", "n_bytes"]))

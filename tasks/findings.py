@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.artifacts import opened
 from tasks.explain import Corpus
 from tasks.ids import sources_of
-from tasks.ledger import Ledger, published_ledger
+from tasks.ledger import Ledger
+from tasks.published import published_ledger
 from tasks.recipe import Recipe
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
@@ -67,7 +67,7 @@ def tables(corpus: Corpus, place: str, columns: list[str]) -> Iterator[pa.Table]
     """Yield the files of a folder of the corpus, with those of the columns that they have."""
     for path in corpus.files:
         if path.startswith(f"{place}/"):
-            with opened(corpus.folder, f"published/{path}") as parquet:
+            with corpus.opened(path) as parquet:
                 yield parquet.read([name for name in columns if name in parquet.schema_arrow.names])
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tasks.artifacts import (
     Counts,
@@ -21,9 +20,12 @@ from tasks.artifacts import (
     Record,
     Shard,
     corpus_folder,
+    finished,
+    parquet_writer,
     shard_path,
     stage_key,
     total,
+    write_record,
     write_shard,
     write_table,
 )
@@ -100,8 +102,8 @@ class Job:
 def ingest_piece(job: Job) -> IngestedPiece:
     """Ingest one piece of a file, unless that was done before."""
     record = shard_path("ingest", job.source, job.name, job.key).removesuffix(".parquet") + ".json"
-    if content := job.folder.read_if_there(record):
-        return IngestedPiece.model_validate_json(content)
+    if done := finished(job.folder, record, IngestedPiece):
+        return done
     counter = stored_counter(job.folder, job.parameters.tokenizer)
     reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
     bad = list[BadRow]()
@@ -119,7 +121,7 @@ def ingest_piece(job: Job) -> IngestedPiece:
         table_schema=pack(unify(schemas)) if schemas else "",
         rows=sum(shard.rows for shard in shards) + len(bad),
     )
-    job.folder.write(record, done.model_dump_json().encode())
+    write_record(job.folder, record, done)
     return done
 
 
@@ -129,7 +131,7 @@ def write_ingested(job: Job, index: int, schema: pa.Schema, tables: Iterator[pa.
 
     def fill(scratch: Path) -> Counts:
         counts = Counts()
-        with pq.ParquetWriter(scratch, schema, compression="zstd") as writer:
+        with parquet_writer(scratch, schema) as writer:
             for table in gathered(tables, ROW_GROUP_BYTES):
                 writer.write_table(table, row_group_size=len(table))
                 found.add(table)

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
-from tasks.artifacts import Counts, Done, Record, corpus_folder, total
-from tasks.errors import Denied, NotConserved
-from tasks.recipe import Recipe
+from tasks.artifacts import Counts, Done, Record, total
+from tasks.errors import NotConserved
 
 STAGES = ("ingest", "minhash", "removals", "classify", "filter", "publish")
 LEDGER = pa.schema(
@@ -131,32 +129,3 @@ def as_markdown(ledger: Ledger) -> str:
 def as_json(ledger: Ledger) -> str:
     """Write the lines as they are published."""
     return json.dumps([row_of(line) for line in ledger.lines], indent=1) + "\n"
-
-
-def ledger_of_rows(rows: Iterable[dict[str, Any]]) -> Ledger:
-    """Read the ledger from its published rows."""
-
-    def counts(row: dict[str, Any], prefix: str) -> Counts:
-        return Counts(**{unit: row[f"{prefix}{unit}"] for unit in Counts.model_fields})
-
-    return Ledger(
-        lines=tuple(
-            Line(
-                stage=row["stage"],
-                source=row["source"],
-                out=counts(row, ""),
-                removed=counts(row, "removed_"),
-                set_aside=counts(row, "set_aside_"),
-            )
-            for row in rows
-        )
-    )
-
-
-def published_ledger(recipe: Recipe) -> Ledger:
-    """Read the ledger of a recipe's published corpus. Raises Denied where there is none."""
-    folder = corpus_folder(recipe)
-    content = folder.read_if_there("published/ledger.json")
-    if content is None:
-        raise Denied(f"{folder.url}: nothing is published there yet; zyda build makes it")
-    return ledger_of_rows(json.loads(content))

@@ -11,14 +11,16 @@ old one's documents leave the corpus.
 import hashlib
 import zlib
 from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import Field
 
-from tasks.artifacts import WORK, Record, digest_of
-from tasks.errors import Denied, Unavailable, bad_input
+from tasks.artifacts import WORK, Record, digest_of, read_record, seal, unseal, write_record
+from tasks.errors import Damaged, Denied, Unavailable, bad_input
 from tasks.ids import MAX_FILES
 from tasks.recipe import Source
 from tasks.storage import Folder, explained
@@ -77,7 +79,14 @@ class Register(Record):
 
 
 def load_register(folder: Folder) -> Register:
-    entries = [Register.model_validate_json(folder.read(path)) for path in folder.files(REGISTER)]
+    """Read all entries. Raises Denied where one is damaged: nothing else knows the numbers that it holds."""
+    try:
+        entries = [unseal(folder.read(path), Register, path) for path in folder.files(REGISTER)]
+    except Damaged as error:
+        raise Denied(
+            f"{folder.url}/{error}. It holds the numbers of files, of which documents' ids are made, and cannot "
+            "be made again: put it back from a copy, or delete this corpus's folder and build it anew"
+        ) from error
     return sum(entries, Register())
 
 
@@ -94,7 +103,7 @@ def extend_register(folder: Folder, before: Register, after: Register) -> None:
     if not new.sources and not new.files:
         return
     path = f"{REGISTER}/{before.entries:06d}.json"
-    if not folder.create(path, new.model_dump_json().encode()):
+    if not folder.create(path, seal(new)):
         raise Unavailable(f"{folder.url}: another build of this corpus has numbered files at the same time")
 
 
@@ -106,14 +115,18 @@ class Listing(Record):
 
 def save_listing(folder: Folder, source: str, files: Sequence[InputFile]) -> str:
     """Write the list of a source's files under a name that carries its hash; return the path."""
-    content = Listing(files=tuple(files)).model_dump_json()
-    path = f"{WORK}/listings/{source}-{digest_of(content)}.json"
-    folder.write(path, content.encode())
+    listing = Listing(files=tuple(files))
+    path = f"{WORK}/listings/{source}-{digest_of(listing.model_dump_json())}.json"
+    write_record(folder, path, listing)
     return path
 
 
 def load_listing(folder: Folder, path: str) -> tuple[InputFile, ...]:
-    return Listing.model_validate_json(folder.read(path)).files
+    """Read a list of files. Raises Damaged where it is not as it was written, or gone."""
+    listing = read_record(folder, path, Listing)
+    if listing is None:
+        raise Damaged(f"{folder.url}/{path} is gone", path)
+    return listing.files
 
 
 def list_files(source: Source) -> list[InputFile]:
@@ -148,6 +161,17 @@ def input_file(fs: Any, info: dict[str, Any]) -> InputFile:
     marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
     version = hashlib.sha256("|".join([str(info["size"]), *marks[:1]]).encode()).hexdigest()[:16]
     return InputFile(url=url, version=version, size=info["size"])
+
+
+def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
+    """Choose the files of a sample: as few as can give it, by a hash of their names."""
+    count = ceil(Fraction(str(fraction)) * len(files))
+    ranked = sorted(files, key=lambda file: hashlib.sha256(name_of(file.url).encode()).digest())
+    return sorted(ranked[:count], key=lambda file: file.url)
+
+
+def name_of(url: str) -> str:
+    return url.rpartition("/")[2]
 
 
 def number_sources(register: Register, names: Sequence[str]) -> Register:

@@ -4,11 +4,9 @@ Nothing is written until the whole recipe has been judged; then the register and
 for each source, which is what ingest starts from.
 """
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import TypeVar
 
 import pyarrow as pa
@@ -30,6 +28,7 @@ from tasks.listing import (
     load_register,
     number_files,
     number_sources,
+    sampled_files,
     save_listing,
 )
 from tasks.quality import added_columns, load_labels
@@ -60,10 +59,11 @@ class Inspection:
 
 
 @task(task_run_name="prepare", cache_policy=NO_CACHE, **RETRYING)
-def prepare(recipe: Recipe) -> list[Prepared]:
+def prepare(recipe: Recipe, *, replace: bool = False) -> list[Prepared]:
     """Judge the recipe against its sources and return what ingest needs of each.
 
-    Raises BadRecipe with every fault that was found, each with its source and file.
+    replace: build also where another corpus is published under this name. Raises BadRecipe with every
+    fault that was found, each with its source and file.
     """
     folder = corpus_folder(recipe)
     before = load_register(folder)
@@ -117,17 +117,6 @@ def inspect_new(
         if isinstance(one, Inspected) and (job.file.url, job.file.version) not in known:
             new_files[job.source.name].append(one)
     return list(new_files.values())
-
-
-def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
-    """Choose the files of a sample: as few as can give it, by a hash of their names."""
-    count = ceil(Fraction(str(fraction)) * len(files))
-    ranked = sorted(files, key=lambda file: hashlib.sha256(name_of(file.url).encode()).digest())
-    return sorted(ranked[:count], key=lambda file: file.url)
-
-
-def name_of(url: str) -> str:
-    return url.rpartition("/")[2]
 
 
 def shard_bytes(recipe: Recipe) -> int:

@@ -1,23 +1,16 @@
 """How far a stage is: to Prefect's dashboard and log, and to whoever follows the build on Dask's event log."""
 
-import logging
 import time
 from typing import Any, TypeVar
 
 import distributed
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import TaskRunContext
-from prefect.logging import get_run_logger
 
 Result = TypeVar("Result")
 
 TOPIC = "zyda"
 SECONDS_BETWEEN_REPORTS = 2.0
-
-
-def run_log() -> Any:
-    """Return the log of the Prefect task that runs here, which the dashboard shows, or a plain one."""
-    return get_run_logger() if TaskRunContext.get() else logging.getLogger("zyda")
 
 
 class Progress:

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.artifacts import (
@@ -22,12 +21,15 @@ from tasks.artifacts import (
     Record,
     Shard,
     corpus_folder,
+    finished,
     load_manifest,
+    parquet_writer,
     read_table,
     shard_path,
     stage_key,
     tables_of,
     total,
+    write_record,
     write_shard,
     write_table,
 )
@@ -84,8 +86,8 @@ def publish_shard(job: Job) -> Published:
     """Write the files of one shard, unless that was done before."""
     path = shard_path("publish", job.source, job.shard.name, job.key)
     record = path.removesuffix(".parquet") + ".json"
-    if content := job.folder.read_if_there(record):
-        return Published.model_validate_json(content)
+    if done := finished(job.folder, record, Published):
+        return done
     counted = read_table(job.folder, job.shard, [field.name for field in COUNTED])
     ids = counted.column("doc_id").to_numpy()
     decided = read_table(job.folder, job.removed)
@@ -96,7 +98,7 @@ def publish_shard(job: Job) -> Published:
         kept=write_kept(job, path, left, decided, counted) if len(left) else None,
         removed=write_removed(job, removed) if len(gone) else None,
     )
-    job.folder.write(record, done.model_dump_json().encode())
+    write_record(job.folder, record, done)
     return done
 
 
@@ -145,9 +147,7 @@ def write_kept(job: Job, path: str, left: NDArray[np.uint64], decided: pa.Table,
         with ExitStack() as stack:
             writer = None
             for table in kept_tables(job, left, decided):
-                writer = writer or stack.enter_context(
-                    pq.ParquetWriter(scratch, table.schema, compression="zstd")
-                )
+                writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
     shard = write_shard(job.folder, path, job.shard.name, fill, counts=counts_of(counted, left))

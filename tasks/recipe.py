@@ -3,14 +3,17 @@
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl
 
 import yaml
+from fsspec.registry import known_implementations, registry
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
@@ -23,7 +26,15 @@ from tasks.storage import absolute
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 OnBadRows = Literal["fail", "set_aside"]
 SECRETIVE = "a recipe holds no credentials"
-RESERVED_NAMES = {"removed", "clusters", "set_aside"}
+RESERVED_NAMES = {
+    "removed", "clusters", "set_aside",
+    "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet",
+}  # fmt: skip
+SECRET_PARAMETERS = {
+    "sig", "signature", "token", "access_token", "key", "api_key", "password",
+    "x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "x-goog-credential",
+}  # fmt: skip
+NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
 
 
 class Strict(BaseModel):
@@ -33,25 +44,49 @@ class Strict(BaseModel):
 
 
 def without_credentials(url: str) -> str:
-    """Refuse `scheme://user:password@host`; the message does not repeat it."""
-    if re.match(r"[a-z0-9+.-]+://[^/]*@", url):
+    """Refuse `scheme://user:password@host` and signed URLs; the message does not repeat them."""
+    parameters = {name.lower() for name, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True)}
+    if re.search(r"[a-z0-9+.-]+://[^/]*@", url, re.IGNORECASE) or parameters & SECRET_PARAMETERS:
         raise ValueError(f"{SECRETIVE}: leave them to the environment or to fsspec's configuration")
     return url
 
 
-Url = Annotated[str, AfterValidator(without_credentials)]
+def readable(url: str) -> str:
+    """Refuse a URL that says nothing, or of a kind that nothing here reads."""
+    if not url.strip() or re.fullmatch(r"[a-z0-9+.-]+:/{0,3}", url.strip(), re.IGNORECASE):
+        raise ValueError("a path or a URL with a place in it is expected")
+    if "\0" in url:
+        raise ValueError("a path holds no null character")
+    for link in url.split("::"):
+        scheme = link.partition("://")[0] if "://" in link else ""
+        if scheme != scheme.lower():
+            raise ValueError(f"write {scheme.lower()}://, in small letters")
+        if scheme and scheme not in known_implementations and scheme not in registry:
+            raise ValueError(f"{scheme}:// is no kind of URL that fsspec knows")
+    return url
+
+
+def number(value: object) -> object:
+    """Refuse true and false where a number is expected, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("a number is expected")
+    return value
+
+
+Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable)]
+Number = BeforeValidator(number)
 
 
 class Dedup(Strict):
     """How near-duplicates are found and which of them go (see the README's chapter on it)."""
 
     shingle: Literal["characters", "words"] = "characters"
-    width: int = Field(
+    width: Annotated[int, Number] = Field(
         default_factory=lambda given: 13 if given.get("shingle") == "words" else 25,
         ge=1, le=1000, description="Code points or words in a shingle: 25 or 13 unless given.",
     )  # fmt: skip
-    values: Literal[32, 64, 128, 256] = Field(128, description="Length of a signature.")
-    bands: int = Field(
+    values: Annotated[Literal[32, 64, 128, 256], Number] = Field(128, description="Length of a signature.")
+    bands: Annotated[int, Number] = Field(
         8, ge=1, le=256,
         description="Bands of values / bands rows; the similarity where half of the pairs are "
         "found is about (1 / bands) ** (bands / values): 0.88 for 8 bands of 16.",
@@ -72,7 +107,7 @@ class Classify(Strict):
     keep: tuple[str, ...] = Field(
         (), description="Labels that stay; empty for a regression model, whose score `keep` reads."
     )
-    max_tokens: int = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
+    max_tokens: Annotated[int, Number] = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
 
 
 class Source(Strict):
@@ -82,7 +117,7 @@ class Source(Strict):
     files: Annotated[tuple[Url, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v)] = Field(
         min_length=1, description="Globs or files, any fsspec URL."
     )
-    text: str = Field("text", description="The column with the text.")
+    text: str = Field("text", min_length=1, description="The column with the text.")
     keep: str | None = Field(None, description="SQL over the columns; true stays.")
     classify: Classify | None = None
     on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
@@ -90,8 +125,8 @@ class Source(Strict):
     @field_validator("name")
     @classmethod
     def not_reserved(cls, name: str) -> str:
-        if name in RESERVED_NAMES:
-            raise ValueError(f"{name} is a folder of every published corpus; choose another name")
+        if name.lower() in RESERVED_NAMES:
+            raise ValueError(f"{name} is in every published corpus; choose another name")
         return name
 
 
@@ -100,26 +135,45 @@ class Recipe(Strict):
 
     name: Name
     storage: Url = Field(min_length=1, description="Any fsspec URL of a folder.")
-    tokenizer: str = Field(min_length=1, description="A hub name or a tokenizer.json.")
+    tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
+        min_length=1, description="A hub name or a tokenizer.json."
+    )
     dedup: Dedup = Dedup()
     on_bad_rows: OnBadRows = "fail"
-    shard_mib: float = Field(256, gt=0, le=1024, description="Text in one shard, MiB.")
-    sample: float = Field(1.0, gt=0, le=1, description="The part of the input that is used.")
+    shard_mib: Annotated[float, Number] = Field(256, gt=0, le=1024, description="Text in one shard, MiB.")
+    sample: Annotated[float, Number] = Field(
+        1.0, gt=0, le=1, description="The part of the input that is used."
+    )
+    license: str | None = Field(None, min_length=1, description="Of the corpus, as the hub names it.")
+    languages: tuple[str, ...] = Field((), description="Of the corpus, as the hub names them: en, de.")
     sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
+    _as_written: dict[str, Any] = PrivateAttr(default_factory=dict)
 
     @field_validator("sources")
     @classmethod
     def names_differ(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
-        names = [source.name for source in sources]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two sources are called {name}; give each a name of its own")
+        names = [source.name.lower() for source in sources]  # some file systems do not tell a from A
+        for source in sources:
+            if names.count(source.name.lower()) > 1:
+                raise ValueError(f"two sources are called {source.name}; give each a name of its own")
         return sources
+
+    @field_validator("name")
+    @classmethod
+    def not_of_a_sample(cls, name: str) -> str:
+        if NAMES_OF_SAMPLES.search(name):
+            raise ValueError("a sample of another corpus could have this name; choose another")
+        return name
+
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """The recipe with its defaults, but with the paths that stand in its file; not where it is stored."""
+        return self._as_written or self.model_dump(mode="json", exclude={"storage"})
 
     @property
     def corpus(self) -> str:
         """The name of the folder of this corpus: a sample never touches the whole corpus."""
-        return self.name if self.sample == 1 else f"{self.name}-sample-{self.sample:g}"
+        return self.name if self.sample == 1 else f"{self.name}-sample-{self.sample}"
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)
@@ -135,24 +189,29 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRecipe(f"{path}: cannot be read: {error}") from error
+        content = yaml.load(text, Loader=UniqueKeys)  # noqa: S506 (a SafeLoader)
+    except (OSError, ValueError) as error:
+        raise BadRecipe(f"{path}: cannot be read: {error}".replace("\0", "\\0")) from error
+    except RecursionError as error:
+        raise BadRecipe(f"{path}: not a recipe: it is nested too deep") from error
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f":{where.line + 1}" if where else ""
-        raise BadRecipe(f"{path}{line}: not YAML: {getattr(error, 'problem', error)}") from error
+        found = str(getattr(error, "problem", None) or error).replace("\n", " ")
+        raise BadRecipe(f"{path}{line}: not YAML that a recipe can hold: {found}") from error
     if not isinstance(content, dict):
         raise BadRecipe(f"{path}: a recipe is a mapping with name, storage, tokenizer and sources")
     if sample is not None:
         content["sample"] = sample
     if storage is not None:
-        content["storage"] = absolute(storage)
+        content["storage"] = absolute(storage) if storage.strip() else storage
     try:
         recipe = Recipe.model_validate(content)
     except ValidationError as error:
         raise BadRecipe(*faults(path, text, error)) from error
-    return anchored(recipe, Path(path).resolve().parent)
+    found = anchored(recipe, Path(path).resolve().parent)
+    found._as_written = recipe.as_written
+    return found
 
 
 def anchored(recipe: Recipe, folder: Path) -> Recipe:
@@ -180,12 +239,29 @@ def anchored(recipe: Recipe, folder: Path) -> Recipe:
     )
 
 
+class UniqueKeys(yaml.SafeLoader):
+    """Reads YAML in which no mapping has a key twice, of which the first would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set[str]()
+        for key, _ in node.value:
+            if key.value in seen and isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value!r} is here twice", problem_mark=key.start_mark
+                )
+            seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+        return super().construct_mapping(node, deep)
+
+
 def faults(path: str, text: str, error: ValidationError) -> list[str]:
     """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
     tree = yaml.compose(text)
+    found = error.errors()
+    # A faulty source is no source, so that there may be none left: a consequence, not a fault.
+    within = {fault["loc"][0] for fault in found if len(fault["loc"]) > 1}
+    own = [fault for fault in found if fault["type"] != "too_short" or fault["loc"][0] not in within]
     return [
-        f"{path}{line_of(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
-        for fault in error.errors()
+        f"{path}{line_of(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}" for fault in own
     ]
 
 
@@ -195,7 +271,7 @@ def field_of(location: tuple[int | str, ...]) -> str:
 
 
 def wording(fault: Any) -> str:
-    message = re.sub(r"^Value error, ", "", fault["msg"])
+    message = re.sub(r"^Value error, ", "", fault["msg"]).replace("\n", " ")
     if fault["type"] == "missing":
         return "this field is required"
     if fault["type"] == "extra_forbidden":

@@ -18,7 +18,6 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.artifacts import (
@@ -31,6 +30,7 @@ from tasks.artifacts import (
     footer_of,
     load_manifest,
     opened,
+    parquet_writer,
     read_table,
     shard_path,
     stage_key,
@@ -144,7 +144,7 @@ def decisions(recipe: Recipe, clustered: Done, inputs: list[Prepared]) -> Manife
     best = best_of_each(lambda: cluster_rows(folder, found), order)
 
     def fill(scratch: Path) -> None:
-        with pq.ParquetWriter(scratch, DECISIONS, compression="zstd", use_dictionary=False) as writer:
+        with parquet_writer(scratch, DECISIONS, use_dictionary=False) as writer:
             for doc_ids, cluster_ids in cluster_rows(folder, found):
                 priority = order.priority(doc_ids)
                 writer.write_table(best.decide(doc_ids, cluster_ids, priority, recipe.dedup.scope))
@@ -177,10 +177,10 @@ class Job:
 
 def decisions_between(folder: Folder, decided: Shard, first: int, last: int) -> pa.Table:
     """Read the decisions about the documents from `first` to `last`: the row groups that hold them."""
-    footer = footer_of(folder, decided.path)
+    footer = footer_of(folder, decided)
     ids = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
     groups = [i for i, found in enumerate(ids) if found.min <= last and found.max >= first]
-    with opened(folder, decided.path, footer) as parquet:
+    with opened(folder, decided) as parquet:
         table = parquet.read_row_groups(groups)
     low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
     return table.slice(low, high - low)

@@ -29,7 +29,7 @@ from tasks.artifacts import (
     manifest_path,
 )
 from tasks.errors import Unavailable
-from tasks.progress import run_log
+from tasks.log import run_log
 from tasks.recipe import Recipe
 
 RESULTS = f"{WORK}/prefect"

@@ -8,17 +8,19 @@ environment, never by us.
 
 import errno
 import os
+import platform
 import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import psutil  # type: ignore[import-untyped]
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
@@ -27,7 +29,13 @@ from tasks.errors import Denied, Unavailable, ZydaError
 
 DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
+NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"}
+DENIED_STATUS = {401, 403}
+CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
+SCRATCH = ".scratch"
+READ_ONLY = 0o444
 
 
 def is_local(url: str) -> bool:
@@ -61,14 +69,28 @@ def explained(url: str) -> Iterator[None]:
 
 
 def is_final(error: Exception) -> bool:
-    """Say whether trying again cannot help: no permission, no such bucket, no space left."""
-    number = getattr(error, "errno", None)
-    return code_of(error) in DENIED_CODES or number in FULL or "credentials" in str(error).lower()
+    """Say whether trying again cannot help: no permission, no such bucket, no space left, no credentials.
+
+    Credentials that could not be refreshed in time are none of these: they may come.
+    """
+    causes = [error, error.__cause__, error.__context__]
+    return (
+        any(code_of(cause) in DENIED_CODES or status_of(cause) in DENIED_STATUS for cause in causes)
+        or getattr(error, "errno", None) in FULL
+        or any(type(cause).__name__ in NO_CREDENTIALS for cause in causes)
+    )
+
+
+def status_of(error: BaseException | None) -> object:
+    """Return the HTTP status that a failure was answered with, or None."""
+    response = getattr(error, "response", None)
+    return getattr(error, "status", None) or getattr(response, "status_code", None)
 
 
 def code_of(error: BaseException | None) -> str:
     """Return what S3 calls a failure, or nothing where it was not S3."""
-    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+    response = getattr(error, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
 
 def is_storage_failure(error: Exception) -> bool:
@@ -205,6 +227,15 @@ class Folder:
         with explained(url):
             return Stream(url, opened(self.fs, self.path(path), at_random=True))
 
+    def size_of(self, path: str) -> int | None:
+        """Return the bytes of a file, or None where there is none."""
+        with explained(f"{self.url}/{path}"):
+            try:
+                self.fs.invalidate_cache(self.fs._parent(self.path(path)))
+                return int(self.fs.size(self.path(path)))
+            except FileNotFoundError:
+                return None
+
     def read(self, path: str) -> bytes:
         with explained(f"{self.url}/{path}"):
             return bytes(self.fs.cat_file(self.path(path)))
@@ -227,6 +258,15 @@ class Folder:
             # Some stores list an empty folder as if it were a file in itself.
             names = (str(file).rstrip("/") for file in found if str(file).rstrip("/") != place)
             return sorted(name.removeprefix(top).lstrip("/") for name in names)
+
+    def stamps(self, path: str) -> dict[str, str]:
+        """List the files below a path with their sizes and what else says that they are the same."""
+        with explained(f"{self.url}/{path}"):
+            self.fs.invalidate_cache()
+            top, place = self.path(""), self.path(path).rstrip("/")
+            found = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
+            infos = ((str(name).rstrip("/"), info) for name, info in found.items())
+            return {name.removeprefix(top).lstrip("/"): stamp_of(i) for name, i in infos if name != place}
 
     def write(self, path: str, content: bytes) -> None:
         self.write_file(path, lambda scratch: scratch.write_bytes(content))
@@ -263,6 +303,10 @@ class Folder:
                 os.link(scratch, target)
             except FileExistsError:
                 return False
+            except OSError as error:
+                if error.errno not in NO_LINKS:
+                    raise
+                return created(target, content)
         return True
 
     def write_file(self, path: str, fill: Callable[[Path], object]) -> None:
@@ -275,23 +319,29 @@ class Folder:
     def scratch_file(self) -> Iterator[Path]:
         """Give a local path to write; on a local folder it is one rename away from any other."""
         if self.is_local:
-            parent = Path(self.path(".scratch"))
+            parent = Path(self.path(SCRATCH))
             with explained(self.url):
                 parent.mkdir(parents=True, exist_ok=True)
         else:
             parent = Path(tempfile.gettempdir())
-        scratch = parent / f"zyda-{uuid.uuid4().hex}"
+        scratch = parent / scratch_name()
         try:
-            with explained(str(scratch)):
+            with explained(str(parent)):
                 yield scratch
         finally:
             scratch.unlink(missing_ok=True)
 
-    def put(self, scratch: Path, path: str) -> None:
-        """Put a local file in place, whole; on a local folder the scratch file is moved."""
+    def put(self, scratch: Path, path: str, *, read_only: bool = False) -> None:
+        """Put a local file in place, whole; on a local folder the scratch file is moved.
+
+        read_only: what is published shares its bytes with what it was made of, so nobody may edit it.
+        """
         target = self.path(path)
         with explained(f"{self.url}/{path}"):
             if self.is_local:
+                if read_only:
+                    with suppress(OSError):  # a file system without permissions
+                        scratch.chmod(READ_ONLY)
                 Path(target).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(scratch, target)
             else:
@@ -319,10 +369,56 @@ class Folder:
     def replace_folder(self, path: str, to: str) -> None:
         """Move a folder of local files to where another one may be, which goes."""
         source, target = Path(self.path(path)), Path(self.path(to))
-        old = Path(self.path(f".scratch/{uuid.uuid4().hex}"))
-        old.parent.mkdir(parents=True, exist_ok=True)
+        old = Path(self.path(f"{SCRATCH}/{scratch_name()}"))
         with explained(f"{self.url}/{to}"):
+            old.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             if target.exists():
                 os.rename(target, old)
             os.rename(source, target)
         shutil.rmtree(old, ignore_errors=True)
+
+    def clear_scratch(self) -> None:
+        """Remove what processes of this machine that are no more were writing."""
+        parents = [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]
+        for left in (path for parent in parents for path in parent.glob("zyda-*-*-*")):
+            if is_left_behind(left):
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+
+
+def stamp_of(info: dict[str, Any]) -> str:
+    """Say in a word what a listing says of a file's content: its size, and a hash or a time of change."""
+    mark = next((info[field] for field in CONTENT_FIELDS if info.get(field) is not None), "")
+    return f"{info.get('size')}|{mark}"
+
+
+def created(target: Path, content: bytes) -> bool:
+    """Write a file that is not there, on a file system without hard links; False where it is there."""
+    try:
+        with target.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        return False
+    return True
+
+
+def scratch_name() -> str:
+    """Name a scratch file so that others can see whether the process that writes it still runs."""
+    return f"zyda-{platform.node()}-{os.getpid()}-{uuid.uuid4().hex}"
+
+
+def is_left_behind(scratch: Path) -> bool:
+    """Say whether a scratch file is of a process of this machine that has ended."""
+    node, _, rest = scratch.name.removeprefix("zyda-").rpartition("-")[0].rpartition("-")
+    if node != platform.node() or not rest.isdecimal():
+        return False
+    try:
+        process, written = psutil.Process(int(rest)), scratch.stat().st_mtime
+        return bool(written < process.create_time())  # its number has been given to another
+    except psutil.NoSuchProcess:
+        return True
+    except OSError:
+        return False

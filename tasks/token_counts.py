@@ -20,7 +20,7 @@ from tasks.byte_level import character_classes, make_tables, why_slow
 from tasks.columns import text_buffers
 from tasks.errors import BadRecipe
 from tasks.kernels import bpe
-from tasks.progress import run_log
+from tasks.log import run_log
 from tasks.storage import Folder
 
 BATCH_DOCUMENTS = 256

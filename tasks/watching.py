@@ -5,23 +5,17 @@ import time
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.artifacts import WORK, Record, corpus_folder, digest_of
+from tasks.artifacts import WORK, Done, Record, corpus_folder, digest_of, read_record, write_record
+from tasks.built import BUILT, built_files, built_of, last_build, listed_files, versions
+from tasks.errors import Damaged
 from tasks.ingest import Prepared
-from tasks.listing import InputFile, list_files, load_listing
-from tasks.prepare import sampled_files
+from tasks.log import warn
 from tasks.recipe import Recipe
 from tasks.stage import RETRYING
 from tasks.storage import Folder
 
 PATIENCE = 60  # seconds in which an automation has started the build that it was asked for
-BUILT = f"{WORK}/built.json"
 WATCHED = f"{WORK}/watched.json"
-
-
-class Built(Record):
-    """The path of each source's listing in the corpus that is published."""
-
-    listings: dict[str, str] = {}
 
 
 class Watched(Record):
@@ -59,20 +53,19 @@ class Sight(Record):
 
 
 @task(task_run_name="note", cache_policy=NO_CACHE, **RETRYING)
-def note_built(recipe: Recipe, inputs: list[Prepared]) -> None:
-    """Remember which files the published corpus was built from."""
-    built = Built(listings={prepared.source: prepared.listing for prepared in inputs})
-    content = built.model_dump_json().encode()
+def note_built(recipe: Recipe, inputs: list[Prepared], receipts: list[Done]) -> None:
+    """Remember what the published corpus was built from."""
     folder = corpus_folder(recipe)
-    if folder.read_if_there(BUILT) != content:
-        folder.write(BUILT, content)
+    built = built_of(recipe, {prepared.source: prepared.listing for prepared in inputs}, receipts)
+    if last_build(folder) != built:
+        write_record(folder, BUILT, built)
 
 
 @task(task_run_name="look", cache_policy=NO_CACHE, **RETRYING)
 def look(recipe: Recipe) -> Sight:
     """List all sources and compare them with what the last build saw."""
     folder = corpus_folder(recipe)
-    listed = {source.name: sampled_files(list_files(source), recipe.sample) for source in recipe.sources}
+    listed = listed_files(recipe)
     before = built_files(folder)
     names = [*listed, *(name for name in before if name not in listed)]
     changes = tuple(
@@ -80,8 +73,7 @@ def look(recipe: Recipe) -> Sight:
         for name in names
         if (change := difference(name, before.get(name, {}), versions(listed.get(name, []))))
     )
-    content = folder.read_if_there(WATCHED)
-    watched = Watched.model_validate_json(content) if content else Watched()
+    watched = last_look(folder)
     now = digest_of({name: versions(found) for name, found in listed.items()})
     is_settled = watched.seen == now
     announce = bool(changes) and is_settled and watched.announced != now
@@ -89,7 +81,7 @@ def look(recipe: Recipe) -> Sight:
     waited = time.time() - watched.announced_at
     kept = {"announced": now, "announced_at": time.time()} if announce else {}
     watched = watched.model_copy(update={"seen": now, **kept})
-    folder.write(WATCHED, watched.model_dump_json().encode())
+    write_record(folder, WATCHED, watched)
     return Sight(
         changes=changes,
         is_settled=is_settled,
@@ -98,17 +90,12 @@ def look(recipe: Recipe) -> Sight:
     )
 
 
-def versions(found: list[InputFile]) -> dict[str, str]:
-    return {file.url: file.version for file in found}
-
-
-def built_files(folder: Folder) -> dict[str, dict[str, str]]:
-    """Return the version of each file of each source of the published corpus."""
-    content = folder.read_if_there(BUILT)
-    if not content:
-        return {}
-    listings = Built.model_validate_json(content).listings
-    return {name: versions(list(load_listing(folder, path))) for name, path in listings.items()}
+def last_look(folder: Folder) -> Watched:
+    try:
+        return read_record(folder, WATCHED, Watched) or Watched()
+    except Damaged as error:
+        warn(f"{error}; the watcher begins anew")
+        return Watched()
 
 
 def difference(source: str, before: dict[str, str], now: dict[str, str]) -> Change:

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -105,8 +106,14 @@ class Corpus:
         return load_recipe(self.write(**changes))
 
 
-def build_here(recipe):
+def build_here(recipe, **options):
     """Build a corpus in this process, stage after stage, without Prefect or Dask."""
+    from tasks.healing import healed
+
+    return healed(corpus_folder(recipe), lambda: stages_here(recipe, **options))
+
+
+def stages_here(recipe, **options):
     from tasks.classify import classify
     from tasks.clusters import clusters
     from tasks.corpus import publish_corpus
@@ -123,10 +130,11 @@ def build_here(recipe):
     def run(stage, *inputs):
         return stage.fn(recipe, *inputs)
 
-    inputs = prepare.fn(recipe)
+    inputs = prepare.fn(recipe, **options)
     ingested = [run(ingest, one) for one in inputs]
     minhashed = [run(minhash, one) for one in ingested]
-    clustered = run(clusters, run(edges, minhashed))
+    edged = run(edges, minhashed)
+    clustered = run(clusters, edged)
     decided = run(decisions, clustered, inputs)
     removed = [run(removals, one, decided) for one in ingested]
     classified = [run(classify, *two) for two in zip(ingested, removed, strict=True)]
@@ -134,8 +142,8 @@ def build_here(recipe):
     published = [run(publish, *four) for four in zip(ingested, removed, classified, filtered, strict=True)]
     stages = (ingested, minhashed, removed, classified, filtered, published)
     ledger = make_ledger(zip(*stages, strict=True))
-    publish_corpus.fn(recipe, ledger, ingested, clustered, published)
-    note_built.fn(recipe, inputs)
+    publish_corpus.fn(recipe, ledger, inputs, ingested, clustered, published)
+    note_built.fn(recipe, inputs, [*chain(*stages), edged, clustered, decided])
     return ledger
 
 

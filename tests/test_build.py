@@ -21,9 +21,10 @@ from tasks.artifacts import corpus_folder
 from tasks.errors import Unavailable
 from tasks.ids import split
 from tasks.ingest import ingest
-from tasks.ledger import STAGES, published_ledger
+from tasks.ledger import STAGES
 from tasks.listing import load_register
 from tasks.minhash import minhash
+from tasks.published import published_ledger
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
 DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
@@ -295,8 +296,8 @@ def test_reader_never_sees_half_of_a_corpus(corpus):
     build_here(recipe)
     first = contents(recipe)
     listed = {path for path in first if path != "manifest.json"}
-    from tasks.corpus import Published as Listing
+    from tasks.published import Published as Listing
 
     manifest = Listing.model_validate_json(published(recipe).read("manifest.json"))
-    assert {file.path for file in manifest.files} == listed
-    assert {file.path: file.sha256 for file in manifest.files} == {path: first[path] for path in listed}
+    assert {file.path for file in manifest.everything} == listed
+    assert {file.path: file.sha256 for file in manifest.everything} == {path: first[path] for path in listed}

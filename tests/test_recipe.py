@@ -53,7 +53,7 @@ def test_shingles_are_of_25_characters_or_13_words_unless_the_recipe_says_otherw
         ),
         (("width: 25", "wide: 25"), r"recipe\.yaml:4: dedup\.wide: there is no such field"),
         (("name: second", "name: first"), r"recipe\.yaml:6: sources: two sources are called first"),
-        (("name: second", "name: removed"), r"recipe\.yaml:8: sources\[1\]\.name: removed is a folder"),
+        (("name: second", "name: removed"), r"recipe\.yaml:8: sources\[1\]\.name: removed is in every"),
         (("files: in/*.parquet", "files: 3"), r"recipe\.yaml:7: sources\[0\]\.files: "),
         (("sources:", "sources: ["), r"recipe\.yaml:\d+: not YAML"),
         (("name: small", "sample: 0\nname: small"), r"recipe\.yaml:1: sample: .*greater than 0 \(found 0\)"),

@@ -1,0 +1,95 @@
+"""What the last build of a corpus was made from, and whether anything has changed since."""
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from tasks.artifacts import WORK, Done, Record, corpus_folder, digest_of, read_record
+from tasks.errors import Damaged, Denied, ZydaError
+from tasks.ledger import Ledger
+from tasks.listing import InputFile, list_files, load_listing, sampled_files
+from tasks.log import warn
+from tasks.published import broken_files, published_manifest
+from tasks.quality import digest_of_model
+from tasks.recipe import Recipe
+from tasks.storage import Folder
+
+BUILT = f"{WORK}/built.json"
+
+
+class Built(Record):
+    """The last finished build: what was asked, each source's listing, and the manifests of all stages."""
+
+    plan: str = ""
+    listings: dict[str, str] = {}
+    manifests: tuple[str, ...] = ()
+
+
+def plan_of(recipe: Recipe) -> str:
+    """Hash all that decides what is built, but for the files of the sources."""
+    models = [digest_of_model(source.classify.model) for source in recipe.sources if source.classify]
+    tokenizer = Path(recipe.tokenizer)
+    content = hashlib.sha256(tokenizer.read_bytes()).hexdigest() if tokenizer.is_file() else ""
+    return digest_of([recipe.model_dump(mode="json"), models, content, digest_of_code()])
+
+
+@cache
+def digest_of_code() -> str:
+    """Hash the stages' own code: another version is asked to look at everything again."""
+    modules = sorted(path for path in Path(str(files("tasks"))).rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
+
+
+def built_of(recipe: Recipe, listings: dict[str, str], receipts: Iterable[Done]) -> Built:
+    return Built(
+        plan=plan_of(recipe), listings=listings, manifests=tuple(sorted({done.path for done in receipts}))
+    )
+
+
+def last_build(folder: Folder) -> Built | None:
+    """Read what the last build left, or return None where there was none."""
+    try:
+        return read_record(folder, BUILT, Built)
+    except Damaged as error:
+        warn(f"{error}; what was built is looked at again")
+        return None
+
+
+def versions(found: Iterable[InputFile]) -> dict[str, str]:
+    return {file.url: file.version for file in found}
+
+
+def built_files(folder: Folder) -> dict[str, dict[str, str]]:
+    """Return the version of each file of each source of the published corpus."""
+    built = last_build(folder)
+    listings = built.listings if built else {}
+    return {name: versions(load_listing(folder, path)) for name, path in listings.items()}
+
+
+def listed_files(recipe: Recipe) -> dict[str, list[InputFile]]:
+    """List the files that a build of this recipe would read now, by source."""
+    return {source.name: sampled_files(list_files(source), recipe.sample) for source in recipe.sources}
+
+
+def ledger_if_complete(recipe: Recipe) -> Ledger | None:
+    """Return the ledger of a corpus to which a build would change nothing, else None.
+
+    Looks at the listings of the sources and of the published folder alone, so it takes seconds and needs
+    neither Prefect nor Dask.
+    """
+    folder = corpus_folder(recipe)
+    built = last_build(folder)
+    try:
+        if built is None or built.plan != plan_of(recipe):
+            return None
+        before = built_files(folder)
+        if before != {name: versions(found) for name, found in listed_files(recipe).items()}:
+            return None
+        manifest = published_manifest(folder)
+        if manifest is None or any(broken_files(folder, manifest)):
+            return None
+    except (ZydaError, Denied):  # the build itself will say it, with all other faults
+        return None
+    return manifest.ledger

@@ -1,0 +1,146 @@
+"""The published folder: what its manifest says of it, and whether it is still so."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from tasks.artifacts import WORK, Record, Shard, corpus_folder, read_record, write_record
+from tasks.errors import Damaged, Denied
+from tasks.ledger import Ledger
+from tasks.log import warn
+from tasks.recipe import Dedup, Recipe
+from tasks.storage import Folder
+
+PUBLISHED = "published"
+MANIFEST = "manifest.json"
+STAMPS = f"{WORK}/published.json"
+
+
+class File(Record):
+    """A published file: `size` in bytes, `rows` where it is a table. `made_as` is where it was made."""
+
+    path: str
+    sha256: str
+    size: int
+    rows: int | None = None
+    made_as: Shard | None = Field(None, exclude=True)
+
+
+class Origin(Record):
+    """What a source was made of: how many files of how many bytes, and the model that judged it, if any.
+
+    `number` is the source's in doc_ids. The files themselves are in sources.parquet.
+    """
+
+    source: str
+    number: int
+    files: int
+    bytes: int
+    model: dict[str, str] | None = None
+
+
+class Published(Record):
+    """The manifest. It holds no time and no place of storage: same corpus, same bytes.
+
+    `files` are the corpus. `accounts` are for people, and are written after the manifest.
+    """
+
+    name: str
+    sample: float
+    dedup: Dedup
+    software: str
+    tokenizer: dict[str, str]
+    recipe: dict[str, Any]
+    made_of: tuple[Origin, ...]
+    ledger: Ledger
+    files: tuple[File, ...]
+    accounts: tuple[File, ...]
+
+    @property
+    def everything(self) -> tuple[File, ...]:
+        return (*self.files, *self.accounts)
+
+
+class Stamps(Record):
+    """What storage said of each published file when it was published: its size and when it was written."""
+
+    stamps: dict[str, str] = {}
+
+
+def published_manifest(folder: Folder) -> Published | None:
+    """Read the manifest of the published corpus, or return None where there is none that can be read."""
+    content = folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")
+    try:
+        return None if content is None else Published.model_validate_json(content)
+    except ValidationError:
+        warn(f"{folder.url}/{PUBLISHED}/{MANIFEST} is cut or changed, or of another version")
+        return None
+
+
+def corpus_of(recipe: Recipe) -> tuple[Folder, Published]:
+    """Return a recipe's folder and the manifest of what is published there. Raises Denied."""
+    folder = corpus_folder(recipe)
+    manifest = published_manifest(folder)
+    if manifest is None:
+        raise Denied(f"{folder.url}: nothing is published there yet; zyda build makes it")
+    return folder, manifest
+
+
+def published_ledger(recipe: Recipe) -> Ledger:
+    """Read the ledger of a recipe's published corpus. Raises Denied where there is none."""
+    return corpus_of(recipe)[1].ledger
+
+
+def stamps_now(folder: Folder) -> dict[str, str]:
+    """List the published files, with what storage says of each without reading it."""
+    return {path.removeprefix(f"{PUBLISHED}/"): stamp for path, stamp in folder.stamps(PUBLISHED).items()}
+
+
+def keep_stamps(folder: Folder, files: Iterable[File]) -> None:
+    """Remember what storage says of the published files, now that they have been put there."""
+    names = {file.path for file in files} | {MANIFEST}
+    stamps = {path: stamp for path, stamp in stamps_now(folder).items() if path in names}
+    write_record(folder, STAMPS, Stamps(stamps=stamps))
+
+
+def kept_stamps(folder: Folder) -> dict[str, str]:
+    try:
+        found = read_record(folder, STAMPS, Stamps)
+    except Damaged as error:
+        warn(f"{error}; the published files are read to see whether they are whole")
+        found = None
+    return found.stamps if found else {}
+
+
+def broken_files(folder: Folder, manifest: Published) -> Iterator[tuple[File, str]]:
+    """Yield the published files that are not as they were, with what is wrong.
+
+    A file of which storage says what it said when it was published is believed; another is read.
+    """
+    before, now = kept_stamps(folder), stamps_now(folder)
+    for file in manifest.everything:
+        if file.path not in now:
+            yield file, "is gone"
+        elif before.get(file.path) != now[file.path] and (fault := fault_of(folder, file)):
+            yield file, fault
+
+
+def fault_of(folder: Folder, file: File) -> str | None:
+    """Read a published file and say how it differs from what was published, if it does."""
+    size = folder.size_of(f"{PUBLISHED}/{file.path}")
+    if size != file.size:
+        return "is gone" if size is None else f"has {size:,} bytes, expected {file.size:,}"
+    if digest_of_file(folder, f"{PUBLISHED}/{file.path}") != file.sha256:
+        return "has another content than was published"
+    return None
+
+
+def digest_of_file(folder: Folder, path: str) -> str:
+    """Return the SHA-256 of a file, read some MiB at a time."""
+    digest = hashlib.sha256()
+    with folder.open(path) as stream:
+        while block := stream.read(8 << 20):
+            digest.update(block)
+    return digest.hexdigest()
