@@ -1,4 +1,4 @@
-"""The command line: `zyda build`, `explain`, `ledger`, `report`, `up`, `down`.
+"""The command line: `zyda build`, `verify`, `clean`, `explain`, `ledger`, `report`, `up`, `down`.
 
 Parses, calls, prints. What takes seconds to import is imported inside the commands.
 """
@@ -8,9 +8,8 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from tasks.errors import ZydaError
+from tasks.errors import Denied, ZydaError
 from tasks.recipe import Recipe, load_recipe
 
 app = typer.Typer(
@@ -38,21 +37,37 @@ class Format(StrEnum):
 
 
 @app.command()
-def build(recipe: Path, storage: Storage = None, sample: Sample = None) -> None:
+def build(
+    recipe: Path,
+    storage: Storage = None,
+    sample: Sample = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Build it even if a corpus of other sources is published there, which goes."
+        ),
+    ] = False,
+) -> None:
     """Build the corpus, or what is missing of it, and print its ledger.
 
     The exit status is 0 only when the corpus is complete. Start it again after an interruption:
     what is finished is not done again.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    from flows.run import run_build
+    from tasks.built import ledger_if_complete
 
-    ledger = run_build(recipe, storage, sample, plan)
+    ledger = ledger_if_complete(plan)
+    if ledger is None:
+        from flows.run import run_build
+
+        ledger = run_build(recipe, storage, sample, plan, replace=replace)
+    else:
+        typer.echo("nothing to do: the corpus is complete, and its sources are as they were", err=True)
     from flows.show import print_ledger
     from tasks.artifacts import corpus_folder
 
     print_ledger(ledger)
-    Console(soft_wrap=True).print(f"published: {corpus_folder(plan).url}/published", highlight=False)
+    typer.echo(f"published: {corpus_folder(plan).url}/published")
 
 
 @app.command()
@@ -97,6 +112,52 @@ def report(recipe: Path, storage: Storage = None, sample: Sample = None) -> None
     from flows.report import write_report
 
     typer.echo(write_report(plan))
+
+
+@app.command()
+def verify(
+    recipe: Path,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make again what is damaged, from what it was made of.")
+    ] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Read every published file, and all that it was made by, and compare each with its digest.
+
+    The exit status is 0 only when all is as it was written, or has been repaired.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.upkeep import mend, verify_corpus
+
+    faults = verify_corpus(plan)
+    if faults and not repair:
+        raise Denied(
+            f"{len(faults)} files are not as they were written; zyda verify --repair makes them again"
+        )
+    if faults:
+        mend(plan, faults)
+        build(recipe, storage, sample)
+
+
+@app.command()
+def clean(
+    recipe: Path,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+    ] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Remove what earlier builds left in the work folder and the published corpus does not need.
+
+    What a build that has not come to its end has written since stays, and so does what the next build of
+    the same recipe can use again.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.upkeep import clean_corpus
+
+    clean_corpus(plan, dry_run=dry_run)
 
 
 @app.command()

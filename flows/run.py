@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 CONSOLE_LEVEL = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 
 
-def run_build(recipe: str, storage: str | None, sample: float | None, plan: "Recipe") -> "Ledger":
+def run_build(
+    recipe: str, storage: str | None, sample: float | None, plan: "Recipe", *, replace: bool = False
+) -> "Ledger":
     """Run the build flow here, with what it logs in the dashboard and not on the screen.
 
     plan: the recipe as the flow will read it, by which its cluster is chosen.
@@ -32,4 +34,4 @@ def run_build(recipe: str, storage: str | None, sample: float | None, plan: "Rec
         console.print(f"dashboard: {api_url.removesuffix('/api')}/runs", highlight=False)
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         runner = task_runner(threads_for(plan))
-        return build.with_options(task_runner=runner)(recipe, storage, sample)
+        return build.with_options(task_runner=runner)(recipe, storage, sample, replace)

@@ -101,7 +101,10 @@ class Shard(Record):
 
 
 class Manifest(Record):
-    """All the artifacts of a stage, in the order of their names, and what they add up to."""
+    """All the artifacts of a stage, in the order of their names, and what they add up to.
+
+    `intermediate` are the paths of others that were made on the way, and save work the next time.
+    """
 
     stage: str
     source: str | None = None
@@ -111,6 +114,7 @@ class Manifest(Record):
     removed: Counts = Counts()
     set_aside: Counts = Counts()
     facts: dict[str, Any] = {}
+    intermediate: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
@@ -369,7 +373,11 @@ def forget(folder: Folder, paths: Iterable[str]) -> None:
     gone = set(paths)
     for path in gone:
         folder.delete(path)
-        folder.delete(f"{path}.json")
+        parent, _, name = path.rpartition("/")
+        its_key = name.rpartition("-")[2].partition(".")[0]
+        for record in folder.files(parent):
+            if record.endswith(".json") and its_key in record:
+                folder.delete(record)
     for manifest in folder.files(MANIFESTS):
         content = folder.read_if_there(manifest) or b""
         if any(path.encode() in content for path in gone):

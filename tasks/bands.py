@@ -80,14 +80,16 @@ class Merge:
         return shard_path("bands", self.source, self.name, key)
 
 
-def merge_groups(folder: Folder, source: str, shards: Sequence[Shard], bands: int) -> Sequence[Shard]:
-    """Merge the files of a source while it has many; return the files that now hold its keys."""
+def merge_groups(folder: Folder, source: str, shards: Sequence[Shard], bands: int) -> list[Sequence[Shard]]:
+    """Merge the files of a source while it has many; return each level's, of which the last hold its keys."""
+    levels = [shards]
     while len(shards) > GROUP_SHARDS:
         in_order = sorted(shards, key=lambda shard: shard.name)  # by file number; so the ids are ascending
         groups = groupby(in_order, key=lambda shard: int(shard.name.partition("-")[0]) // GROUP_SHARDS)
         merges = [Merge(folder, source, f"{number:06d}", tuple(group), bands) for number, group in groups]
         shards = fan_out(merge, merges, stage="merge bands", source=source)
-    return shards
+        levels.append(shards)
+    return levels
 
 
 def merge(job: Merge) -> Shard:

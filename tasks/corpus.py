@@ -182,8 +182,7 @@ def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
     """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
     found = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
     if bad := [path for path in found if path]:
-        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-        raise Damaged(f"{folder.url}/{bad[0]}{more} cut, changed or gone since it was made", *bad)
+        raise Damaged(f"{folder.url}/{bad[0]} was cut or changed, or went away, after it was made", *bad)
 
 
 def swap_in(folder: Folder, manifest: Published, texts: Texts, there: set[str]) -> None:

@@ -24,5 +24,7 @@ def healed(folder: Folder, make: Callable[[], Result]) -> Result:
             if seen & set(error.paths):
                 raise Denied(f"{error}, again after it was made anew: is the storage sound?") from error
             warn(f"{error}; it is made again")
+            for path in error.paths[1:]:
+                warn(f"{folder.url}/{path} is made again, too")
             seen |= set(error.paths)
             forget(folder, error.paths)

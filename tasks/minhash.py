@@ -126,10 +126,12 @@ def minhash(recipe: Recipe, ingested: Done) -> Manifest:
     source = str(ingested.source)
     jobs = [Job(folder, source, shard, recipe.dedup) for shard in load_manifest(folder, ingested).shards]
     shards = fan_out(minhash_shard, jobs, stage="minhash", source=source)
+    *merged, last = merge_groups(folder, source, shards, recipe.dedup.bands)
     return Manifest(
         stage="minhash",
         source=source,
-        shards=tuple(merge_groups(folder, source, shards, recipe.dedup.bands)),
+        shards=tuple(last),
+        intermediate=tuple(shard.path for level in merged for shard in level),
         entering=ingested.out,
         out=ingested.out,
     )

@@ -209,9 +209,9 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
         recipe = Recipe.model_validate(content)
     except ValidationError as error:
         raise BadRecipe(*faults(path, text, error)) from error
-    found = anchored(recipe, Path(path).resolve().parent)
-    found._as_written = recipe.as_written
-    return found
+    placed = anchored(recipe, Path(path).resolve().parent)
+    placed._as_written = recipe.as_written
+    return placed
 
 
 def anchored(recipe: Recipe, folder: Path) -> Recipe:

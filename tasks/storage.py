@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "Signature
 NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"}
 DENIED_STATUS = {401, 403}
 CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
+TIME_FIELDS = ("mtime", "LastModified", "updated", "modified", "created", "timeCreated")
 SCRATCH = ".scratch"
 READ_ONLY = 0o444
 
@@ -268,6 +270,18 @@ class Folder:
             infos = ((str(name).rstrip("/"), info) for name, info in found.items())
             return {name.removeprefix(top).lstrip("/"): stamp_of(i) for name, i in infos if name != place}
 
+    def written(self, path: str) -> dict[str, tuple[int, float]]:
+        """List the files below a path with their bytes and when they were written, in seconds since 1970."""
+        with explained(f"{self.url}/{path}"):
+            self.fs.invalidate_cache()
+            top, place = self.path(""), self.path(path).rstrip("/")
+            found = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
+            return {
+                str(name).removeprefix(top).lstrip("/"): (int(info["size"]), seconds_of(info))
+                for name, info in found.items()
+                if str(name).rstrip("/") != place
+            }
+
     def write(self, path: str, content: bytes) -> None:
         self.write_file(path, lambda scratch: scratch.write_bytes(content))
 
@@ -393,6 +407,14 @@ def stamp_of(info: dict[str, Any]) -> str:
     """Say in a word what a listing says of a file's content: its size, and a hash or a time of change."""
     mark = next((info[field] for field in CONTENT_FIELDS if info.get(field) is not None), "")
     return f"{info.get('size')}|{mark}"
+
+
+def seconds_of(info: dict[str, Any]) -> float:
+    """Return when a listing says that a file was written: a number, a time, or a text."""
+    found = next((info[field] for field in TIME_FIELDS if info.get(field) is not None), 0.0)
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found.replace("Z", "+00:00"))
+    return found.timestamp() if isinstance(found, datetime) else float(found)
 
 
 def created(target: Path, content: bytes) -> bool:

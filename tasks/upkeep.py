@@ -1,0 +1,154 @@
+"""Looking after a corpus: is everything as it was written, and what is needed by nothing any more.
+
+What a corpus needs is found from its last finished build: the manifests of all stages and what they list.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from dask.system import CPU_COUNT
+
+from tasks.artifacts import WORK, Record, corpus_folder, read_record
+from tasks.artifacts import Manifest as StageManifest
+from tasks.built import BUILT, Built, last_build
+from tasks.errors import Damaged, Denied
+from tasks.listing import REGISTER
+from tasks.published import PUBLISHED, STAMPS, corpus_of, digest_of_file
+from tasks.recipe import Recipe
+from tasks.storage import Folder
+from tasks.watching import WATCHED
+
+READERS_OF_STORES = 8
+QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
+KEY = re.compile("[0-9a-f]{20}")
+KEPT = (f"{REGISTER}/", f"{WORK}/tokenizer-", BUILT, WATCHED, STAMPS)
+
+
+class Item(Record):
+    """A file that should have so many bytes with this SHA-256."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Fault(Record):
+    """A file that is not as it was written."""
+
+    path: str
+    found: str
+
+
+class Waste(Record):
+    """A file that nothing needs."""
+
+    path: str
+    size: int
+
+
+def artifacts_in(facts: Any) -> Iterator[Item]:
+    """Yield every artifact that a manifest lists, wherever in it."""
+    if isinstance(facts, dict):
+        if {"path", "digest", "size"} <= facts.keys():
+            yield Item(path=facts["path"], size=facts["size"], sha256=facts["digest"])
+        for value in facts.values():
+            yield from artifacts_in(value)
+    elif isinstance(facts, list | tuple):
+        for value in facts:
+            yield from artifacts_in(value)
+
+
+def items_of(recipe: Recipe) -> tuple[list[Item], list[Fault]]:
+    """Return all files that a corpus consists of and was made by, and the manifests that cannot be read.
+
+    Raises Denied where nothing is published.
+    """
+    folder, manifest = corpus_of(recipe)
+    items = [
+        Item(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
+        for file in manifest.everything
+    ]
+    faults = list[Fault]()
+    built = last_build(folder)
+    for path in built.manifests if built else ():
+        try:
+            stage = read_record(folder, path, StageManifest)
+        except Damaged:
+            faults.append(Fault(path=path, found="is cut or changed"))
+            continue
+        if stage is None:
+            faults.append(Fault(path=path, found="is gone"))
+        else:
+            items += artifacts_in(stage.model_dump(mode="json"))
+    return list({item.path: item for item in items}.values()), faults
+
+
+def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], object]) -> list[Fault]:
+    """Read files and compare each with what it should be; `tell` is called as each is done."""
+    folder = corpus_folder(recipe)
+
+    def look(item: Item) -> Fault | None:
+        found = fault_of(folder, item)
+        tell(item)
+        return Fault(path=item.path, found=found) if found else None
+
+    with ThreadPoolExecutor(CPU_COUNT if folder.is_local else READERS_OF_STORES) as readers:
+        return [fault for fault in readers.map(look, items) if fault]
+
+
+def fault_of(folder: Folder, item: Item) -> str | None:
+    size = folder.size_of(item.path)
+    if size != item.size:
+        return "is gone" if size is None else f"has {size:,} bytes, expected {item.size:,}"
+    is_same = digest_of_file(folder, item.path) == item.sha256
+    return None if is_same else "has another content than was written"
+
+
+def waste_of(recipe: Recipe) -> list[Waste]:
+    """List what lies in a corpus's work folder and is needed by nothing.
+
+    Needed is what the last finished build lists, and all that was written since, by a build that has not
+    come to its end. Raises Denied where a build seems to be running, or nothing has been built.
+    """
+    folder, _ = corpus_of(recipe)
+    written = folder.written(WORK)
+    built = last_build(folder)
+    if built is None:
+        raise Denied(f"{folder.url}: no build has been finished yet, so all that is there is needed")
+    finished = written[BUILT][1]
+    newest = max(written, key=lambda path: written[path][1])
+    seconds = time.time() - written[newest][1]
+    if newest not in KEPT and written[newest][1] > finished and seconds < QUIET_SECONDS:
+        raise Denied(
+            f"{folder.url}: a build seems to be running ({newest} was written {seconds:.0f} seconds ago); "
+            "clean when it is over"
+        )
+    needed = needed_by(folder, built)
+    return [
+        Waste(path=path, size=size)
+        for path, (size, when) in sorted(written.items())
+        if when <= finished and not path.startswith(KEPT) and not needed.intersection(KEY.findall(path))
+    ]
+
+
+def needed_by(folder: Folder, built: Built) -> set[str]:
+    """Return the keys of all that a finished build needs: they stand in the names of what it has made."""
+    needed = {*built.manifests, *built.listings.values()}
+    for path in built.manifests:
+        stage = read_record(folder, path, StageManifest)
+        if stage is None:
+            raise Denied(f"{folder.url}/{path} is gone; build the corpus, then clean it")
+        needed |= {item.path for item in artifacts_in(stage.model_dump(mode="json"))}
+        needed |= set(stage.intermediate)
+    return {key for path in needed for key in KEY.findall(path)}
+
+
+def remove(recipe: Recipe, waste: Iterable[Waste]) -> None:
+    """Remove files of the work folder, and what dead builds left of their scratch files."""
+    folder = corpus_folder(recipe)
+    folder.clear_scratch()
+    for one in waste:
+        folder.delete(one.path)

@@ -1,0 +1,352 @@
+"""What lies on storage is cut, changed or taken away: it is noticed, said, and made again."""
+
+import json
+import os
+import random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
+
+from tasks.artifacts import Manifest, corpus_folder, read_record, read_table, tables_of, unseal
+from tasks.built import Built, ledger_if_complete
+from tasks.errors import Damaged, Denied
+from tasks.listing import Listing, Register
+from tasks.upkeep import artifacts_in
+
+STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
+FLIPS_OF_A_STAGE = 34  # 306 in all
+
+
+def with_model(folder):
+    corpus = Corpus(folder)
+    corpus.recipe["sources"][2]["classify"] = {
+        "model": str(QUALITY),
+        "keep": ["High", "Medium"],
+        "max_tokens": 64,
+    }
+    write_rows(folder / "in/worst-9.arrow", rows(**{f"n{i}": prose(f"n{i}") for i in range(30)}))
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A corpus with a model, built once, to look at."""
+    corpus = with_model(tmp_path_factory.mktemp("damage"))
+    recipe = corpus.load()
+    build_here(recipe)
+    return recipe
+
+
+def manifests(recipe):
+    folder = corpus_folder(recipe)
+    last = read_record(folder, "work/built.json", Built)
+    return [read_record(folder, path, Manifest) for path in last.manifests]
+
+
+def shards_of(recipe, stage):
+    from tasks.artifacts import Shard
+
+    found = []
+    for manifest in manifests(recipe):
+        if manifest.stage == stage:
+            found += manifest.shards
+            found += [Shard.model_validate(one) for one in manifest.facts.get("removed", [])]
+    return found
+
+
+def flip(path, place):
+    """Change one bit of a file, by its number."""
+    content = bytearray(path.read_bytes())
+    content[place // 8] ^= 1 << place % 8
+    path.unlink()
+    path.write_bytes(bytes(content))
+
+
+def same(found, expected):
+    return found.schema == expected.schema and found.equals(expected)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_path):
+    folder = corpus_folder(built).folder("copy")
+    chance = random.Random(stage)
+    shards = shards_of(built, stage)
+    sizes = [shard.size for shard in shards]
+    noticed = 0
+    for _ in range(FLIPS_OF_A_STAGE):
+        shard = chance.choices(shards, sizes)[0]
+        content = corpus_folder(built).read(shard.path)
+        expected = pq.read_table(pa.BufferReader(content))
+        place = chance.randrange(8 * len(content))
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        folder.write(shard.path, bytes(changed))
+        with pytest.raises(Damaged):
+            read_table(folder, shard)
+        for columns in (None, expected.column_names[:2]):
+            try:
+                parts = list(tables_of(folder, shard, columns))
+            except Damaged:
+                noticed += 1
+                continue
+            assert same(pa.concat_tables(parts), expected.select(columns or expected.column_names)), place
+    assert noticed > FLIPS_OF_A_STAGE / 4
+
+
+def test_flipped_bit_in_a_record_is_always_noticed(built):
+    folder = corpus_folder(built)
+    kinds = {"work/manifests": Manifest, "work/listings": Listing, "work/register": Register}
+    chance = random.Random(1)
+    for place, kind in kinds.items():
+        for path in folder.files(place)[:6]:
+            content = folder.read(path)
+            assert unseal(content, kind, path)
+            for _ in range(20):
+                changed = bytearray(content)
+                changed[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+                with pytest.raises(Damaged):
+                    unseal(bytes(changed), kind, path)
+            with pytest.raises(Damaged):
+                unseal(content[: chance.randrange(len(content))], kind, path)
+
+
+def cut(path):
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def change(path):
+    flip(path, 8 * (path.stat().st_size - 20))
+
+
+def take_away(path):
+    path.unlink()
+
+
+DAMAGES = {"cut": cut, "changed": change, "taken away": take_away}
+
+
+def undo_what_reads(recipe, stage):
+    """Forget the stages after one, so that the next build reads what that one left."""
+    folder = corpus_folder(recipe)
+    for path in folder.files("work/manifests"):
+        if not path.startswith(
+            tuple(f"work/manifests/{before}-" for before in STAGES[: STAGES.index(stage) + 1])
+        ):
+            folder.delete(path)
+    for after in STAGES[STAGES.index(stage) + 1 :]:
+        folder.delete(f"work/{after}")
+    folder.delete("published")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
+    corpus = with_model(tmp_path)
+    recipe = corpus.load()
+    build_here(recipe)
+    undisturbed, folder = contents(recipe), corpus_folder(recipe)
+    for stage in STAGES:
+        shard = max(shards_of(recipe, stage), key=lambda shard: shard.rows)
+        undo_what_reads(recipe, stage)
+        DAMAGES[damage](tmp_path / "out/small" / shard.path)
+        caplog.clear()
+        build_here(recipe)
+        assert contents(recipe) == undisturbed, stage
+        assert shard.path in caplog.text, stage
+        assert read_table(folder, shard).num_rows == shard.rows
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_manifest_record_or_listing_is_made_again(tmp_path, damage):
+    recipe = with_model(tmp_path).load()
+    build_here(recipe)
+    undisturbed, folder = contents(recipe), corpus_folder(recipe)
+    chance = random.Random(damage)
+    records = [path for path in folder.files("work") if path.endswith(".json") and "register" not in path]
+    for path in chance.sample(records, 8) + ["work/built.json", "work/published.json"]:
+        DAMAGES[damage](tmp_path / "out/small" / path)
+        folder.delete("published")
+        build_here(recipe)
+        assert contents(recipe) == undisturbed, path
+
+
+def test_damaged_register_says_what_to_do(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load()
+    build_here(recipe)
+    change(tmp_path / "out/small/work/register/000000.json")
+    with pytest.raises(
+        Denied, match=r"register/000000\.json is cut or changed.*put it back from a copy, or delete"
+    ):
+        build_here(recipe)
+
+
+def test_storage_that_damages_what_is_written_ends_the_build(tmp_path, monkeypatch):
+    from tasks import artifacts
+
+    recipe = Corpus(tmp_path).load()
+    monkeypatch.setattr(
+        artifacts, "footer_in", lambda folder, shard, stream: artifacts.damaged_here(folder, shard)
+    )
+    monkeypatch.setattr(
+        artifacts,
+        "damaged_here",
+        lambda folder, shard: (_ for _ in ()).throw(artifacts.damaged(folder, shard, "bad")),
+        raising=False,
+    )
+    with pytest.raises(Denied, match="again after it was made anew: is the storage sound"):
+        build_here(recipe)
+
+
+PUBLISHED = {"a document file": "best/*.parquet", "the card": "README.md", "the manifest": "manifest.json",
+             "the removed": "removed/*.parquet", "the list of sources": "sources.parquet"}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("what", PUBLISHED)
+def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, what):
+    recipe = Corpus(tmp_path).load()
+    build_here(recipe)
+    undisturbed = contents(recipe)
+    assert ledger_if_complete(recipe) is not None
+    path = sorted((tmp_path / "out/small/published").glob(PUBLISHED[what]))[0]
+    DAMAGES[damage](path)
+    assert ledger_if_complete(recipe) is None
+    build_here(recipe)
+    assert contents(recipe) == undisturbed
+    assert ledger_if_complete(recipe) is not None
+
+
+def test_edit_of_a_published_file_in_place_does_not_reach_the_next_corpus(tmp_path):
+    recipe = Corpus(tmp_path).load()
+    build_here(recipe)
+    undisturbed = contents(recipe)
+    path = sorted((tmp_path / "out/small/published/best").glob("*.parquet"))[0]
+    assert not path.stat().st_mode & 0o222
+    path.chmod(0o644)
+    with path.open("r+b") as file:  # the same file as the one in work/, by another name
+        file.seek(100)
+        file.write(b"edited")
+    build_here(recipe)
+    assert contents(recipe) == undisturbed
+
+
+def test_work_that_was_deleted_does_not_matter_until_it_is_needed(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load()
+    build_here(recipe)
+    folder = corpus_folder(recipe)
+    for stage in ("ingest", "publish"):
+        for path in folder.files(f"work/{stage}"):
+            if path.endswith(".parquet"):
+                folder.delete(path)
+    assert ledger_if_complete(recipe) is not None
+    corpus.recipe["sources"][1]["keep"] = "name <> 'middle_alone' and name <> 'twin_1'"
+    changed = corpus.load()
+    build_here(changed)
+    fresh = corpus.load(storage=str(tmp_path / "fresh"))
+    build_here(fresh)
+    assert contents(changed) == contents(fresh)
+
+
+def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load()
+    build_here(recipe)
+    undisturbed = contents(recipe)
+    folder = tmp_path / "out/small"
+    path = sorted((folder / "published/best").glob("*.parquet"))[0]
+    before = path.stat()
+    path.chmod(0o644)
+    with path.open("r+b") as file:
+        file.seek(50)
+        byte = file.read(1)
+        file.seek(50)
+        file.write(bytes([byte[0] ^ 1]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    said = zyda("verify", str(corpus.path))
+    assert said.returncode == 1
+    assert said.stdout.count("has another content than was written") == 2  # it has two names
+    assert said.stderr.startswith("zyda: 2 files are not as they were written")
+    from flows.upkeep import mend
+    from tasks.upkeep import faults_of, items_of
+
+    items, faults = items_of(recipe)
+    mend(recipe, faults + faults_of(recipe, items, print))
+    build_here(recipe)
+    assert contents(recipe) == undisturbed
+    assert zyda("verify", str(corpus.path)).returncode == 0
+
+
+def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(tmp_path):
+    corpus = Corpus(tmp_path)
+    other = corpus.load(shard_mib=0.001, dedup={"scope": "global", "bands": 16})
+    build_here(other)
+    recipe = corpus.load()
+    build_here(recipe)
+    folder = corpus_folder(recipe)
+    needed = {item.path for one in manifests(recipe) for item in artifacts_in(one.model_dump(mode="json"))}
+    before = set(folder.files("work"))
+    said = zyda("clean", str(corpus.path), "--dry-run")
+    assert said.returncode == 0, said.stderr
+    assert set(folder.files("work")) == before
+    assert "would be removed" in said.stdout
+    assert zyda("clean", str(corpus.path)).returncode == 0
+    left = set(folder.files("work"))
+    assert needed <= left
+    assert len(left) < len(before)
+    undisturbed = contents(recipe)
+    build_here(recipe)
+    assert set(folder.files("work")) == left
+    assert contents(recipe) == undisturbed
+    write_rows(tmp_path / "in/best-2.parquet", rows(late=prose("late")))
+    build_here(corpus.load())
+    again = {path for path in folder.files("work/ingest") if path not in left}
+    assert {path.split("/")[-1][:6] for path in again} == {"000002"}
+
+
+def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load()
+    build_here(recipe)
+    corpus_folder(recipe).write("work/ingest/best/being-written.parquet", b"x")
+    said = zyda("clean", str(corpus.path))
+    assert said.returncode == 1
+    assert "a build seems to be running" in said.stderr
+
+
+def test_scratch_of_a_dead_process_goes_and_of_a_living_one_stays(tmp_path):
+    import platform
+    import subprocess
+
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    folder = corpus_folder(Corpus(tmp_path).load())
+    scratch = tmp_path / "out/small/.scratch"
+    scratch.mkdir(parents=True)
+    left, mine = (scratch / f"zyda-{platform.node()}-{pid}-{'0' * 32}" for pid in (dead.pid, os.getpid()))
+    left.mkdir()
+    (left / "file").write_bytes(b"x")
+    mine.write_bytes(b"x")
+    elsewhere = scratch / f"zyda-another-host-{dead.pid}-{'0' * 32}"
+    elsewhere.write_bytes(b"x")
+    folder.clear_scratch()
+    assert sorted(scratch.iterdir()) == sorted([mine, elsewhere])
+
+
+def test_corpus_says_what_it_was_made_of(built):
+    folder = corpus_folder(built).folder("published")
+    manifest = json.loads(folder.read("manifest.json"))
+    card = folder.read("README.md").decode()
+    assert manifest["software"].startswith("zyda-flows ")
+    assert manifest["tokenizer"]["name"].endswith("demo-tokenizer.json")
+    assert manifest["tokenizer"]["digest"] in card
+    assert [one["source"] for one in manifest["made_of"]] == ["best", "middle", "worst"]
+    assert manifest["recipe"]["sources"][1]["keep"] == "name <> 'middle_alone'"
+    with folder.open("sources.parquet") as file:
+        files = pq.read_table(file).to_pylist()
+    assert {one["file"] for one in files} >= {"best-0.parquet", "middle.jsonl.gz"}
+    assert all(one["version"] for one in files)
