@@ -6,6 +6,7 @@ stage. The task's cache key is the manifest's key and its result lies beside the
 Prefect's cache and the artifacts say the same thing, whichever server or machine runs next.
 """
 
+import json
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -16,6 +17,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.filesystems import RemoteFileSystem
 from prefect.futures import PrefectFuture
 from prefect.runtime import task_run
+from prefect.serializers import JSONSerializer
 from prefect.tasks import exponential_backoff
 
 from tasks.artifacts import (
@@ -26,7 +28,6 @@ from tasks.artifacts import (
     digest_of,
     finish_stage,
     finished_stage,
-    manifest_path,
 )
 from tasks.errors import Unavailable
 from tasks.log import run_log
@@ -72,7 +73,7 @@ def stage_task(name: str, *, key: Callable[..., str]) -> Callable[[Callable[...,
         def cache_key(_: Any, parameters: dict[str, Any]) -> str:
             recipe, *inputs = parameters.values()
             its_key = key(recipe, *inputs)
-            forget_result_without_manifest(recipe, name, source_of(*inputs), its_key)
+            forget_stale_result(recipe, name, source_of(*inputs), its_key)
             return its_key
 
         return Task(
@@ -102,11 +103,24 @@ def run_name() -> str:
     return f"{task_run.task_name} {source}" if source else str(task_run.task_name)
 
 
-def forget_result_without_manifest(recipe: Recipe, stage: str, source: str | None, key: str) -> None:
-    """Delete Prefect's record of a stage whose manifest someone has deleted."""
+def forget_stale_result(recipe: Recipe, stage: str, source: str | None, key: str) -> None:
+    """Delete Prefect's record of a stage where it does not say just what the manifest says."""
     folder = corpus_folder(recipe)
-    if not folder.exists(manifest_path(stage, source, key)):
+    done = finished_stage(folder, stage, source, key)
+    content = folder.read_if_there(f"{RESULTS}/{key}")
+    if content is not None and (done is None or not is_record_of(content, done)):
         folder.delete(f"{RESULTS}/{key}")
+
+
+def is_record_of(content: bytes, done: Done) -> bool:
+    """Say whether Prefect's record of a result is one of this receipt, and nothing has changed it."""
+    try:
+        record = json.loads(content)
+        result, serializer = json.loads(record["result"]), record["metadata"]["serializer"]
+    except (ValueError, TypeError, KeyError):
+        return False
+    expected = {"__class__": f"{Done.__module__}.{Done.__name__}", "data": done.model_dump(mode="json")}
+    return bool(result == expected and serializer == JSONSerializer().model_dump(mode="json"))
 
 
 def start(stage: Task[Any, Any], recipe: Recipe, *inputs: Any) -> PrefectFuture[Any]:
