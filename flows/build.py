@@ -6,6 +6,7 @@ from prefect import flow
 from pydantic import Field
 
 from flows.accounts import finished, show_ledger
+from flows.cluster_trouble import on_a_cluster
 from flows.exclusion import one_at_a_time
 from flows.progress_bars import progress_bars
 from tasks.classify import classify
@@ -37,7 +38,7 @@ def build(recipe: str, storage: str | None = None, sample: Sample | None = None)
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    with one_at_a_time(plan), progress_bars():
+    with one_at_a_time(plan), on_a_cluster(), progress_bars():
         inputs = prepare.submit(plan).result()
 
         ingesting = [start(ingest, plan, one) for one in inputs]
