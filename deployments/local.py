@@ -1,49 +1,40 @@
 """The stack on one machine: a Prefect server, a Dask cluster, a worker that runs deployments.
 
-Its state (process ids, addresses) lies in Prefect's home, so that `up` finds what runs already and
-`down` what to stop. Everything listens on the loopback address.
+Its state (process ids, addresses, ports) lies in Prefect's home, so that `up` finds what runs already
+and `down` what to stop. Everything listens on the loopback address.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import dask.system
 from pydantic import BaseModel
 
-from flows.local_server import HOST, NoServer, free_port, start_server, wait_until_healthy
-from tasks.cluster import ALLOCATOR, GPU, gpu_count
+from deployments.certificates import make_certificate, tls_environment
+from deployments.processes import Part, part, start, stop
+from flows.local_server import HOST, NoServer, free_port, is_free, start_server, wait_until_healthy
+from tasks.cluster import ALLOCATOR, GPU, LIVES, gpu_count, patience
 
 POOL = "zyda"
-PREFERRED_PORT = 4200
-STOP_SECONDS = 20
-
-
-class Part(BaseModel):
-    """A process of the stack. `started` tells it from a later process with the same number."""
-
-    name: str
-    pid: int
-    started: float
-    address: str = ""
-
-    @property
-    def runs(self) -> bool:
-        try:
-            process = psutil.Process(self.pid)
-            is_same = abs(process.create_time() - self.started) < 1
-            return bool(is_same and process.status() != psutil.STATUS_ZOMBIE)
-        except psutil.NoSuchProcess:
-            return False
+PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
+# What is to be started again when a part was: it holds connections to that, or its address.
+DEPENDENTS = {"server": ("worker",), "scheduler": ("worker", "dask-workers", "gpu-workers")}
+NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
 
 
 class Stack(BaseModel):
-    """What runs where."""
+    """What runs where, and which ports were taken the last time."""
 
     parts: dict[str, Part] = {}
+    ports: dict[str, int] = {}
+
+    def runs(self, name: str) -> bool:
+        return name in self.parts and self.parts[name].runs
 
 
 def home() -> Path:
@@ -62,77 +53,93 @@ def save(stack: Stack) -> None:
     (home() / "stack.json").write_text(stack.model_dump_json(indent=1))
 
 
-def part(name: str, process: subprocess.Popen[bytes], address: str = "") -> Part:
-    return Part(
-        name=name, pid=process.pid, started=psutil.Process(process.pid).create_time(), address=address
-    )
-
-
-def start(name: str, command: list[str], environment: dict[str, str], address: str = "") -> Part:
-    """Start a process that outlives this one, with its output in a log of its own."""
-    with (home() / f"{name}.log").open("ab") as log:
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", *command],
-            env={**os.environ, **environment}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            start_new_session=True, cwd="/",
-        )  # fmt: skip
-    return part(name, process, address)
-
-
-def up(say: Callable[[str], None], workers: int | None = None) -> Stack:
-    """Start what does not run yet, and register the deployments."""
+def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:
+    """Start what does not run yet and what depends on it, and register the deployments."""
     stack = load()
     home().mkdir(parents=True, exist_ok=True)
     for name, begin in (("server", begin_server), ("scheduler", begin_scheduler)):
-        if name not in stack.parts or not stack.parts[name].runs:
+        if not stack.runs(name):
+            end(stack, say, *DEPENDENTS[name], name)
             say(f"starting the {name}")
-            stack.parts[name] = begin()
+            stack.parts[name] = begin(stack)
             save(stack)
-    environment = {
-        "PREFECT_API_URL": stack.parts["server"].address,
-        "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
-        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10",
-        **{name: str(value) for name, value in ALLOCATOR.items()},
-    }
-    for name, (command, more) in worker_commands(stack, workers, gpu_count()).items():
-        if name not in stack.parts or not stack.parts[name].runs:
+    bury(stack, say)
+    for name, (command, more) in worker_commands(stack, workers, gpu_count(), threads).items():
+        if not stack.runs(name):
+            end(stack, say, name)
             say(f"starting the {name}")
             if name == "worker":
-                register(environment)
-            stack.parts[name] = start(name, command, {**environment, **more})
+                register(environment(stack))
+            stack.parts[name] = part(name, start(name, command, {**environment(stack), **more}, home()))
             save(stack)
     return stack
 
 
-def begin_server() -> Part:
-    port = PREFERRED_PORT if is_free(PREFERRED_PORT) else free_port()
+def end(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
+    """Stop parts, and what is left of them where they died. Returns whether anything was running."""
+    was_running = False
+    for name in names:
+        if name in stack.parts:
+            found = stack.parts[name]
+            if found.runs:
+                say(f"stopping the {name}")
+            was_running |= stop(found)
+            del stack.parts[name]
+            save(stack)
+    return was_running
+
+
+def bury(stack: Stack, say: Callable[[str], None]) -> None:
+    """Mark the runs that died with their processes as crashed, so that nothing waits for them."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows.liveness import mark_dead_runs
+
+    with temporary_settings({PREFECT_API_URL: stack.parts["server"].address}):
+        for run in mark_dead_runs(worker_is_new=not stack.runs("worker")):
+            say(f"marked the run `{run.name}` as crashed: its process is gone")
+
+
+def port_for(stack: Stack, name: str) -> int:
+    """Return the port of a part: the one of the last time, so that bookmarks and addresses stay good."""
+    wanted = [stack.ports.get(name), PREFERRED_PORTS[name]]
+    stack.ports[name] = next((port for port in wanted if port and is_free(port)), None) or free_port()
+    return stack.ports[name]
+
+
+def begin_server(stack: Stack) -> Part:
     log = home() / "server.log"
-    process, url = start_server(port, log)
+    process, url = start_server(port_for(stack, "server"), log)
     wait_until_healthy(process, url, log)
     return part("server", process, url)
 
 
-def is_free(port: int) -> bool:
-    return not any(c.laddr and c.laddr.port == port for c in psutil.net_connections("tcp"))
-
-
-def begin_scheduler() -> Part:
-    port, dashboard = free_port(), 8787 if is_free(8787) else free_port()
-    flags = ["--host", HOST, "--port", str(port), "--dashboard-address", f"{HOST}:{dashboard}"]
-    address = f"tcp://{HOST}:{port}"
-    return start(
-        "scheduler", ["distributed.cli.dask_scheduler", *flags],
-        {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10"}, address,
-    )  # fmt: skip
+def begin_scheduler(stack: Stack) -> Part:
+    port, dashboard = port_for(stack, "scheduler"), port_for(stack, "dask dashboard")
+    flags = ["--protocol", "tls", "--host", HOST, "--port", str(port)]
+    flags += ["--dashboard-address", f"{HOST}:{dashboard}"]
+    make_certificate(home())
+    environment = {**scheduling(), **tls_environment(home())}
+    process = start("scheduler", ["distributed.cli.dask_scheduler", *flags], environment, home())
+    return part("scheduler", process, f"tls://{HOST}:{port}", f"http://{HOST}:{dashboard}/status")
 
 
 def worker_commands(
-    stack: Stack, workers: int | None, gpus: int
+    stack: Stack, workers: int | None, gpus: int, threads: int = 1
 ) -> dict[str, tuple[list[str], dict[str, str]]]:
     """Return the commands of the workers of both kinds, each with what its environment has besides."""
     scheduler = stack.parts["scheduler"].address
-    count = workers or max(1, len(os.sched_getaffinity(0)) - gpus)
-    flags = ["--nthreads", "1", "--host", HOST, "--dashboard-address", f"{HOST}:0"]
+    count = workers or max(1, dask.system.CPU_COUNT - gpus)
+    flags = [
+        "--nthreads",
+        str(threads),
+        "--protocol",
+        "tls",
+        "--host",
+        HOST,
+        "--dashboard-address",
+        f"{HOST}:0",
+    ]
     cpu = ["distributed.cli.dask_worker", scheduler, "--nworkers", str(count), *flags]
     gpu = ["dask", "cuda", "worker", scheduler, "--resources", f"{GPU}=1", *flags]
     return {
@@ -140,6 +147,34 @@ def worker_commands(
         **({"gpu-workers": (gpu, {})} if gpus else {}),
         "worker": (["prefect", "worker", "start", "--pool", POOL, "--name", "local"], {}),
     }
+
+
+def scheduling() -> dict[str, str]:
+    """Return how long a build's work waits for workers, and how many may die of it."""
+    return {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(LIVES), NO_WORKERS_TIMEOUT: patience()}
+
+
+def environment(stack: Stack) -> dict[str, str]:
+    """Return what a process needs in its environment to use the stack."""
+    return {
+        "PREFECT_API_URL": stack.parts["server"].address,
+        "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
+        **tls_environment(home()),
+        **scheduling(),
+        **{name: str(value) for name, value in ALLOCATOR.items()},
+    }
+
+
+def running_stack() -> Stack | None:
+    """Return the stack where both its server and its cluster run."""
+    stack = load()
+    return stack if all(map(stack.runs, ("server", "scheduler", "dask-workers"))) else None
+
+
+def stack_url() -> str | None:
+    """Return the address of the stack's Prefect server, if it runs."""
+    stack = load()
+    return stack.parts["server"].address if stack.runs("server") else None
 
 
 def prefect(*arguments: str, environment: dict[str, str]) -> None:
@@ -154,7 +189,7 @@ def prefect(*arguments: str, environment: dict[str, str]) -> None:
 
 
 def register(environment: dict[str, str]) -> None:
-    """Make the work pool and register the deployments; both may be there already."""
+    """Make the work pool and register the deployments; both may be there already, and schedules stay."""
     prefect("work-pool", "create", POOL, "--type", "process", "--overwrite", environment=environment)
     definitions = str(files("deployments") / "prefect.yaml")
     prefect("deploy", "--all", "--prefect-file", definitions, environment=environment)
@@ -162,46 +197,27 @@ def register(environment: dict[str, str]) -> None:
 
 def down(say: Callable[[str], None]) -> None:
     """Stop everything, what depends on the others first; what they keep on disk stays."""
-    stack = load()
-    for name in ("worker", "gpu-workers", "dask-workers", "scheduler", "server"):
-        found = stack.parts.pop(name, None)
-        if found and found.runs:
-            say(f"stopping the {name}")
-            stop(found)
-        save(stack)
-
-
-def stop(found: Part) -> None:
-    """End a process and its children: politely, then not."""
-    try:
-        process = psutil.Process(found.pid)
-        family = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return
-    for member in family:
-        quietly(member.terminate)
-    _, alive = psutil.wait_procs(family, timeout=STOP_SECONDS)
-    for member in alive:
-        quietly(member.kill)
-    psutil.wait_procs(alive, timeout=STOP_SECONDS)
-
-
-def quietly(call: Callable[[], None]) -> None:
-    try:
-        call()
-    except psutil.NoSuchProcess:
-        return
+    if not end(load(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):
+        say("nothing was running")
 
 
 def describe(stack: Stack) -> list[str]:
     """Say what runs where."""
-    server, scheduler = stack.parts["server"].address, stack.parts["scheduler"].address
+    server, scheduler = stack.parts["server"], stack.parts["scheduler"]
     return [
-        f"dashboard    {server.removesuffix('/api')}",
-        f"Prefect API  {server}",
-        f"Dask         {scheduler}",
-        f"work pool    {POOL}, worker `local` on this machine",
-        f"logs         {home()}/*.log",
+        f"dashboard        {server.address.removesuffix('/api')}",
+        f"Prefect API      {server.address}",
+        f"Dask             {scheduler.address}, for who can read {home()}",
+        f"Dask's dashboard {scheduler.dashboard}",
+        f"work pool        {POOL}, worker `local` on this machine",
+        f"logs             {home()}/*.log",
         "",
-        f"To build on it from a terminal:  export PREFECT_API_URL={server} DASK_SCHEDULER_ADDRESS={scheduler}",
+        '`zyda build` and `zyda watch` find it by themselves. For other programs:  eval "$(zyda up --env)"',
     ]
+
+
+def exports(stack: Stack | None) -> list[str]:
+    """Write the environment of the running stack as a shell reads it. Raises NoServer where none runs."""
+    if stack is None:
+        raise NoServer("nothing runs here; start it with: zyda up")
+    return [f"export {name}={shlex.quote(value)}" for name, value in environment(stack).items()]

@@ -7,6 +7,7 @@ from prefect import flow
 from pydantic import Field
 
 from flows.accounts import finished, show_ledger
+from flows.cluster_trouble import on_a_cluster
 from flows.exclusion import one_at_a_time
 from flows.progress_bars import pass_on_warnings, progress_bars
 from tasks.artifacts import corpus_folder
@@ -44,7 +45,7 @@ def build(
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
     folder = corpus_folder(plan)
-    with one_at_a_time(plan), progress_bars(), pass_on_warnings():
+    with one_at_a_time(plan), on_a_cluster(), progress_bars(), pass_on_warnings():
         folder.clear_scratch()
         ledger = healed(folder, lambda: made(plan, replace=replace))
     show_ledger(plan, ledger)

@@ -161,18 +161,42 @@ def clean(
 
 
 @app.command()
+def watch(
+    recipe: Annotated[str | None, typer.Argument(metavar="RECIPE", help="What to watch.")] = None,
+    every: Annotated[str | None, typer.Option(help="How often to look: 30s, 15m, 1h or 1d.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Look at this corpus no more.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="Print what is watched.")] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Look at a recipe's sources again and again, and build the corpus when they have changed.
+
+    The watching is done by what `zyda up` started. Any number of corpora can be watched; saying it
+    again of the same one changes how often.
+    """
+    from deployments.schedules import change_or_show
+
+    for line in change_or_show(recipe, every, stop, show, storage, sample):
+        typer.echo(line)
+
+
+@app.command()
 def up(
     workers: Annotated[int | None, typer.Option(help="Dask workers; one for each core if not given.")] = None,
+    threads: Annotated[int, typer.Option(help="Threads of each; 2 suit sources in an object store.")] = 1,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print its settings for a shell; start nothing.")
+    ] = False,
 ) -> None:
     """Start the stack on this machine: Prefect server, Dask cluster, worker, deployments.
 
     What runs already is left alone. Everything listens on the loopback address.
     """
-    from deployments.local import describe
+    from deployments.local import describe, exports, running_stack
     from deployments.local import up as start_stack
 
-    stack = start_stack(typer.echo, workers)
-    for line in describe(stack):
+    lines = exports(running_stack()) if env else describe(start_stack(typer.echo, workers, threads))
+    for line in lines:
         typer.echo(line)
 
 

@@ -1,33 +1,57 @@
-"""Two builds of one corpus never run at the same time: the second waits."""
+"""Two builds of one corpus never run at the same time: the second waits. Of two looks, one is enough."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.logging import get_run_logger
 
+from flows.liveness import LEASE_SECONDS, living, mark_dead_runs
 from tasks.artifacts import corpus_folder, digest_of
 from tasks.recipe import Recipe
 
-LEASE_SECONDS = 60  # so long after a build was killed, the next one of the same corpus may begin
+
+def name_of(recipe: Recipe) -> str:
+    """Name a corpus on this Prefect server: two may have one name in two places."""
+    return f"zyda-{recipe.corpus}-{digest_of(corpus_folder(recipe).url)[:8]}"
 
 
 @contextmanager
 def one_at_a_time(recipe: Recipe) -> Iterator[None]:
     """Hold this corpus for as long as the block runs, on this Prefect server."""
-    name = f"zyda-{recipe.corpus}-{digest_of(corpus_folder(recipe).url)[:8]}"
+    name = name_of(recipe)
+    with living(name):
+        mark_dead_runs()
+        if taken(name):
+            get_run_logger().warning(
+                "another build of %s is running, or was killed less than a minute ago; waiting", name
+            )
+        with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
+            yield
+
+
+@contextmanager
+def only_look(recipe: Recipe) -> Iterator[bool]:
+    """Say whether no other run looks at this corpus while the block runs."""
+    name = f"{name_of(recipe)}-look"
+    with living(name):
+        mark_dead_runs()
+        if taken(name):
+            yield False
+            return
+        with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
+            yield True
+
+
+def taken(name: str) -> bool:
+    """Say whether someone holds a limit; make it where it is not there."""
     with get_client(sync_client=True) as client:
         try:
-            limit = client.read_global_concurrency_limit_by_name(name)
+            return bool(client.read_global_concurrency_limit_by_name(name).active_slots)
         except ObjectNotFound:
-            client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
-        else:
-            if limit.active_slots:
-                get_run_logger().warning(
-                    "another build of %s is running, or was killed less than a minute ago; waiting", name
-                )
-    with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
-        yield
+            with suppress(ObjectAlreadyExists):  # two first builds may make it at the same moment
+                client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
+            return False

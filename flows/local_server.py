@@ -7,9 +7,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tasks.errors import ZydaError
 
@@ -43,8 +45,22 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start_server(port: int, log: Path) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a server on the loopback address; return its process and the address of its API."""
+def is_free(port: int) -> bool:
+    """Say whether a server can listen on a port; connections of one that is gone are no hindrance."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server on the loopback address; return its process and the address of its API.
+
+    guarded: it ends with this process, however this one ends.
+    """
     url = f"http://{HOST}:{port}/api"
     quiet = {
         "PREFECT_SERVER_UI_API_URL": url,
@@ -56,11 +72,13 @@ def start_server(port: int, log: Path) -> tuple[subprocess.Popen[bytes], str]:
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
+    guard = [sys.executable, "-m", "flows.guard"] if guarded else []
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603
-            command, env={**os.environ, **quiet}, stdout=output, stderr=output, start_new_session=True
-        )
+            [*guard, *command], env={**os.environ, **quiet}, stdout=output, stderr=output,
+            stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
     return process, url
 
 
@@ -84,33 +102,58 @@ def send_what_is_left() -> None:
 
 
 @contextmanager
-def prefect_server() -> Iterator[str]:
-    """Give the address of a running server's API: the one that is configured, or one of our own.
+def prefect_server() -> Iterator[tuple[str, Callable[[], bool]]]:
+    """Give the address of a running server's API, and what says whether it still is there.
 
-    One of our own keeps its history in Prefect's home and ends with the block.
+    The server is the one that is configured, or one of our own, which keeps its history in Prefect's
+    home and ends with the block, or with this process where that is killed.
     """
-    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+    from prefect.settings import PREFECT_HOME
 
     if url := configured_url():
         if not is_healthy(url):
             raise NoServer(f"{url}: no Prefect server answers there, and PREFECT_API_URL says it should")
-        yield url
+        yield url, partial(answers, url)
         return
     log = PREFECT_HOME.value() / "zyda" / "server.log"
-    process, url = start_server(free_port(), log)
+    process, url = start_server(free_port(), log, guarded=True)
     try:
         wait_until_healthy(process, url, log)
-        os.environ["PREFECT_API_URL"] = url  # for the workers, which are other processes
-        with temporary_settings({PREFECT_API_URL: url}):
-            try:
-                yield url
-            finally:  # also of a build that failed: at its exit the server would be gone
-                if is_healthy(url):
-                    send_what_is_left()
+        with used_by_all(url):
+            yield url, lambda: process.poll() is None
     finally:
-        os.environ.pop("PREFECT_API_URL", None)
         process.terminate()
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+@contextmanager
+def used_by_all(url: str) -> Iterator[None]:
+    """Have this process and those that it starts use a server; send what is left before it ends."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    os.environ["PREFECT_API_URL"] = url
+    try:
+        with temporary_settings({PREFECT_API_URL: url}):
+            try:
+                yield
+            finally:  # also of a build that failed: at its exit the server would be gone
+                if is_healthy(url):
+                    send_what_is_left()
+    finally:
+        os.environ.pop("PREFECT_API_URL", None)
+
+
+def answers(url: str) -> bool:
+    """Say whether something listens at a URL; a server that is busy takes its time to answer."""
+    place = urlsplit(url)
+    try:
+        port = place.port or (443 if place.scheme == "https" else 80)
+        socket.create_connection((place.hostname or HOST, port), timeout=5).close()
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+    return True

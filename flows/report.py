@@ -9,6 +9,7 @@ from prefect.artifacts import create_link_artifact
 from flows import plots
 from flows.accounts import artifact_key
 from flows.build import Sample
+from flows.liveness import living
 from tasks.artifacts import corpus_folder
 from tasks.findings import Findings, find
 from tasks.ledger import start_and_end
@@ -73,7 +74,8 @@ def report(recipe: str, storage: str | None = None, sample: Sample | None = None
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    url = write_report(plan)
+    with living("zyda-report"):
+        url = write_report(plan)
     link = url if "://" in url else f"file://{url}"
     create_link_artifact(link, link_text=url, key=artifact_key(plan, "report"), description="The report")
     return url

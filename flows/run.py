@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from flows.local_server import prefect_server
+from flows.ending import ends_in_order, ends_without
+from flows.local_server import configured_url, prefect_server
 
 if TYPE_CHECKING:
     from tasks.ledger import Ledger
@@ -26,12 +27,32 @@ def run_build(
     os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
     console = Console(stderr=True, soft_wrap=True)
-    with ExitStack() as stack:
+    with ends_in_order(), ExitStack() as stack:
+        use_the_running_stack(console)
         with console.status("starting Prefect"):
-            api_url = stack.enter_context(prefect_server())
+            api_url, is_there = stack.enter_context(prefect_server())
             from flows.build import build
+            from flows.cluster_trouble import explained
             from tasks.cluster import task_runner, threads_for
         console.print(f"dashboard: {api_url.removesuffix('/api')}/runs", highlight=False)
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        stack.enter_context(ends_without(f"the Prefect server at {api_url}", is_there))
         runner = task_runner(threads_for(plan))
+        stack.enter_context(explained())
         return build.with_options(task_runner=runner)(recipe, storage, sample, replace)
+
+
+def use_the_running_stack(console: Console) -> None:
+    """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
+    if configured_url() or "DASK_SCHEDULER_ADDRESS" in os.environ:
+        return
+    from deployments.local import environment, running_stack
+
+    if found := running_stack():
+        os.environ.update(environment(found))
+        import dask
+        from prefect.context import refresh_global_settings_context
+
+        dask.config.refresh()
+        refresh_global_settings_context()
+        console.print("on the server and the cluster of `zyda up`", highlight=False)

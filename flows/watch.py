@@ -1,22 +1,19 @@
 """The flow that looks whether a recipe's sources have changed, and says so when they have."""
 
+from typing import Any
+
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    FlowFilter,
-    FlowFilterName,
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
 from prefect.client.schemas.objects import StateType
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
 from flows.accounts import artifact_key
 from flows.build import Sample
-from tasks.recipe import load_recipe
+from flows.exclusion import only_look
+from flows.liveness import runs_in
+from tasks.recipe import Recipe, load_recipe
 from tasks.watching import Sight, look
 
 NOT_OVER = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED)
@@ -24,7 +21,7 @@ CHANGED = "zyda.sources.changed"
 
 
 @flow(name="watch", flow_run_name="watch {recipe}", persist_result=False)
-def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> Sight:
+def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> Sight | None:
     """List the sources; emit an event when they changed and the listing has come to rest.
 
     A listing has come to rest when two looks, one schedule's interval apart, find the same. The
@@ -37,7 +34,27 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    sight = look(plan)
+    log = get_run_logger()
+    with only_look(plan) as is_only:
+        if not is_only:  # of two looks in one moment the second would find the listing at rest
+            log.info("%s: another run looks at its sources at this moment", plan.corpus)
+            return None
+        sight = look(plan)
+    show_changes(plan, sight)
+    if not sight.changes:
+        log.info("%s: nothing has changed since the last build", plan.corpus)
+    elif not sight.is_settled:
+        log.info("%s: files have changed since the last look; waiting for them to come to rest", plan.corpus)
+    elif sight.is_to_announce or (sight.is_unanswered and not is_under_way(recipe, storage, sample)):
+        ask_for_a_build(plan, sight, {"recipe": recipe, "storage": storage, "sample": sample})
+        log.info("%s: %d sources have changed; asked for a build", plan.corpus, len(sight.changes))
+    else:
+        log.info("%s: a build has been asked for already", plan.corpus)
+    return sight
+
+
+def show_changes(plan: Recipe, sight: Sight) -> None:
+    """Put the changed files of each source into the dashboard."""
     rows = [
         {
             "source": change.source,
@@ -49,37 +66,21 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
         for change in sight.changes
     ]
     create_table_artifact(rows, artifact_key(plan, "changes"), "Files that the last build did not see so")
-    log = get_run_logger()
-    if not sight.changes:
-        log.info("%s: nothing has changed since the last build", plan.corpus)
-    elif not sight.is_settled:
-        log.info("%s: files have changed since the last look; waiting for them to come to rest", plan.corpus)
-    elif sight.is_to_announce or (sight.is_unanswered and not is_under_way(recipe, storage, sample)):
-        emit_event(
-            CHANGED,
-            resource={"prefect.resource.id": f"zyda.corpus.{plan.corpus}"},
-            payload={
-                "recipe": recipe,
-                "storage": storage,
-                "sample": sample,
-                "changes": [change.model_dump() for change in sight.changes],
-            },
-        )
-        log.info("%s: %d sources have changed; asked for a build", plan.corpus, len(sight.changes))
-    else:
-        log.info("%s: a build has been asked for already", plan.corpus)
-    return sight
+
+
+def ask_for_a_build(plan: Recipe, sight: Sight, parameters: dict[str, Any]) -> None:
+    """Emit the event for which the deployment of `build` waits."""
+    changes = [change.model_dump() for change in sight.changes]
+    emit_event(
+        CHANGED,
+        resource={"prefect.resource.id": f"zyda.corpus.{plan.corpus}"},
+        payload={**parameters, "changes": changes},
+    )
 
 
 def is_under_way(recipe: str, storage: str | None, sample: float | None) -> bool:
     """Say whether a build of this corpus runs or waits to run, on this Prefect server."""
     with get_client(sync_client=True) as client:
-        runs = client.read_flow_runs(
-            flow_filter=FlowFilter(name=FlowFilterName(any_=["build"])),
-            flow_run_filter=FlowRunFilter(
-                state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[*NOT_OVER]))
-            ),
-            limit=200,
-        )
+        runs = runs_in(client, *NOT_OVER, flows=["build"])
     asked = {"recipe": recipe, "storage": storage, "sample": sample}
     return any({"storage": None, "sample": None, **run.parameters} == asked for run in runs)

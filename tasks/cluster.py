@@ -1,19 +1,22 @@
 """Dask: which cluster a build runs on, and how a stage spreads its shards over it."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import dask
+import dask.system
 import distributed
 from distributed.worker import thread_state
+from prefect.runtime import flow_run
 from prefect_dask import DaskTaskRunner
 
-from tasks.errors import LostWorkers
+from tasks.errors import BadRecipe, LostWorkers
 from tasks.progress import TOPIC, Progress
-from tasks.recipe import Recipe
+from tasks.recipe import Recipe, load_recipe
 from tasks.storage import is_local
 
 Item = TypeVar("Item")
@@ -26,15 +29,18 @@ ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
 THREADS_FOR_STORES = 2
 IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
 LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
+ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
+PATIENCE = "300s"
 SILENT = 50  # Dask's own log, of which every worker writes one
 GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
 
 
-def task_runner(threads: int = 1) -> DaskTaskRunner:
+def task_runner(threads: int | None = None) -> DaskTaskRunner:
     """Return Prefect's runner on the cluster that the environment says.
 
     An existing scheduler where Dask's own configuration names one (DASK_SCHEDULER_ADDRESS), else a
-    cluster on this machine that lives as long as the flow run, with so many threads for each core.
+    cluster on this machine that lives as long as the flow run, with so many threads for each core, or as
+    many as suit the run's recipe.
     """
     if address := dask.config.get("scheduler-address", None):
         return DaskTaskRunner(address=address)
@@ -47,29 +53,49 @@ def threads_for(recipe: Recipe) -> int:
     return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
 
 
-def open_cluster(threads: int = 1) -> Any:
-    """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU."""
-    dask.config.set(
-        {
-            "distributed.scheduler.allowed-failures": LIVES,
-            "distributed.nanny.pre-spawn-environ": dask.config.get("distributed.nanny.pre-spawn-environ")
-            | ALLOCATOR,
-        }
-    )
-    cores = len(os.sched_getaffinity(0))
+def open_cluster(threads: int | None = None) -> Any:
+    """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU.
+
+    Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
+    workers and clients know each other by a certificate that is made for this cluster alone.
+    """
+    threads = threads or threads_of_this_run()
     common = {
         "dashboard_address": ANY_PORT,
         "worker_dashboard_address": ANY_PORT,
         "host": LOOPBACK,
+        "protocol": "tls://",
+        "security": distributed.Security.temporary(),
         "silence_logs": SILENT,
+        "scheduler_kwargs": {"allowed_failures": LIVES},
     }
-    if gpus := gpu_count():
-        from dask_cuda import LocalCUDACluster
+    cores = dask.system.CPU_COUNT
+    with dask.config.set({NO_WORKERS: patience(), ENVIRON: dask.config.get(ENVIRON) | ALLOCATOR}):
+        if gpus := gpu_count():
+            from dask_cuda import LocalCUDACluster
 
-        return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus, threads)
-    return distributed.LocalCluster(
-        n_workers=cores, threads_per_worker=threads, memory_limit="auto", **common
-    )
+            return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus, threads)
+        return distributed.LocalCluster(
+            n_workers=cores, threads_per_worker=threads, memory_limit="auto", **common
+        )
+
+
+def patience() -> str:
+    """Return how long a build waits for a worker where there is none.
+
+    It is Dask's own setting, DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT, where someone has set it.
+    """
+    return str(dask.config.get(NO_WORKERS) or PATIENCE)
+
+
+def threads_of_this_run() -> int:
+    """Return how many threads suit the recipe of the flow run that is about to start."""
+    asked = flow_run.parameters or {}
+    with suppress(KeyError, BadRecipe):  # the flow itself says what is wrong with a recipe
+        return threads_for(
+            load_recipe(asked["recipe"], storage=asked.get("storage"), sample=asked.get("sample"))
+        )
+    return 1
 
 
 def gpu_count() -> int:
@@ -93,6 +119,8 @@ def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
         "memory_limit": "auto",
         "dashboard_address": ANY_PORT,
         "host": LOOPBACK,
+        "protocol": "tls://",
+        "security": cluster.security,
         "silence_logs": SILENT,
         "env": {"CUDA_VISIBLE_DEVICES": ""},
     }
@@ -179,7 +207,7 @@ def in_window(
 ) -> list[Result]:
     """Keep some items in flight, so that a million shards do not swamp the scheduler."""
     window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
-    waiting = deque(enumerate(items))
+    waiting, call = deque(enumerate(items)), uuid4().hex
     results: dict[int, Result] = {}
     place: dict[Any, int] = {}
     running = distributed.as_completed(loop=client.loop, with_results=True)
@@ -188,7 +216,7 @@ def in_window(
         i, item = waiting.popleft()
         # The first part groups the shards of a stage: Dask moves tasks from a busy worker to an idle one
         # only where it knows from others of their group how long they take.
-        key = (function.__name__, f"{name}-{i}-{id(items):x}")
+        key = (function.__name__, f"{name}-{i}-{call}")
         future = client.submit(function, item, pure=False, key=key, **where)
         place[future.key] = i
         running.add(future)

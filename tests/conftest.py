@@ -1,15 +1,23 @@
 """What the tests share: a small corpus, a real Prefect server, a real Dask cluster."""
 
 import os
+from pathlib import Path
 
 import dask
 import distributed
 import pytest
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus
+from small_corpus import SHARED, Corpus, zyda
 
+from deployments.local import Stack
 from flows.local_server import free_port, start_server, wait_until_healthy
+
+# What takes a minute of patience for people takes a moment here.
+IMPATIENT = {
+    "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "1",
+    "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
+}
 
 
 def pytest_addoption(parser):
@@ -36,7 +44,7 @@ def prefect_home(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(prefect_home, request):
     """Give the address of a Prefect server of these tests' own, also to the processes they start."""
-    os.environ["PREFECT_HOME"] = str(prefect_home)
+    os.environ.update(IMPATIENT, PREFECT_HOME=str(prefect_home))
     if request.config.getoption("postgres"):
         os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")("tests")
     log = prefect_home / "server.log"
@@ -49,6 +57,29 @@ def server(prefect_home, request):
         yield url
     process.terminate()
     process.wait(20)
+
+
+@pytest.fixture(scope="session")
+def running_stack(tmp_path_factory):
+    """Bring up one stack for all tests, in a home of its own; give its environment."""
+    home = tmp_path_factory.mktemp("stack")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    environment |= {"PREFECT_HOME": str(home), **IMPATIENT}
+    said = zyda("up", "--workers", "2", env=environment)
+    assert said.returncode == 0, said.stderr
+    yield environment
+    zyda("down", env=environment)
+
+
+@pytest.fixture(scope="module")
+def stack(running_stack):
+    """Give the environment of the stack, whose server is that of this process, too."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+    home = Path(running_stack["PREFECT_HOME"])
+    url = Stack.model_validate_json((home / "zyda/stack.json").read_text()).parts["server"].address
+    with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
+        yield {**running_stack, "PREFECT_API_URL": url}
 
 
 @pytest.fixture(scope="session")

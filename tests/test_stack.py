@@ -1,6 +1,5 @@
 """`zyda up`, deployments, the watcher's automation, and `zyda down`, all with real parts."""
 
-import os
 import shutil
 import time
 from pathlib import Path
@@ -8,28 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
 from test_flow import task_runs_of
 
 from deployments.local import Stack
 
 DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory):
-    """Bring the stack up in a home of its own; give its environment."""
-    home = tmp_path_factory.mktemp("stack")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-    environment |= {"PREFECT_HOME": str(home)}
-    said = zyda("up", "--workers", "2", env=environment)
-    assert said.returncode == 0, said.stderr
-    found = Stack.model_validate_json((home / "zyda/stack.json").read_text())
-    url = found.parts["server"].address
-    with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
-        yield {**environment, "PREFECT_API_URL": url}
-    zyda("down", env=environment)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,38 @@
+"""Who may use Dask's scheduler, which runs whatever code it is sent: only who has the key.
+
+A certificate is made when the scheduler starts, for it, its workers and its clients. It lies in files
+that only their owner may read, and everyone finds them by Dask's own settings in the environment.
+"""
+
+from pathlib import Path
+
+from distributed import Security
+
+TLS = "DASK_DISTRIBUTED__COMM__TLS"
+ROLES = ("SCHEDULER", "WORKER", "CLIENT")
+CERTIFICATE, KEY = "dask-certificate.pem", "dask-key.pem"
+
+
+def make_certificate(folder: Path) -> None:
+    """Write a new certificate and its key into a folder."""
+    made = Security.temporary()
+    write_private(folder / CERTIFICATE, made.tls_ca_file)
+    write_private(folder / KEY, made.tls_scheduler_key)
+
+
+def write_private(path: Path, content: str) -> None:
+    """Write a file that nobody else could read at any moment."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600, exist_ok=False)
+    path.write_text(content, encoding="ascii")
+
+
+def tls_environment(folder: Path) -> dict[str, str]:
+    """Return what makes a process of Dask's use the certificate in a folder, whatever its role."""
+    certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
+    return {
+        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
+        f"{TLS}__CA_FILE": certificate,
+        **{f"{TLS}__{role}__CERT": certificate for role in ROLES},
+        **{f"{TLS}__{role}__KEY": key for role in ROLES},
+    }

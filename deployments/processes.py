@@ -1,0 +1,80 @@
+"""The processes of the stack: how they are started, found again, and stopped with all that they started."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+from pydantic import BaseModel
+
+STOP_SECONDS = 20
+
+
+class Part(BaseModel):
+    """A process of the stack. `started` tells it from a later process with the same number."""
+
+    name: str
+    pid: int
+    started: float
+    address: str = ""
+    dashboard: str = ""
+
+    @property
+    def runs(self) -> bool:
+        try:
+            process = psutil.Process(self.pid)
+            is_same = abs(process.create_time() - self.started) < 1
+            return bool(is_same and process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return False
+
+
+def part(name: str, process: subprocess.Popen[bytes], address: str = "", dashboard: str = "") -> Part:
+    started = psutil.Process(process.pid).create_time()
+    return Part(name=name, pid=process.pid, started=started, address=address, dashboard=dashboard)
+
+
+def start(name: str, command: list[str], environment: dict[str, str], logs: Path) -> subprocess.Popen[bytes]:
+    """Start a process that outlives this one, in a session of its own, with its output in a log of its own."""
+    with (logs / f"{name}.log").open("ab") as log:
+        return subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", *command],
+            env={**os.environ, **environment}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            start_new_session=True, cwd="/",
+        )  # fmt: skip
+
+
+def stop(found: Part) -> bool:
+    """End a process and all that it started: politely, then not. Returns whether there was any.
+
+    Also what outlived it: its children may be alive where it was killed.
+    """
+    family = list(family_of(found))
+    for member in family:
+        quietly(member.terminate)
+    _, alive = psutil.wait_procs(family, timeout=STOP_SECONDS)
+    for member in alive:
+        quietly(member.kill)
+    psutil.wait_procs(alive, timeout=STOP_SECONDS)
+    return bool(family)
+
+
+def family_of(found: Part) -> Iterator[psutil.Process]:
+    """Yield a part's process and its children; of a dead one, what still is in its session."""
+    if found.runs:
+        process = psutil.Process(found.pid)
+        with suppress(psutil.NoSuchProcess):
+            yield from [process, *process.children(recursive=True)]
+    elif not psutil.pid_exists(found.pid):  # no other session has its number
+        for process in psutil.process_iter():
+            with suppress(OSError, psutil.Error):
+                if os.getsid(process.pid) == found.pid:
+                    yield process
+
+
+def quietly(call: Callable[[], None]) -> None:
+    with suppress(psutil.NoSuchProcess):
+        call()

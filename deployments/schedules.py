@@ -1,0 +1,148 @@
+"""Who is watched, and how often: a schedule of `watch/watch` for each corpus, with its recipe.
+
+The schedules lie on the Prefect server, each with its recipe as its own parameters, so that any
+number of them go side by side, and registering the deployments again keeps them.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.objects import DeploymentSchedule
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.schedules import IntervalSchedule
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from pydantic import BaseModel
+
+from deployments.local import stack_url
+from flows.exclusion import name_of
+from flows.local_server import NoServer, configured_url, is_healthy
+from tasks.errors import ZydaError
+from tasks.recipe import load_recipe
+from tasks.storage import absolute
+
+WATCH = "watch/watch"
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+NOBODY = "nothing runs that could watch; start it with: zyda up"
+
+
+class NotUnderstood(ZydaError):
+    """What `zyda watch` was asked for is not clear."""
+
+
+class Watch(BaseModel):
+    """A corpus that is watched: its recipe and what goes with it, and how often it is looked at."""
+
+    recipe: str
+    storage: str | None = None
+    sample: float | None = None
+    every: timedelta
+
+    def __str__(self) -> str:
+        more = [f"--storage {self.storage}"] if self.storage else []
+        more += [f"--sample {self.sample:g}"] if self.sample else []
+        return " ".join([f"every {in_words(self.every):>4}", "", self.recipe, *more])
+
+
+def duration(text: str) -> timedelta:
+    """Read `30s`, `15m`, `1h` or `1d`."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    if not found:
+        raise NotUnderstood(f"--every {text}: expected a whole number and a unit: 30s, 15m, 1h or 1d")
+    return timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+def in_words(every: timedelta) -> str:
+    """Write a duration as `duration` reads it."""
+    seconds = int(every.total_seconds())
+    unit, size = next(
+        (unit, size) for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)) if not seconds % size
+    )
+    return f"{seconds // size}{unit}"
+
+
+def change_or_show(
+    recipe: str | None, every: str | None, stop: bool, show: bool, storage: str | None, sample: float | None
+) -> list[str]:
+    """Do what `zyda watch` is asked for; return what it is to print."""
+    if (recipe is None) != show or (not show and stop == bool(every)):
+        raise NotUnderstood("give a RECIPE with --every 1h or --stop; or --list alone")
+    if recipe is None:
+        return [str(found) for found in watched()] or ["nothing is watched"]
+    if every:
+        found = watch_every(recipe, storage, sample, duration(every))
+        return [f"watching {found}"]
+    return [
+        f"{recipe}: {'no longer watched' if stop_watching(recipe, storage, sample) else 'was not watched'}"
+    ]
+
+
+def watch_every(recipe: str, storage: str | None, sample: float | None, every: timedelta) -> Watch:
+    """Have a corpus looked at so often; one that is watched already gets the new interval."""
+    found = as_the_watcher_finds_it(recipe, storage, sample, every)
+    slug = slug_of(found)
+    parameters = found.model_dump(exclude={"every"})
+    schedule = IntervalSchedule(interval=every)
+    with watcher() as (client, deployment):
+        for known in deployment.schedules:
+            if known.slug == slug:
+                client.update_deployment_schedule(
+                    deployment.id, known.id, schedule=schedule, parameters=parameters, active=True
+                )
+                return found
+        new = DeploymentScheduleCreate(schedule=schedule, parameters=parameters, slug=slug)
+        client.create_deployment_schedules(deployment.id, [new])
+    return found
+
+
+def stop_watching(recipe: str, storage: str | None, sample: float | None) -> bool:
+    """Look at a corpus no more. Returns whether it was watched."""
+    slug = slug_of(as_the_watcher_finds_it(recipe, storage, sample, timedelta(1)))
+    with watcher() as (client, deployment):
+        found = [known for known in deployment.schedules if known.slug == slug]
+        for known in found:
+            client.delete_deployment_schedule(deployment.id, known.id)
+    return bool(found)
+
+
+def watched() -> list[Watch]:
+    """Return what is watched on this server."""
+    with watcher() as (_, deployment):
+        return [found for known in deployment.schedules if (found := watch_of(known))]
+
+
+def watch_of(known: DeploymentSchedule) -> Watch | None:
+    """Return what a schedule watches: nothing, where someone made it without a recipe."""
+    if isinstance(known.schedule, IntervalSchedule) and "recipe" in known.parameters and known.active:
+        return Watch(**known.parameters, every=known.schedule.interval)
+    return None
+
+
+def as_the_watcher_finds_it(
+    recipe: str, storage: str | None, sample: float | None, every: timedelta
+) -> Watch:
+    """Return what is to be watched with paths that a process in another folder finds."""
+    place = absolute(storage) if storage else None
+    return Watch(recipe=absolute(recipe), storage=place, sample=sample, every=every)
+
+
+def slug_of(found: Watch) -> str:
+    """Name the schedule of a corpus. Judges its recipe, which is read from where the watcher will."""
+    return name_of(load_recipe(found.recipe, storage=found.storage, sample=found.sample))
+
+
+@contextmanager
+def watcher() -> Iterator[tuple[SyncPrefectClient, DeploymentResponse]]:
+    """Give the deployment that watches, on the server that is configured or that `zyda up` started."""
+    url = configured_url() or stack_url()
+    if not url or not is_healthy(url):
+        raise NoServer(f"{url}: {NOBODY}" if url else NOBODY)
+    with temporary_settings({PREFECT_API_URL: url}), get_client(sync_client=True) as client:
+        try:
+            yield client, client.read_deployment_by_name(WATCH)
+        except ObjectNotFound as error:
+            raise NoServer(f"{url}: the deployment {WATCH} is not there; {NOBODY}") from error

@@ -1,0 +1,64 @@
+"""How a build from the terminal ends early: by a signal, or because what it stands on is gone."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+KEPT = "what is finished is kept; start the build again and it goes on from there"
+PATIENCE = 20  # seconds that a server may be away, to be started again
+LOOK_SECONDS = 1
+
+
+class Ended(BaseException):
+    """A signal that ends the build. `status` is what the shell is told."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.status = 128 + number
+
+
+@contextmanager
+def ends_in_order() -> Iterator[None]:
+    """End the block, and the program, with one line and the usual exit status at Ctrl-C and SIGTERM."""
+
+    def handle(number: int, _: FrameType | None) -> NoReturn:
+        raise Ended(number)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except (Ended, KeyboardInterrupt) as end:
+        status = getattr(end, "status", 130)
+        print(f"zyda: {'interrupted' if status == 130 else 'ended by SIGTERM'}; {KEPT}", file=sys.stderr)  # noqa: T201
+        sys.exit(status)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def ends_without(what: str, is_there: Callable[[], bool]) -> Iterator[None]:
+    """End the program with one line where something is lost without which the block can only wait."""
+    is_over = threading.Event()
+    threading.Thread(target=watch, args=(what, is_there, is_over), daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
+
+
+def watch(what: str, is_there: Callable[[], bool], is_over: threading.Event) -> None:
+    """Look every second; nothing can be told to a server that is gone, so the end is sudden."""
+    last_seen = time.monotonic()
+    while not is_over.wait(LOOK_SECONDS):
+        if is_there():
+            last_seen = time.monotonic()
+        elif time.monotonic() - last_seen > PATIENCE:
+            print(f"zyda: {what} is gone; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
+            os._exit(1)

@@ -1,0 +1,164 @@
+"""Which runs really run: a run whose process is gone says so to nobody, and would run for ever.
+
+While a run lives it holds a slot of a concurrency limit of its own, by a lease that it renews. Where
+the lease is lost, or the process is seen to be gone on this machine, the run is marked as crashed.
+"""
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import count
+
+import psutil  # type: ignore[import-untyped]
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.concurrency.sync import concurrency
+from prefect.exceptions import ObjectNotFound
+from prefect.runtime import flow_run
+from prefect.states import Crashed
+from pydantic import BaseModel
+
+OURS = ("build", "watch", "report")
+LEASE_SECONDS = 60  # the least that Prefect's server grants
+STARTING = 120  # seconds that a run may take to start its cluster and to say that it lives
+TAKEN = 600  # seconds after which a run that a worker took and that never began is given up
+SECOND_LOOK = 2  # seconds in which a run that has just ended tells the server so
+PAGE = 200
+DEAD = "The process of this run is gone, with its machine or killed. What it finished is not done again."
+
+
+class Life(BaseModel):
+    """What a run's limit says of it: its process, and what it holds or waits for."""
+
+    run: str
+    holds: str
+    host: str
+    pid: int
+    is_leased: bool = False
+    since: datetime | None = None
+
+    @property
+    def name(self) -> str:
+        return f"zyda run {self.run} of {self.holds} on {self.host} pid {self.pid}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process is gone: by its number where it is one of this machine, else by the lease."""
+        if self.host == socket.gethostname() and not is_process(self.pid, self.since):
+            return True
+        return not self.is_leased and seconds_since(self.since) > LEASE_SECONDS
+
+
+@contextmanager
+def living(holds: str) -> Iterator[None]:
+    """Say that this flow run lives, for as long as the block does.
+
+    holds: the name of the limit that it is going to hold meanwhile, which is free when it is dead.
+    """
+    life = Life(run=str(flow_run.id), holds=holds, host=socket.gethostname(), pid=os.getpid())
+    with get_client(sync_client=True) as client:
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
+        try:
+            with concurrency(life.name, lease_duration=LEASE_SECONDS, raise_on_lease_renewal_failure=False):
+                yield
+        finally:
+            forget(client, life.name)
+
+
+def forget(client: SyncPrefectClient, limit: str) -> None:
+    with suppress(ObjectNotFound):
+        client.delete_global_concurrency_limit_by_name(limit)
+
+
+def mark_dead_runs(*, worker_is_new: bool = False) -> list[FlowRun]:
+    """Mark the runs whose process is gone as crashed, free what they held, and return them.
+
+    worker_is_new: what the worker of this machine had taken and not begun died with it.
+    """
+    with get_client(sync_client=True) as client:
+        if not (suspects := dead_runs(client, worker_is_new)):
+            return []
+        time.sleep(SECOND_LOOK)
+        known = {run.id for run in suspects}
+        dead = [run for run in dead_runs(client, worker_is_new) if run.id in known]
+        for run in dead:
+            client.set_flow_run_state(run.id, Crashed(message=DEAD), force=True)
+        free(client, {str(run.id) for run in dead})
+        return dead
+
+
+def free(client: SyncPrefectClient, dead: set[str]) -> None:
+    """Delete the limits of dead runs, and those that they held, so that nobody waits for their leases.
+
+    Where another run holds the same limit, or waits for it, which of them has it is not known.
+    """
+    found = list(lives(client))
+    wanted = {life.holds for life in found if life.run not in {*dead, str(flow_run.id)}}
+    for life in found:
+        if life.run in dead:
+            forget(client, life.name)
+            if life.holds not in wanted:
+                forget(client, life.holds)
+
+
+def dead_runs(client: SyncPrefectClient, worker_is_new: bool) -> list[FlowRun]:
+    """Return the runs that say that they run, or are about to, and do not."""
+    is_over = {life.run: life.is_over for life in lives(client)}
+    return [
+        run
+        for run in runs_in(client, StateType.RUNNING, StateType.CANCELLING, StateType.PENDING)
+        if is_over.get(str(run.id), not is_beginning(run, worker_is_new))
+    ]
+
+
+def lives(client: SyncPrefectClient) -> Iterator[Life]:
+    """Yield what all runs say of themselves."""
+    for offset in count(0, PAGE):
+        limits = client.read_global_concurrency_limits(limit=PAGE, offset=offset)
+        for limit in limits:
+            if found := re.fullmatch(r"zyda run (\S+) of (\S+) on (\S+) pid (\d+)", limit.name):
+                run, holds, host, pid = found.groups()
+                yield Life(
+                    run=run, holds=holds, host=host, pid=int(pid), is_leased=limit.active_slots > 0,
+                    since=limit.created,
+                )  # fmt: skip
+        if len(limits) < PAGE:
+            return
+
+
+def runs_in(client: SyncPrefectClient, *states: StateType, flows: Sequence[str] = OURS) -> list[FlowRun]:
+    """Return the runs of our flows in these states."""
+    return client.read_flow_runs(
+        flow_filter=FlowFilter(name=FlowFilterName(any_=[*flows])),
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": states}}}),
+        limit=PAGE,
+    )
+
+
+def is_process(pid: int, since: datetime | None = None) -> bool:
+    """Say whether a process runs that was there at a time: numbers are given again."""
+    try:
+        process = psutil.Process(pid)
+        is_later = since is not None and process.create_time() > since.timestamp()
+        return not is_later and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def is_beginning(run: FlowRun, worker_is_new: bool) -> bool:
+    """Say whether a run that says nothing of itself may be about to, or has just ended."""
+    if run.state_type is StateType.PENDING:
+        pid = run.infrastructure_pid or ""
+        is_gone = not (pid.isdigit() and is_process(int(pid)))
+        return not (worker_is_new and is_gone) and seconds_since(run.expected_start_time) < TAKEN
+    return run.state is None or seconds_since(run.state.timestamp) < STARTING
+
+
+def seconds_since(moment: datetime | None) -> float:
+    return (datetime.now(UTC) - moment).total_seconds() if moment else 0.0

@@ -1,0 +1,127 @@
+"""Watching by schedule: a person says how often, and the build comes by itself."""
+
+import os
+import re
+import time
+from datetime import timedelta
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
+from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
+
+from deployments.local import environment, load, register
+from deployments.schedules import NotUnderstood, duration, in_words
+from flows.liveness import runs_in
+
+
+@pytest.fixture(scope="module")
+def watched_corpora(tmp_path_factory):
+    """Give two corpora that are built already."""
+    found = []
+    for name in ("first", "second"):
+        corpus = Corpus(tmp_path_factory.mktemp(name))
+        corpus.recipe["name"] = name
+        build_here(corpus.load())
+        found.append(corpus)
+    return found
+
+
+def watch(stack, *arguments):
+    said = zyda("watch", *map(str, arguments), env={k: v for k, v in stack.items() if k != "PREFECT_API_URL"})
+    assert said.returncode == 0, said.stderr
+    return said.stdout
+
+
+def listed(stack):
+    return sorted(re.findall(r"every +(\S+)  .*/([^/]+)/recipe.yaml", watch(stack, "--list")))
+
+
+def has_build(corpus):
+    with get_client(sync_client=True) as client:
+        found = runs_in(client, StateType.PENDING, StateType.RUNNING, StateType.COMPLETED, flows=["build"])
+    return any(run.parameters["recipe"] == str(corpus.path) for run in found)
+
+
+def runs_to_come():
+    with get_client(sync_client=True) as client:
+        known = client.read_deployment_by_name("watch/watch")
+        runs = client.get_scheduled_flow_runs_for_deployments([known.id])
+        return len(runs)
+
+
+def wait_for(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(1)
+    assert condition()
+
+
+def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselves(stack, watched_corpora):
+    for corpus in watched_corpora:
+        assert "watching every" in watch(stack, corpus.path, "--every", "15s")
+    names = sorted(corpus.folder.name for corpus in watched_corpora)
+    assert listed(stack) == [("15s", name) for name in names]
+    for corpus in watched_corpora:
+        write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
+    wait_for(lambda: all(map(has_build, watched_corpora)), 150)
+    for corpus in watched_corpora:  # saying it again changes how often
+        watch(stack, corpus.path, "--every", "1h")
+    assert listed(stack) == [("1h", name) for name in names]
+    for corpus in watched_corpora:
+        wait_for(lambda corpus=corpus: "newcomer" in kept_names(corpus.load()), 150)
+
+
+def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_corpora):
+    before = listed(stack)
+    assert before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
+        register(environment(load()))
+    assert listed(stack) == before
+    wait_for(runs_to_come, 30)
+
+
+def test_stop_stops(stack, watched_corpora):
+    first, second = watched_corpora
+    assert "no longer watched" in watch(stack, first.path, "--stop")
+    assert "was not watched" in watch(stack, first.path, "--stop")
+    assert [name for _, name in listed(stack)] == [second.folder.name]
+    watch(stack, second.path, "--stop")
+    assert watch(stack, "--list") == "nothing is watched\n"
+    assert runs_to_come() == 0
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("15m", 900), ("1h", 3600), ("2d", 172800)])
+def test_durations_are_read_and_written(text, seconds):
+    assert duration(text) == timedelta(seconds=seconds)
+    assert in_words(duration(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "0s", "-1h", "1.5h", "1 h", "1w", "99999999d"])
+def test_other_durations_are_refused(text):
+    with pytest.raises(NotUnderstood, match="30s, 15m, 1h or 1d"):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{}", "--every", "soon"], r"--every soon: expected a whole number and a unit: 30s, 15m, 1h or 1d"),
+        (["{}", "--every", "1h"], r"nothing runs that could watch; start it with: zyda up"),
+        (["--list"], r"nothing runs that could watch; start it with: zyda up"),
+        (["{}"], r"give a RECIPE with --every 1h or --stop; or --list alone"),
+        (["{}", "--every", "1h", "--stop"], r"give a RECIPE with .*"),
+        (["nothing.yaml", "--every", "1h"], r".*nothing\.yaml: cannot be read: .*"),
+    ],
+)
+def test_what_cannot_be_watched_is_one_line(corpus, tmp_path, arguments, said):
+    path = corpus.write()
+    alone = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    found = zyda(
+        "watch",
+        *(one.format(path) for one in arguments),
+        env={**alone, "PREFECT_HOME": str(tmp_path / "home")},
+    )
+    assert found.returncode == 1
+    assert re.fullmatch(f"zyda: {said}\n", found.stderr)
