@@ -2,15 +2,15 @@
 
 A file holds (band, key, doc_id) sorted by the three, in row groups of one band each. The smallest and
 largest key of a row group stand in the file's footer, so a range of a band costs the row groups that
-it touches. A source of many shards has its files merged, GROUP_SHARDS at a time, and those again while
-there are many, so that a range is read from few places; the groups follow the files' numbers, so a new
-input file changes one group of each level only.
+it touches. A source of many shards has its files merged, GROUP_SHARDS at a time or so, and those again
+while there are many, so that a range is read from few places. Where a group begins is decided by a hash
+of the shard's name, so that a file that comes or goes changes one group of each level only.
 """
 
+import zlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -33,10 +33,11 @@ from tasks.artifacts import (
 from tasks.cluster import fan_out
 from tasks.storage import Folder
 
-VERSION = 2
+VERSION = 3
 GROUP_ROWS = 1 << 16
 GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
-GROUP_SHARDS = 64
+GROUP_SHARDS = 64  # on average
+MOST_SHARDS = 4  # times as many, at the most
 RANGE_ROWS = 8 << 20  # documents in one range: 128 MiB of keys and ids
 BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
 NO_ROWS = BAND_ROWS.empty_table().select(["key", "doc_id"])
@@ -84,12 +85,28 @@ def merge_groups(folder: Folder, source: str, shards: Sequence[Shard], bands: in
     """Merge the files of a source while it has many; return each level's, of which the last hold its keys."""
     levels = [shards]
     while len(shards) > GROUP_SHARDS:
-        in_order = sorted(shards, key=lambda shard: shard.name)  # by file number; so the ids are ascending
-        groups = groupby(in_order, key=lambda shard: int(shard.name.partition("-")[0]) // GROUP_SHARDS)
-        merges = [Merge(folder, source, f"{number:06d}", tuple(group), bands) for number, group in groups]
-        shards = fan_out(merge, merges, stage="merge bands", source=source)
+        groups = groups_of(shards, len(levels))
+        merges = [Merge(folder, source, group[0].name, group, bands) for group in groups if len(group) > 1]
+        merged = iter(fan_out(merge, merges, stage="merge bands", source=source))
+        shards = [next(merged) if len(group) > 1 else group[0] for group in groups]
         levels.append(shards)
     return levels
+
+
+def groups_of(shards: Iterable[Shard], level: int) -> list[tuple[Shard, ...]]:
+    """Put neighbouring files together; in each group, as in all, the documents' ids are ascending."""
+    groups = list[list[Shard]]()
+    for shard in sorted(shards, key=place_of):
+        begins = zlib.crc32(f"{level} {shard.name}".encode()) % GROUP_SHARDS == 0
+        if not groups or begins or len(groups[-1]) >= MOST_SHARDS * GROUP_SHARDS:
+            groups.append([])
+        groups[-1].append(shard)
+    return [tuple(group) for group in groups]
+
+
+def place_of(shard: Shard) -> list[int]:
+    """Return the numbers in a shard's name: of its file, of the piece, of the part."""
+    return [int(number) for number in shard.name.split("-")]
 
 
 def merge(job: Merge) -> Shard:
@@ -120,7 +137,11 @@ class KeyRange:
 
 
 def key_ranges(rows: int) -> list[KeyRange]:
-    """Cut the 64-bit keys of a band of so many rows into ranges of one width, of RANGE_ROWS or fewer."""
+    """Cut the 64-bit keys of a band of so many rows into ranges of one width, of RANGE_ROWS or fewer.
+
+    That is if keys spread, as hashes do. A bucket is never cut: one of a billion equal documents is a
+    range of a billion rows, and takes 16 GB of the memory of the worker that gets it.
+    """
     count = 1 << (rows // RANGE_ROWS).bit_length()
     step = (1 << 64) // count
     return [KeyRange(i * step, (i + 1) * step) for i in range(count)]

@@ -1,0 +1,138 @@
+"""Storage that fails, refuses or lacks something: what is tried again, what is not, and what stays whole."""
+
+import errno
+import hashlib
+import os
+
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from small_corpus import build_here, contents, prose, rows, write_rows
+
+from tasks.artifacts import corpus_folder, read_table, tables_of, write_table
+from tasks.errors import Denied, Unavailable
+from tasks.published import published_manifest
+from tasks.storage import Folder, explained, is_final
+
+TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some text"] * 1000})
+
+
+def test_store_that_fails_while_an_artifact_is_read_is_tried_again(monkeypatch):
+    folder = Folder("memory://read")
+    shard = write_table(folder, "work/a.parquet", "a", TABLE)
+    opened = MemoryFileSystem._open
+
+    class Failing:
+        def __init__(self, file):
+            self.file = file
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def read(self, size=-1):
+            raise ConnectionResetError("reset by peer")
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", lambda *a, **k: Failing(opened(*a, **k)))
+    for read in (lambda: read_table(folder, shard), lambda: list(tables_of(folder, shard, ["doc_id"]))):
+        with pytest.raises(Unavailable, match=r"work/a\.parquet: ConnectionResetError"):
+            read()
+
+
+class WithResponse(OSError):
+    """An error as botocore, aiohttp or the hub's client raise it."""
+
+    def __init__(self, **fields):
+        super().__init__("refused")
+        self.__dict__.update(fields)
+
+
+class NoCredentialsError(OSError):
+    """As botocore calls it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (OSError("could not refresh credentials: timeout"), False),
+        (NoCredentialsError("Unable to locate credentials"), True),
+        (WithResponse(response={"Error": {"Code": "NoSuchBucket"}}), True),
+        (WithResponse(response={"Error": {"Code": "SlowDown"}}), False),
+        (WithResponse(status=403), True),
+        (WithResponse(status=503), False),
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (TimeoutError(), False),
+    ],
+)
+def test_what_cannot_get_better_is_not_tried_again(error, final):
+    assert is_final(error) == final
+    with pytest.raises(Denied if final else Unavailable), explained("s3://bucket/x"):
+        raise error
+
+
+def test_file_system_without_hard_links_can_be_used(corpus, monkeypatch):
+    recipe = corpus.load()
+    build_here(recipe)
+    undisturbed = contents(recipe)
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(os, "chmod", refuse)
+    other = corpus.load(storage=str(corpus.folder / "exfat"))
+    build_here(other)
+    assert contents(other) == undisturbed
+    folder = Folder(str(corpus.folder / "exfat"))
+    assert folder.create("entry", b"first")
+    assert not folder.create("entry", b"second")
+    assert folder.read("entry") == b"first"
+
+
+def is_as_listed(folder):
+    """Say whether the published files of a store are those of its manifest."""
+    manifest = published_manifest(folder)
+    listed = {file.path: file.sha256 for file in manifest.files}
+    there = folder.folder("published")
+    return {path: hashlib.sha256(there.read(path)).hexdigest() for path in listed} == listed
+
+
+@pytest.mark.parametrize("moment", ["manifest.json", "README.md", "ledger.json", "a deletion"])
+def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_build(
+    corpus, monkeypatch, moment
+):
+    storage = f"memory://interrupted-{moment.replace(' ', '-')}"
+    recipe = corpus.load(storage=storage)
+    build_here(recipe)
+    corpus.recipe["sources"][1]["keep"] = "name <> 'twin_1'"
+    write_rows(corpus.folder / "in/best-2.parquet", rows(late=prose("late")))
+    (corpus.folder / "in/worst-1.arrow").unlink()
+    corpus.recipe["sources"][2]["files"] = "in/worst-*.zst"
+    changed, folder = corpus.load(storage=storage), corpus_folder(recipe)
+    put, delete = Folder.put, Folder.delete
+
+    def interrupted(self, scratch, path, **options):
+        if path == f"published/{moment}":
+            raise KeyboardInterrupt
+        return put(self, scratch, path, **options)
+
+    def interrupted_deletion(self, path):
+        if moment == "a deletion" and path.startswith("published/"):
+            raise KeyboardInterrupt
+        return delete(self, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "put", interrupted)
+        patch.setattr(Folder, "delete", interrupted_deletion)
+        with pytest.raises(KeyboardInterrupt):
+            build_here(changed)
+    assert is_as_listed(folder)
+    build_here(changed)
+    fresh = corpus.load(storage=f"memory://fresh-{moment.replace(' ', '-')}")
+    build_here(fresh)
+    names = {path.rpartition("-")[0] or path for path in contents(fresh)}
+    assert {path.rpartition("-")[0] or path for path in contents(changed)} == names
+    manifest = published_manifest(folder)
+    assert set(folder.folder("published").files("")) == {file.path for file in manifest.everything} | {
+        "manifest.json"
+    }
+    assert is_as_listed(folder)
