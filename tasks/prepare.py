@@ -48,10 +48,13 @@ class Inspection:
     source: Source
     file: InputFile
     shard_bytes: int
+    set_aside: bool
 
     def __call__(self) -> Inspected | ZydaError:
         try:
-            found = inspect(self.source.name, self.file, self.source.text, self.shard_bytes)
+            found = inspect(
+                self.source.name, self.file, self.source.text, self.shard_bytes, set_aside=self.set_aside
+            )
             if self.source.keep and found.table_schema is not None:
                 check_keep(self.source, self.file, found.table_schema)
         except BadInput as error:
@@ -101,33 +104,29 @@ def inspect_new(
     recipe: Recipe, register: Register, chosen: Sequence[Sequence[InputFile]]
 ) -> list[list[Inspected]]:
     """Inspect the files that the register does not know, and one of each source in any case."""
-    jobs = list[Inspection]()
+    jobs, size = list[Inspection](), shard_bytes(recipe)
+    known = {source.name: known_files(register, source.name) for source in recipe.sources}
     for source, files in zip(recipe.sources, chosen, strict=True):
-        known = known_files(register, source.name)
-        new = [file for file in files if (file.url, file.version) not in known]
-        size = shard_bytes(recipe)
-        jobs += [Inspection(source, file, size) for file in new or files[:1]]
+        new = [file for file in files if (file.url, file.version) not in known[source.name]]
+        set_aside = recipe.on_bad_rows_of(source) == "set_aside"
+        jobs += [Inspection(source, file, size, set_aside) for file in new or files[:1]]
     found = fan_out(Inspection.__call__, jobs, stage="prepare", source=None)
     faults = [str(one) for one in found if isinstance(one, ZydaError)]
     if faults:
         raise BadRecipe(*faults)
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, one in zip(jobs, found, strict=True):
-        known = known_files(register, job.source.name)
-        if isinstance(one, Inspected) and (job.file.url, job.file.version) not in known:
+        is_new = (job.file.url, job.file.version) not in known[job.source.name]
+        if isinstance(one, Inspected) and is_new:
             new_files[job.source.name].append(one)
     return list(new_files.values())
 
 
 def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
-    """Choose the files of a sample: as few as can give it, by a hash of their names."""
+    """Choose the files of a sample: as few as can give it, by a hash of their paths below the pattern."""
     count = ceil(Fraction(str(fraction)) * len(files))
-    ranked = sorted(files, key=lambda file: hashlib.sha256(name_of(file.url).encode()).digest())
+    ranked = sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
     return sorted(ranked[:count], key=lambda file: file.url)
-
-
-def name_of(url: str) -> str:
-    return url.rpartition("/")[2]
 
 
 def shard_bytes(recipe: Recipe) -> int:
@@ -143,7 +142,7 @@ def prepared(
     tokenizer: str,
 ) -> Prepared:
     known = known_files(register, source.name)
-    numbered = [known[file.url, file.version] for file in files]
+    numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]
     parameters = IngestParameters(
         text=source.text,
         classified=source.classify is not None,
