@@ -6,7 +6,7 @@ for each source, which is what ingest starts from.
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import TypeVar
@@ -17,10 +17,11 @@ from prefect.cache_policies import NO_CACHE
 
 from tasks.artifacts import corpus_folder
 from tasks.cluster import fan_out
+from tasks.columns import unify
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from tasks.filter import check_keep
 from tasks.ingest import Prepared
 from tasks.inspection import Inspected, inspect
-from tasks.keep import fault
 from tasks.listing import (
     InputFile,
     Register,
@@ -32,9 +33,9 @@ from tasks.listing import (
     number_sources,
     save_listing,
 )
-from tasks.quality import added_columns, load_labels
+from tasks.quality import load_labels
 from tasks.recipe import Recipe, Source
-from tasks.shards import COUNTED, IngestParameters, renames
+from tasks.shards import COUNTED, IngestParameters, stored_schema
 from tasks.stage import RETRYING
 from tasks.token_counts import load_tokenizer, store_tokenizer
 
@@ -52,14 +53,11 @@ class Inspection:
 
     def __call__(self) -> Inspected | ZydaError:
         try:
-            found = inspect(
+            return inspect(
                 self.source.name, self.file, self.source.text, self.shard_bytes, set_aside=self.set_aside
             )
-            if self.source.keep and found.table_schema is not None:
-                check_keep(self.source, self.file, found.table_schema)
         except BadInput as error:
             return error
-        return found
 
 
 @task(task_run_name="prepare", cache_policy=NO_CACHE, **RETRYING)
@@ -114,12 +112,51 @@ def inspect_new(
     faults = [str(one) for one in found if isinstance(one, ZydaError)]
     if faults:
         raise BadRecipe(*faults)
+    gathered(
+        [
+            lambda s=s, f=f: check_columns(s, f, jobs, found)
+            for s, f in zip(recipe.sources, chosen, strict=True)
+        ]
+    )  # type: ignore[misc]
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, one in zip(jobs, found, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
         if isinstance(one, Inspected) and is_new:
             new_files[job.source.name].append(one)
     return list(new_files.values())
+
+
+def check_columns(
+    source: Source,
+    files: Sequence[InputFile],
+    jobs: Sequence[Inspection],
+    found: Sequence[Inspected | ZydaError],
+) -> None:
+    """Check a source's `keep` on the columns of the files that were inspected, taken together.
+
+    Where it fails on those that are new, the others are inspected too: they may have the columns.
+    """
+    if source.keep is None:
+        return
+    mine = [one for job, one in zip(jobs, found, strict=True) if job.source == source]
+    try:
+        check_keep(source, columns_together(source, mine))
+    except BadInput:
+        seen = {job.file.url for job in jobs if job.source == source}
+        more = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
+        if not more:
+            raise
+        others = fan_out(Inspection.__call__, more, stage="prepare", source=None)
+        check_keep(source, columns_together(source, [*mine, *others]))
+
+
+def columns_together(source: Source, found: Sequence[Inspected | ZydaError]) -> pa.Schema:
+    """Return the columns that the documents of some files will have, as far as those show any."""
+    schemas = [one.table_schema for one in found if isinstance(one, Inspected) and one.table_schema]
+    classified = source.classify is not None
+    return unify(
+        [stored_schema(schema, source.text, classified=classified) for schema in schemas] or [COUNTED]
+    )
 
 
 def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
@@ -172,20 +209,3 @@ def check_labels(source: Source) -> None:
             source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
             f"there are {there}",
         )  # fmt: skip
-
-
-def check_keep(source: Source, file: InputFile, columns: pa.Schema) -> None:
-    """Check that a source's `keep` can be evaluated on a file's columns."""
-    found = fault(source.keep or "true", visible_columns(source, columns))
-    if found:
-        raise bad_input(source.name, f"keep: {source.keep}: {found}", file=file.url)
-
-
-def visible_columns(source: Source, columns: pa.Schema) -> pa.Schema:
-    """Return the columns that a `keep` can name, from those of a file."""
-    classified = source.classify is not None
-    renamed = renames(columns.names, source.text, classified=classified)
-    own = [field.with_name(renamed.get(field.name, field.name)) for field in columns]
-    added = [*COUNTED, *(added_columns(source.classify.model) if source.classify else ())]
-    text = [pa.field("text", pa.string())] if source.text != "text" else []
-    return pa.schema([*own, *text, *added])

@@ -23,6 +23,7 @@ COUNTED = pa.schema(
 )  # fmt: skip
 ADDED = ("doc_id", "n_tokens", "n_bytes", "cluster_id", "quality_pred", "quality_prob")
 ADDED_BY_MODEL = ("score", "int_score")
+OURS = "source_"
 MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
 ROWS_COUNTED_AT_ONCE = 1 << 22
 
@@ -104,8 +105,6 @@ class Reader:
         """Make documents of rows: ids and counts, the text, and the source's other columns."""
         texts = one_array(table.column(self.parameters.text))
         own = table.drop_columns([self.parameters.text])
-        renamed = renames(own.column_names, self.parameters.text, classified=self.parameters.classified)
-        own = own.rename_columns([renamed.get(name, name) for name in own.column_names])
         sizes = text_bytes(texts)
         if len(sizes) and sizes.max() > MAX_TEXT:
             row = int(rows[sizes.argmax()])
@@ -116,8 +115,8 @@ class Reader:
             pa.array(self.counter.count(texts)),
             pa.array(sizes.astype(np.uint32)),
         ]
-        fields = [*COUNTED, pa.field("text", pa.large_string()), *own.schema]
-        return pa.table([*counted, texts, *own.columns], schema=pa.schema(fields))
+        schema = stored_schema(own.schema, self.parameters.text, classified=self.parameters.classified)
+        return pa.table([*counted, texts, *own.columns], schema=schema)
 
 
 def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:
@@ -151,6 +150,30 @@ def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int,
 
 
 def renames(names: Iterable[str], text: str, *, classified: bool) -> dict[str, str]:
-    """Give the source's columns whose names the build needs a name that it leaves free."""
+    """Give the source's columns whose names the build needs a name that it leaves free.
+
+    `doc_id` becomes `source_doc_id`, and what has that name already `source_source_doc_id`: the new name
+    of a column depends on no other column, so it is the same in every file.
+    """
     taken = {*ADDED, *(ADDED_BY_MODEL if classified else ()), "text"} - {text}
-    return {name: f"source_{name}" for name in names if name in taken}
+    return {name: f"{OURS}{name}" for name in names if original(name) in taken}
+
+
+def original(name: str) -> str:
+    while name.startswith(OURS):
+        name = name.removeprefix(OURS)
+    return name
+
+
+def names_of_text(text: str, *, classified: bool) -> tuple[str, ...]:
+    """Return the names that a `keep` has for the text: the source's own too, unless it means another column."""
+    is_free = text != "text" and not renames([text], "text", classified=classified)
+    return ("text", text) if is_free else ("text",)
+
+
+def stored_schema(columns: pa.Schema, text: str, *, classified: bool) -> pa.Schema:
+    """Return the columns of the documents that are made of a file's."""
+    own = [field for field in columns if field.name != text]
+    renamed = renames([field.name for field in own], text, classified=classified)
+    named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
+    return pa.schema([*COUNTED, pa.field("text", pa.large_string()), *named])

@@ -18,7 +18,7 @@ class Proxy(socketserver.ThreadingTCPServer):
 
     Shares, of requests: `answers_500` (500 or 503), `resets` (in the middle of the request). Of answers:
     `resets_bodies` (in the middle of the body), `cuts_bodies` (the body ends early, the connection in order).
-    `spared` are parts of addresses of which nothing is broken.
+    Nothing is broken where the request's first line lacks `only`.
     """
 
     allow_reuse_address = True
@@ -40,7 +40,7 @@ class Proxy(socketserver.ThreadingTCPServer):
 
     def breaks(self, share, request=b""):
         """Say whether to break this one, and count it."""
-        is_broken = self.only in request and self.chance.random() < share
+        is_broken = share > 0 and self.only in request and self.chance.random() < share
         self.broken += is_broken
         return is_broken
 
@@ -79,7 +79,8 @@ class Connection(socketserver.BaseRequestHandler):
         proxy = self.server
         with contextlib.suppress(OSError):
             while data := beyond.recv(1 << 16):
-                has_body = len(data.rpartition(b"\r\n\r\n")[2]) > BODY and self.asked.startswith(b"GET")
+                is_asked_for = self.asked[:3] in {b"GET", b""}  # nothing where it is all in cipher
+                has_body = is_asked_for and len(data.rpartition(b"\r\n\r\n")[2]) > BODY
                 if has_body and proxy.breaks(proxy.resets_bodies, self.asked):
                     self.request.sendall(data[: -BODY // 2])
                     self.reset()
@@ -92,4 +93,8 @@ class Connection(socketserver.BaseRequestHandler):
 
     def reset(self):
         self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER)
+        with contextlib.suppress(OSError):
+            self.request.shutdown(
+                socket.SHUT_RD
+            )  # wakes the thread that waits for requests, which holds it open
         self.request.close()

@@ -4,19 +4,19 @@ import gzip
 import http.server
 import json
 import os
-import random
 import ssl
 import subprocess
 import threading
 from functools import partial
 
+import aiohttp
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from broken_proxy import Proxy
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
-from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
+from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from tasks import ingest as ingesting
 from tasks import readers, streams
@@ -59,7 +59,7 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
         path = self.translate_path(self.path)
         if not os.path.isfile(path):
             self.send_error(404)
-            return None
+            return
         with open(path, "rb") as file:
             self.content = file.read()
         whole, asked = len(self.content), self.headers.get("Range")
@@ -74,7 +74,7 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
         self.send_header("Last-Modified", self.date_time_string(int(os.path.getmtime(path))))
         self.send_header("Content-Length", str(len(self.content)))
         self.end_headers()
-        return None
+        return
 
     def do_GET(self):
         self.content = b""
@@ -148,11 +148,11 @@ def forget_connections():
         fsspec.get_filesystem_class(protocol).clear_instance_cache()
 
 
-FAULTS = {"answers_500": 0.2, "resets_bodies": 0.3, "cuts_bodies": 0.3}
+FAULTS = {"answers_500": 0.3, "resets_bodies": 0.5, "cuts_bodies": 0.5}
+BREAKING = [(p, f) for p in ("s3", "http", "https") for f in FAULTS if (p, f) != ("https", "answers_500")]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("protocol", ["s3", "http", "https"])
+@pytest.mark.parametrize(("protocol", "fault"), BREAKING)
 def test_store_of_inputs_that_breaks_changes_nothing_and_is_never_taken_for_damage(
     corpus, web, request, monkeypatch, patient, protocol, fault
 ):
@@ -168,7 +168,7 @@ def test_store_of_inputs_that_breaks_changes_nothing_and_is_never_taken_for_dama
     elif protocol == "https":
         certificate = request.getfixturevalue("certificate")
         folder, port = web(certificate / "both")
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate / "cert"))
+        aiohttp.connector._SSL_CONTEXT_VERIFIED.load_verify_locations(certificate / "cert")
         write_inputs(folder)
     else:
         folder, port = web()
@@ -221,6 +221,12 @@ def memory(monkeypatch, tmp_path):
     MemoryFileSystem.store.clear()
 
 
+def prepare_and_ingest(recipe, monkeypatch):
+    (found,) = prepare.fn(recipe)
+    monkeypatch.setattr(Breaking, "reads", 0)
+    ingest.fn(recipe, found)
+
+
 @pytest.mark.parametrize("on_bad_rows", ["set_aside", "fail"])
 @pytest.mark.parametrize("file", ["a.jsonl", "b.jsonl.gz", "c.parquet"])
 @pytest.mark.parametrize("error", [ConnectionResetError, TimeoutError, RuntimeError])
@@ -233,9 +239,7 @@ def test_any_failure_of_a_store_in_the_middle_of_a_file_is_worth_a_retry(
         monkeypatch.setattr(Breaking, "reads", 0)
         monkeypatch.setattr(Breaking, "failing", failing)
         with pytest.raises(Unavailable, match="broken on purpose"):
-            prepare.fn(recipe)
-            monkeypatch.setattr(Breaking, "reads", 0)
-            ingest.fn(recipe, prepare.fn(recipe)[0])
+            prepare_and_ingest(recipe, monkeypatch)
     monkeypatch.setattr(Breaking, "failing", set())
     assert ingest.fn(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
 
@@ -259,7 +263,9 @@ def test_file_that_ends_before_the_size_that_was_listed_is_not_damage(corpus, me
             "_open",
             lambda self, path, **_: Short(self, path, MemoryFileSystem.store[path].getvalue()),
         )
-        with pytest.raises(Unavailable, match=r"source far, file memory:.*a\.jsonl: it ended after .* of .* bytes"):
+        with pytest.raises(
+            Unavailable, match=r"source far, file memory:.*a\.jsonl: it ended after .* of .* bytes"
+        ):
             ingest.fn(recipe, found)
     assert ingest.fn(recipe, found).out.documents == len(DOCUMENTS)
 
@@ -281,7 +287,7 @@ def test_server_that_fails_while_files_are_listed_is_not_a_missing_file(web, imp
     proxy = Proxy(port)
     proxy.answers_500 = 1.0
     forget_connections()
-    with pytest.raises(Unavailable, match="source far: .*cannot be listed"):
+    with pytest.raises(Unavailable, match=r"source far: .*cannot be listed"):
         list_files(Source(name="far", files=(f"http://{proxy.address}/a.jsonl",)))
     with pytest.raises(BadInput, match="no file matches"):
         list_files(Source(name="far", files=(f"http://127.0.0.1:{port}/nothing.jsonl",)))
@@ -320,7 +326,9 @@ def test_link_without_an_end_is_named_and_one_that_was_not_asked_for_is_nothing(
     (corpus.folder / "in/x.jsonl").symlink_to("nothing.jsonl")
     (corpus.folder / "in/best-0.lock").symlink_to("nothing.lock")
     recipe = corpus.load(sources=[{"name": "odd", "files": pattern}])
-    with pytest.raises(BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, where nothing"):
+    with pytest.raises(
+        BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, where nothing"
+    ):
         list_files(recipe.sources[0])
     assert len(list_files(corpus.load().sources[0])) == 2
 
@@ -368,7 +376,9 @@ def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
     write_inputs(folder)
     send_header = Ranges.send_header
     monkeypatch.setattr(
-        Ranges, "send_header", lambda self, name, value: name == "Content-Length" or send_header(self, name, value)
+        Ranges,
+        "send_header",
+        lambda self, name, value: name == "Content-Length" or send_header(self, name, value),
     )
     monkeypatch.setattr(Ranges, "protocol_version", "HTTP/1.0")
     forget_connections()
@@ -420,7 +430,9 @@ def test_zeros_behind_gzip_are_padding_and_anything_else_is_damage(corpus):
 @pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x.parquet", "x.arrow"])
 def test_file_of_no_bytes_is_damage_where_its_form_has_a_head(corpus, name):
     (corpus.folder / "in" / name).write_bytes(b"")
-    with pytest.raises(ZydaError, match=rf"source odd, file .*{name}.*: (cannot be read|the file is damaged)"):
+    with pytest.raises(
+        ZydaError, match=rf"source odd, file .*{name}.*: (cannot be read|the file is damaged)"
+    ):
         built(corpus, name, b"")
     write_rows(corpus.folder / "in/y.jsonl", DOCUMENTS)
     sources = [{"name": "odd", "files": [f"in/{name}", "in/y.jsonl"], "on_bad_rows": "set_aside"}]
@@ -433,15 +445,22 @@ def test_file_of_no_bytes_is_damage_where_its_form_has_a_head(corpus, name):
 
 def test_array_of_objects_is_said_to_be_no_json_lines(corpus):
     one = json.dumps({"text": "some text"})
-    for content in (f"[{one}]", f"[\n{one},\n{one}\n]", json.dumps(json.loads(one), indent=1), f"[{one}," * 40_000):
-        with pytest.raises(ZydaError, match=r"odd, file .*x\.json, .*looks like one JSON value, expected a line"):
+    for content in (
+        f"[{one}]",
+        f"[\n{one},\n{one}\n]",
+        json.dumps(json.loads(one), indent=1),
+        f"[{one}," * 40_000,
+    ):
+        with pytest.raises(
+            ZydaError, match=r"odd, file .*x\.json, .*looks like one JSON value, expected a line"
+        ):
             built(corpus, "x.json", content.encode(), on_bad_rows="set_aside")
 
 
 def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus, monkeypatch):
     monkeypatch.setattr(streams, "MAX_LINE", 1 << 20)
     long = json.dumps({"text": "long " * 500_000}).encode() + b"\n"
-    recipe, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
+    _, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
     assert (done.out.documents, done.set_aside.documents) == (2, 2)
 
 
@@ -474,10 +493,8 @@ def test_rows_are_counted_by_footers_and_ends_of_lines_and_not_by_what_was_read(
         source = {"name": "s", "files": f"in/{name}", "on_bad_rows": "set_aside"}
         recipe = corpus.load(name=name[0], sources=[source], sample=sample)
         (found,) = prepare.fn(recipe)
-        documents = readers.Gathered.chunk, readers.arrow_chunk
         with monkeypatch.context() as patch:
-            patch.setattr(readers.Gathered, "chunk", lambda self, text: without_first(documents[0](self, text)))
-            patch.setattr(readers, "arrow_chunk", lambda *given: without_first(documents[1](*given)))
+            lose_rows(patch)
             with pytest.raises(NotConserved, match=rf"source s, file .*{name}: it has \d+ rows .* were read"):
                 ingest.fn(recipe, found)
         done = ingest.fn(recipe, found)
@@ -486,9 +503,18 @@ def test_rows_are_counted_by_footers_and_ends_of_lines_and_not_by_what_was_read(
         assert done.entering.documents == done.out.documents + done.set_aside.documents
 
 
-def without_first(chunk):
-    """Lose all the rows of a chunk but one."""
-    return readers.Chunk(chunk.rows[:1], chunk.table.slice(0, 1), chunk.bad, chunk.blank)
+def lose_rows(patch):
+    """Lose all the rows of each chunk but one."""
+
+    def losing(make):
+        def made(*given):
+            chunk = make(*given)
+            return readers.Chunk(chunk.rows[:1], chunk.table.slice(0, 1), chunk.bad, chunk.blank)
+
+        return made
+
+    patch.setattr(readers.Gathered, "chunk", losing(readers.Gathered.chunk))
+    patch.setattr(readers, "arrow_chunk", losing(readers.arrow_chunk))
 
 
 def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed(corpus):
