@@ -1,4 +1,4 @@
-"""The command line: `zyda build`, `verify`, `clean`, `explain`, `ledger`, `report`, `up`, `down`.
+"""The command line: `zyda build`, `check`, `verify`, `clean`, `explain`, `ledger`, `report`, `up`, `down`.
 
 Parses, calls, prints. What takes seconds to import is imported inside the commands.
 """
@@ -28,6 +28,11 @@ Sample = Annotated[
 ]
 
 
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Also where a corpus of other sources is published, which goes.")
+]
+
+
 class Format(StrEnum):
     """How to print a ledger."""
 
@@ -41,12 +46,7 @@ def build(
     recipe: Path,
     storage: Storage = None,
     sample: Sample = None,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace", help="Build it even if a corpus of other sources is published there, which goes."
-        ),
-    ] = False,
+    replace: Replace = False,
 ) -> None:
     """Build the corpus, or what is missing of it, and print its ledger.
 
@@ -112,6 +112,18 @@ def report(recipe: Path, storage: Storage = None, sample: Sample = None) -> None
     from flows.report import write_report
 
     typer.echo(write_report(plan))
+
+
+@app.command()
+def check(recipe: Path, storage: Storage = None, sample: Sample = None, replace: Replace = False) -> None:
+    """Look for every fault that can be found before work, and say what a build would read. Builds nothing.
+
+    Sources are listed, a part of every new file is read, tokenizer and models are looked at.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.check import check_recipe
+
+    check_recipe(plan, replace=replace)
 
 
 @app.command()

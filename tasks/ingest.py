@@ -31,18 +31,18 @@ from tasks.artifacts import (
 )
 from tasks.cluster import fan_out
 from tasks.columns import pack, unify, unpack
-from tasks.errors import bad_input
+from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.listing import InputFile, Piece, load_listing
 from tasks.minhash import BandKeys
-from tasks.readers import BadRow, read
+from tasks.readers import BadRow, Tally, read
 from tasks.recipe import Dedup, Recipe
 from tasks.shards import IngestParameters, Reader, gathered, numbered
 from tasks.stage import stage_task
 from tasks.storage import Folder
 from tasks.token_counts import stored_counter
 
-VERSION = 2
+VERSION = 3
 ROW_GROUP_BYTES = 32 << 20
 SET_ASIDE = pa.schema(
     [
@@ -65,7 +65,10 @@ class Prepared(Record):
 
 
 class IngestedPiece(Record):
-    """The record of one piece: its shards, and every row of it accounted for."""
+    """The record of one piece: its shards, and every row of it accounted for.
+
+    `rows` is how many it has by its footer, its batches or the ends of its lines.
+    """
 
     shards: tuple[Shard, ...]
     set_aside: tuple[Shard, ...]
@@ -91,7 +94,8 @@ class Job:
     @property
     def key(self) -> str:
         identity = self.file.model_dump(exclude={"pieces"})
-        asked = [self.number, self.parameters.model_dump(), identity, self.piece.model_dump()]
+        piece = self.piece.model_dump(exclude={"rows"})
+        asked = [self.number, self.parameters.model_dump(), identity, piece]
         return stage_key("ingest", VERSION, asked)
 
     @property
@@ -106,8 +110,8 @@ def ingest_piece(job: Job) -> IngestedPiece:
         return done
     counter = stored_counter(job.folder, job.parameters.tokenizer)
     reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
-    bad = list[BadRow]()
-    tables = reader.documents(read(job.source, job.file, job.piece, job.parameters.text), bad)
+    bad, tally = list[BadRow](), Tally()
+    tables = reader.documents(read(job.source, job.file, job.piece, job.parameters.text, tally), bad)
     parts = groupby(
         numbered(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
@@ -119,10 +123,22 @@ def ingest_piece(job: Job) -> IngestedPiece:
         shards=tuple(shards),
         set_aside=(write_set_aside(job, bad),) if bad else (),
         table_schema=pack(unify(schemas)) if schemas else "",
-        rows=sum(shard.rows for shard in shards) + len(bad),
+        rows=reader.entering(job.piece.first_row, tally),
     )
+    check_rows(job, done, tally)
     write_record(job.folder, record, done)
     return done
+
+
+def check_rows(job: Job, done: IngestedPiece, tally: Tally) -> None:
+    """Compare what was read of a piece with what it has. Raises BadInput, NotConserved."""
+    listed, where = job.piece.rows, f"source {job.source}, file {job.file.url}"
+    if listed is not None and listed != tally.rows:
+        found = f"it had {listed:,} rows when it was inspected and has {tally.rows:,} now; build again"
+        raise bad_input(job.source, f"it changed while it was read: {found}", file=job.file.url)
+    read = sum(shard.rows for shard in (*done.shards, *done.set_aside))
+    if read != done.rows:
+        raise NotConserved(f"{where}: it has {done.rows:,} rows to be used and {read:,} were read")
 
 
 def write_ingested(job: Job, index: int, schema: pa.Schema, tables: Iterator[pa.Table]) -> Shard:

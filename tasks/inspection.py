@@ -1,6 +1,6 @@
 """A look at a file before hours are spent: its columns, and how it will be cut into pieces."""
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,8 +12,18 @@ import pyarrow.parquet as pq
 from tasks.columns import table_of
 from tasks.errors import bad_input
 from tasks.listing import InputFile, Piece
-from tasks.readers import ipc_reader
-from tasks.streams import DAMAGED, first_line, format_of, lines_of, open_input
+from tasks.readers import BYTE_ORDER_MARK, ipc_reader
+from tasks.storage import Stream
+from tasks.streams import (
+    COMPRESSED_BLOCK,
+    DAMAGED,
+    UNREADABLE,
+    Lines,
+    LongLine,
+    damage,
+    format_of,
+    open_input,
+)
 
 INSPECTED_LINES = 1000
 WHOLE: tuple[Piece, ...] = (Piece(),)
@@ -27,39 +37,63 @@ class Inspected:
     table_schema: pa.Schema | None
 
 
-def inspect(source: str, file: InputFile, text: str, shard_bytes: int) -> Inspected:
+def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, set_aside: bool) -> Inspected:
     """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
 
     Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
-    text, and where a Parquet or Arrow file cannot be opened at all. Damage further in is left for
-    ingest, which may set it aside.
+    text, and where a Parquet or Arrow file cannot be opened at all and may not be set aside. Damage
+    further in is left for ingest. Raises Unavailable where it is the store that failed.
     """
     kind, compression = format_of(source, file.url)
-    with open_input(file.url, kind) as stream:
+    with open_input(source, file.url, file.size, kind) as stream:
         if kind == "jsonl":
-            schema = first_lines(source, file.url, lines_of(stream, compression), text)
+            schema = first_lines(source, file.url, Lines(stream, compression), text)
             return Inspected(file.model_copy(update={"pieces": WHOLE}), schema)
         try:
-            if kind == "ipc":
-                schema, pieces = ipc_reader(stream).schema, WHOLE
-            else:
-                parquet = pq.ParquetFile(stream)
-                schema, pieces = parquet.schema_arrow, cut(parquet.metadata, text, shard_bytes)
+            schema, pieces = head_of(stream, kind, text, shard_bytes)
         except DAMAGED as error:
-            raise bad_input(source, f"cannot be read: {first_line(error)}", file=file.url) from error
+            found = damage(stream, error)
+            if set_aside:
+                return Inspected(file.model_copy(update={"pieces": WHOLE}), None)
+            raise bad_input(source, f"cannot be read: {found}", file=file.url) from error
+    check_names(source, file.url, schema)
     check_text_type(source, file.url, text, schema)
     return Inspected(file.model_copy(update={"pieces": pieces}), schema)
 
 
-def first_lines(source: str, url: str, lines: Iterator[bytes], text: str) -> pa.Schema | None:
+def head_of(stream: Stream, kind: str, text: str, shard_bytes: int) -> tuple[pa.Schema, tuple[Piece, ...]]:
+    """Return the columns of a Parquet or Arrow file, and its pieces."""
+    if kind == "ipc":
+        return ipc_reader(stream).schema, WHOLE
+    parquet = pq.ParquetFile(stream)
+    return parquet.schema_arrow, cut(parquet.metadata, text, shard_bytes)
+
+
+def is_one_value(start: bytes) -> bool:
+    """Say whether the beginning of a file is that of an array or object over several lines, or a long array."""
+    line, end, rest = start.partition(b"\n")
+    if line.strip() == b"{" or line.strip() == b"[":
+        return True
+    if not line.startswith(b"["):
+        return False
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return bool(end) or len(start) >= COMPRESSED_BLOCK // 2
+    return not rest.strip() and b"{" in line
+
+
+def first_lines(source: str, url: str, lines: Lines, text: str) -> pa.Schema | None:
     """Return the columns of the first lines, or None where there is no object among them."""
     found = list[dict[str, Any]]()
     try:
+        if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
+            shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
+            raise bad_input(source, shape, file=url, row=0)
         for line in islice(lines, INSPECTED_LINES):
-            row = orjson.loads(line) if line.strip() else None
-            found += [row] if isinstance(row, dict) else []
-    except (*DAMAGED, orjson.JSONDecodeError):
-        pass  # ingest will say which row, or set it aside
+            found += objects_of(line)
+    except UNREADABLE as error:
+        damage(lines.stream, error)  # ingest will say which row, or set it aside
     if not found:
         return None
     if not any(text in row for row in found):
@@ -67,6 +101,23 @@ def first_lines(source: str, url: str, lines: Iterator[bytes], text: str) -> pa.
         there = ", ".join(map(repr, names))
         raise bad_input(source, f"no column {text!r}; there are {there}", file=url, row=0)
     return table_of(found).schema
+
+
+def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
+    """Return the object of a line, or nothing: ingest will say what is wrong with it."""
+    if isinstance(line, LongLine):
+        return []
+    try:
+        found = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
+    except orjson.JSONDecodeError:
+        return []
+    return [found] if isinstance(found, dict) else []
+
+
+def check_names(source: str, url: str, schema: pa.Schema) -> None:
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise bad_input(source, f"two columns are called {twice[0]!r}; give each its own name", file=url)
 
 
 def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
@@ -94,9 +145,11 @@ def cut(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, 
         group = metadata.row_group(i)
         grows = group.column(index).total_uncompressed_size if index is not None else 0
         if groups and size + grows > shard_bytes:
-            pieces.append(Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups)))
+            rows = row - first_row
+            pieces.append(Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))
             groups, size, first_row = [], 0, row
         groups.append(i)
         size += grows
         row += group.num_rows
-    return (*pieces, Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups)))
+    rows = row - first_row
+    return (*pieces, Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))

@@ -1,31 +1,245 @@
-"""The `keep` of a source: SQL over its columns, evaluated by polars, which runs nothing else of SQL."""
+"""The `keep` of a source: SQL over the columns of a row, evaluated by polars, which runs nothing else of SQL.
+
+It is evaluated on some rows at a time, so its answer for a row must not depend on the others: what
+looks beyond its row, or at a clock, is refused. Two checks that know nothing of each other see to it: one
+walks polars' own tree of the expression, the other evaluates it on made-up rows, together and one by one.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
+OF_ONE_ROW = {"Column", "Literal", "BinaryExpr", "Cast", "Ternary", "Function", "Alias", "Eval"}
+KINDS_OF_FUNCTIONS = {
+    "StringExpr", "BinaryExpr", "TemporalExpr", "ListExpr", "ArrayExpr", "StructExpr", "Boolean",
+    "Trigonometry", "Sql", "Bitwise", "Pow", "PowExpr", "CategoricalExpr", "ExtensionExpr",
+}  # fmt: skip
+FUNCTIONS = {
+    "Abs", "Negate", "Sign", "Round", "RoundSF", "Floor", "Ceil", "Truncate", "Clip", "Log", "Log1p", "Exp", "Sqrt",
+    "Cbrt", "Coalesce", "MaxHorizontal", "MinHorizontal", "SumHorizontal", "MeanHorizontal", "NullIf", "FillNull",
+    "FillNan", "Mod", "DropNans", "Atan2", "Pow", "NullCount", "AsStruct", "ConcatExpr", "Replace", "ReplaceStrict",
+}  # fmt: skip
+BEYOND = {
+    "Any", "All", "IsUnique", "IsDuplicated", "IsFirstDistinct", "IsLastDistinct", "DropNans", "NullCount",
+    "ConcatVertical", "ConcatExpr", "Offset",
+}  # fmt: skip
+CLOCKS = re.compile(
+    r"\b(now|today|current_?(date|time|timestamp)|local_?(time|timestamp)|getdate)\b", re.IGNORECASE
+)
+QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
+SHORT = 80  # characters of a value in a message
+SAMPLES = 8
+STRINGS = ("", "a", "b", "a b", "10", "2020-01-02", "High", "%")
+
+
+class BadKeep(ValueError):
+    """An expression that cannot be evaluated; on which row, where it is one row that it fails on."""
+
+    def __init__(self, found: str, row: int | None = None) -> None:
+        super().__init__(found)
+        self.found = found
+        self.row = row
+
+
+def parsed(expression: str) -> pl.Expr:
+    """Read an expression. Raises BadKeep."""
+    try:
+        return pl.sql_expr(expression)
+    except pl.exceptions.PolarsError as error:
+        raise BadKeep(first_line(error)) from error
+    except BaseException as error:
+        raise panic(error) from error
+
+
+def panic(error: BaseException) -> BaseException:
+    """Return what a panic of polars' Rust is to us; it is no Exception, and anything else stays as it is."""
+    if type(error).__name__ == "PanicException":
+        return BadKeep(f"polars cannot evaluate it: {first_line(error)}")
+    return error
+
+
+def first_line(error: BaseException) -> str:
+    line = str(error).strip().partition("\n")[0]
+    return line if len(line) <= 4 * SHORT else f"{line[: 4 * SHORT]}..."
+
+
+def columns_of(expression: str) -> list[str]:
+    """Return the columns that an expression names. Raises BadKeep."""
+    return sorted(set(parsed(expression).meta.root_names()))
+
 
 def fault(expression: str, schema: pa.Schema) -> str | None:
     """Say what is wrong with an expression over these columns, or None if it can be evaluated."""
-    two_rows = pa.table([pa.nulls(2, field.type) for field in schema], schema=schema)
     try:
-        answers = evaluated(expression, two_rows)
-        names_a_column = bool(pl.sql_expr(expression).meta.root_names())
-    except pl.exceptions.PolarsError as error:
-        return str(error).partition("\n")[0]
-    if len(answers) != 2 and names_a_column:
-        return "it gives one answer for all rows together, expected one for each row"
-    is_boolean = answers.dtype in (pl.Boolean, pl.Null)
-    return None if is_boolean else f"it gives {answers.dtype}, expected Boolean"
+        tree = parsed(expression)
+        missing = [name for name in tree.meta.root_names() if name not in schema.names]
+        if missing:
+            known = ", ".join(map(repr, schema.names))
+            return f'unable to find column "{missing[0]}"; there are {known}'
+        if beyond := next(beyond_one_row(expression, tree), None):
+            return beyond
+        named = pa.schema([schema.field(name) for name in columns_of(expression)])
+        if odd := [field for field in named if pa.types.is_decimal256(field.type)]:
+            return f"column {odd[0].name!r} is {odd[0].type}, which polars cannot read"
+        answers = evaluated(tree, pa.table([pa.nulls(2, field.type) for field in named], schema=named))
+    except BadKeep as error:
+        return error.found
+    if answers.dtype not in (pl.Boolean, pl.Null):
+        return f"it gives {answers.dtype}, expected Boolean"
+    if len(answers) != (2 if len(named) else 1) or looks_beyond(tree, samples(named)):
+        return "its answer for a row depends on the other rows"
+    return None
 
 
-def evaluated(expression: str, table: pa.Table) -> pl.Series:
-    frame = pl.DataFrame(table)
-    return frame.select(pl.sql_expr(expression).alias("keep")).get_column("keep")
+def beyond_one_row(expression: str, tree: pl.Expr) -> Iterator[str]:
+    """Say which parts of an expression look at other rows, or at a clock."""
+    clock = CLOCKS.search(QUOTED.sub("''", expression))
+    if clock and clock[0] not in tree.meta.root_names():
+        yield f"{clock[0]} is another at each build; write the date or time itself"
+    try:
+        nodes = json.loads(tree.meta.serialize(format="json"))
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        yield f"it cannot be read: {first_line(error)}"
+        return
+    for part in beyond(nodes):
+        yield f"{part} does not look at a row by itself, so that its answer would depend on other rows"
+
+
+def beyond(node: Any) -> Iterator[str]:
+    """Yield the names of the nodes of polars' tree that are not known to look at one row alone."""
+    if isinstance(node, str):
+        if node not in OF_ONE_ROW:
+            yield node.lower()
+        return
+    for kind, content in node.items():
+        if kind not in OF_ONE_ROW:
+            yield next(iter(content)).lower() if kind == "Agg" and isinstance(content, dict) else kind.lower()
+        elif kind == "Function":
+            yield from beyond_function(content["function"])
+            yield from (part for given in content["input"] for part in beyond(given))
+        elif kind == "BinaryExpr":
+            yield from (part for side in ("left", "right") for part in beyond(content[side]))
+        elif kind == "Ternary":
+            yield from (part for side in ("predicate", "truthy", "falsy") for part in beyond(content[side]))
+        elif kind in {"Cast", "Eval"}:  # Eval is of the elements of a list
+            yield from beyond(content["expr"])
+        elif kind == "Alias":
+            yield from beyond(content[0])
+
+
+def beyond_function(function: Any) -> Iterator[str]:
+    """Yield the name of a function that is not known to look at one row alone."""
+    kind = function if isinstance(function, str) else next(iter(function))
+    inner = function[kind] if isinstance(function, dict) else None
+    name = (
+        inner if isinstance(inner, str) else next(iter(inner)) if isinstance(inner, dict) and inner else kind
+    )
+    if kind not in KINDS_OF_FUNCTIONS | FUNCTIONS or (kind in KINDS_OF_FUNCTIONS and name in BEYOND):
+        yield (name if kind in KINDS_OF_FUNCTIONS else kind).lower()
+
+
+def looks_beyond(tree: pl.Expr, rows: pa.Table) -> bool:
+    """Say whether the answers for some rows together are not those for each alone.
+
+    Rows on which it fails say nothing: that is for the data to show.
+    """
+    if not rows.num_columns:
+        return False
+    try:
+        together = evaluated(tree, rows).to_list()
+    except BadKeep:
+        alone = [row for row in range(len(rows)) if is_evaluable(tree, rows.slice(row, 1))]
+        return bool(alone) and len(alone) < len(rows) and looks_beyond(tree, rows.take(alone))
+    apart = [evaluated(tree, rows.slice(row, 1)).to_list() for row in range(len(rows))]
+    return [[answer] for answer in together] != apart
+
+
+def is_evaluable(tree: pl.Expr, rows: pa.Table) -> bool:
+    try:
+        evaluated(tree, rows)
+    except BadKeep:
+        return False
+    return True
+
+
+def samples(schema: pa.Schema) -> pa.Table:
+    """Make up some rows of a schema, each unlike the others; null where a type is too odd."""
+    return pa.table([sample_column(field.type, i) for i, field in enumerate(schema)], schema=schema)
+
+
+def sample_column(kind: pa.DataType, turn: int) -> pa.Array:
+    places = [(row * (2 * turn + 1) + turn) % SAMPLES for row in range(SAMPLES)]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        values = sample_column(kind.value_type, turn).to_pylist()
+        lists = [values[: place % 4] for place in places]
+        return pa.array(lists, kind)
+    if pa.types.is_struct(kind):
+        fields = [sample_column(field.type, turn + i) for i, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(fields, fields=list(kind))
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    values = pa.array([STRINGS[p] for p in places] if is_text else [p - 1 for p in places])
+    try:
+        return values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    try:
+        return pa.array([p + 1 for p in places]).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(SAMPLES, kind)
+
+
+def evaluated(tree: pl.Expr, table: pa.Table) -> pl.Series:
+    """Evaluate an expression on a table of the columns that it names. Raises BadKeep."""
+    try:
+        frame = pl.DataFrame(table)
+        return frame.select(tree.alias("keep")).get_column("keep")
+    except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError) as error:
+        raise BadKeep(first_line(error)) from error
+    except BaseException as error:
+        raise panic(error) from error
 
 
 def kept(expression: str, table: pa.Table) -> NDArray[np.bool_]:
-    """Evaluate an expression on each row: (n,) bool; a row for which it is null is not kept."""
-    answers = evaluated(expression, table).fill_null(value=False).to_numpy().astype(np.bool_)
-    return np.broadcast_to(answers, len(table)) if len(answers) == 1 else answers
+    """Evaluate an expression on each row: (n,) bool; a row for which it is null is not kept.
+
+    Raises BadKeep with the row, where there is one that the expression cannot be evaluated on.
+    """
+    tree = parsed(expression)
+    names = sorted(set(tree.meta.root_names()))
+    named = table.select(names)
+    if not names:
+        named = pa.table({"row": pa.nulls(1)})
+    try:
+        answers = evaluated(tree, named)
+    except BadKeep as error:
+        raise first_fault(tree, named, error) from error
+    found = answers.fill_null(value=False).to_numpy().astype(np.bool_)
+    return np.broadcast_to(found, len(table)) if not names else found
+
+
+def first_fault(tree: pl.Expr, table: pa.Table, error: BadKeep) -> BadKeep:
+    """Find the first row that an expression fails on, by halves."""
+    start, stop = 0, len(table)
+    if stop == 0 or not is_evaluable(tree, table.slice(0, 0)):
+        return error
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if is_evaluable(tree, table.slice(start, middle - start)):
+            start = middle
+        else:
+            stop = middle
+    values = ", ".join(
+        f"{name} = {shortened(table.column(name)[start].as_py())}" for name in table.column_names
+    )
+    return BadKeep(f"it cannot be evaluated where {values}", row=start)
+
+
+def shortened(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHORT else f"{text[:SHORT]}..."

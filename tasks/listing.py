@@ -8,31 +8,40 @@ change, from the listing alone): one that changed in place is a new file with a 
 old one's documents leave the corpus.
 """
 
+import errno
 import hashlib
+import os
 import zlib
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import Field
 
 from tasks.artifacts import WORK, Record, digest_of, read_record, seal, unseal, write_record
-from tasks.errors import Damaged, Denied, Unavailable, bad_input
-from tasks.ids import MAX_FILES
+from tasks.errors import BadInput, Damaged, Denied, Unavailable, bad_input
+from tasks.ids import MAX_FILES, MAX_SOURCES
 from tasks.recipe import Source
 from tasks.storage import Folder, explained
+from tasks.streams import file_system_of, first_line, is_passing
 
 REGISTER = f"{WORK}/register"
+MARKS = "*?["
+# The first that a store gives. GCS's etag and generation come late: its etag changes with a file's metadata.
 VERSION_FIELDS = (
     "ETag",
-    "etag",
     "md5Hash",
+    "crc32c",
     "checksum",
     "blob_id",
+    "Content-MD5",
+    "Digest",
+    "generation",
+    "etag",
     "LastModified",
+    "Last-Modified",
     "updated",
     "mtime",
 )
@@ -41,18 +50,25 @@ VERSION_FIELDS = (
 class Piece(Record):
     """A part of a file that is ingested alone: row groups of a Parquet file, or all of a file.
 
-    `part` is its number within the file, `first_row` the number of its first row.
+    `part` is its number within the file, `first_row` the number of its first row, `rows` how many it has
+    where the file's footer says so.
     """
 
     part: int = 0
     first_row: int = 0
     row_groups: tuple[int, ...] | None = None
+    rows: int | None = None
 
 
 class InputFile(Record):
-    """A file of a source. `number` is -1 until the register gives one."""
+    """A file of a source. `number` is -1 until the register gives one.
+
+    `name` is its path below the fixed part of the pattern that found it: what a sample goes by, so that
+    it is the same wherever the files lie.
+    """
 
     url: str
+    name: str = ""
     version: str
     size: int
     number: int = -1
@@ -60,8 +76,8 @@ class InputFile(Record):
 
     @property
     def seed(self) -> int:
-        """A number that is the same wherever the file lies."""
-        return zlib.crc32(self.url.rpartition("/")[2].encode())
+        """A number that is the same wherever the file lies, for the choice of its rows."""
+        return zlib.crc32((self.name or self.url.rpartition("/")[2]).encode())
 
 
 class Register(Record):
@@ -79,15 +95,29 @@ class Register(Record):
 
 
 def load_register(folder: Folder) -> Register:
-    """Read all entries. Raises Denied where one is damaged: nothing else knows the numbers that it holds."""
+    """Read all the entries of a corpus's register.
+
+    Raises Denied where one of them is missing or damaged: nothing else knows the numbers that it holds.
+    """
+    paths = folder.files(REGISTER)
+    for expected, path in zip(map(entry_path, range(len(paths))), paths, strict=True):
+        if path != expected:
+            raise Denied(
+                f"{folder.url}: {expected} is missing from the register of numbers, and numbers must not be "
+                "given twice; bring that file back, or build under another name"
+            )
     try:
-        entries = [unseal(folder.read(path), Register, path) for path in folder.files(REGISTER)]
+        entries = [unseal(folder.read(path), Register, path) for path in paths]
     except Damaged as error:
         raise Denied(
             f"{folder.url}/{error}. It holds the numbers of files, of which documents' ids are made, and cannot "
             "be made again: put it back from a copy, or delete this corpus's folder and build it anew"
         ) from error
     return sum(entries, Register())
+
+
+def entry_path(number: int) -> str:
+    return f"{REGISTER}/{number:06d}.json"
 
 
 def extend_register(folder: Folder, before: Register, after: Register) -> None:
@@ -102,7 +132,7 @@ def extend_register(folder: Folder, before: Register, after: Register) -> None:
     )
     if not new.sources and not new.files:
         return
-    path = f"{REGISTER}/{before.entries:06d}.json"
+    path = entry_path(before.entries)
     if not folder.create(path, seal(new)):
         raise Unavailable(f"{folder.url}: another build of this corpus has numbered files at the same time")
 
@@ -134,9 +164,11 @@ def list_files(source: Source) -> list[InputFile]:
     files: dict[str, InputFile] = {}
     for pattern in source.files:
         try:
-            found = matches(pattern)
-        except Denied as error:
-            raise bad_input(source.name, f"{pattern} cannot be listed: {error}") from error
+            found = matches(source.name, pattern)
+        except BadInput:
+            raise
+        except (Denied, ValueError) as error:  # fsspec raises it for patterns and protocols
+            raise bad_input(source.name, f"{pattern} cannot be listed: {first_line(error)}") from error
         except Unavailable as error:
             raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
         if not found:
@@ -145,43 +177,110 @@ def list_files(source: Source) -> list[InputFile]:
     return [files[url] for url in sorted(files)]
 
 
-def matches(pattern: str) -> list[InputFile]:
+def matches(source: str, pattern: str) -> list[InputFile]:
+    """List the files of a pattern as they are now, links followed; a file with just that name is it."""
     with explained(pattern):
-        fs, path = url_to_fs(pattern)
-        if any(mark in path for mark in "*?["):
-            infos = list(fs.glob(path, detail=True).values())
-        else:
-            infos = [fs.info(path)] if fs.exists(path) else []
-        return [input_file(fs, info) for info in infos if info["type"] == "file"]
+        fs, path = file_system_of(pattern)
+        if isinstance(fs, LocalFileSystem):
+            fs = FollowingLinks(skip_instance_cache=True)
+        fs.invalidate_cache()
+        infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]
+    return [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
 
 
-def input_file(fs: Any, info: dict[str, Any]) -> InputFile:
+def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:
+    """Return what a file system knows of the files of a pattern."""
+    alone = None if "*" in path else info_of(fs, path)  # the other marks may stand in a name or an address
+    if alone is not None:
+        return [alone]
+    infos = fs.glob(path, detail=True).values() if any(mark in path for mark in MARKS) else ()
+    return [info if info.get("size") is not None else info_of(fs, info["name"]) or info for info in infos]
+
+
+def info_of(fs: Any, path: str) -> dict[str, Any] | None:
+    """Return what a file system knows of a file, or None where there is none.
+
+    Raises Unavailable where it was a server's failure that reads as if there was none.
+    """
+    try:
+        return dict(fs.info(path))
+    except FileNotFoundError as error:
+        if is_passing(error):
+            raise Unavailable(f"{path}: {error.__cause__}") from error
+        return None
+
+
+def below(pattern: str, path: str) -> str:
+    """Return a file's path below the part of a pattern that has no marks; its name where none has any."""
+    steps = pattern.split("/")
+    fixed = next((i for i, step in enumerate(steps) if any(mark in step for mark in MARKS)), len(steps) - 1)
+    return "/".join(path.split("/")[fixed:]) or path.rpartition("/")[2]
+
+
+class FollowingLinks(LocalFileSystem):
+    """Local files, with links taken for what they lead to.
+
+    A link has the type `broken` where nothing is at its end, and `loop` where it leads to a folder that
+    it lies in itself: a walk through that would not end.
+    """
+
+    def info(self, path: Any, **more: Any) -> dict[str, Any]:
+        entry = path if isinstance(path, os.DirEntry) else None
+        name = str(entry.path if entry else path)
+        if not (entry.is_symlink() if entry else os.path.islink(name)):
+            return dict(super().info(path, **more))
+        try:
+            info = dict(super().info(os.path.realpath(name, strict=True), **more))
+        except OSError as error:
+            found = "loop" if error.errno == errno.ELOOP else "broken"
+            return {"name": name, "type": found, "size": 0, "destination": os.readlink(name)}
+        here = os.path.realpath(os.path.dirname(name))
+        is_loop = os.path.commonpath([here, info["name"]]) == info["name"]
+        kind = "loop" if info["type"] == "directory" and is_loop else info["type"]
+        return {**info, "name": name, "type": kind, "destination": os.readlink(name)}
+
+
+def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
     is_local = isinstance(fs, LocalFileSystem)
-    url = info["name"] if is_local else fs.unstrip_protocol(info["name"])
+    url = str(info["name"] if is_local else fs.unstrip_protocol(info["name"]))
+    if fault := fault_of(info):
+        raise bad_input(source, fault, file=url)
     marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
     version = hashlib.sha256("|".join([str(info["size"]), *marks[:1]]).encode()).hexdigest()[:16]
-    return InputFile(url=url, version=version, size=info["size"])
+    return InputFile(url=url, name=name, version=version, size=info["size"])
+
+
+def fault_of(info: dict[str, Any]) -> str | None:
+    """Say why what was listed cannot be read as a file, if it cannot."""
+    if info["type"] == "broken":
+        return f"a link to {info['destination']}, where nothing is"
+    if info["type"] == "loop":
+        return f"a link to {info['destination']}, which leads back to itself"
+    if info["type"] == "other":
+        return "neither a file nor a folder"
+    if info.get("size") is None:
+        return (
+            "its server does not say how large it is (no Content-Length), so that nobody could tell the end"
+        )
+    return None
 
 
 def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
-    """Choose the files of a sample: as few as can give it, by a hash of their names."""
+    """Choose the files of a sample: as few as can give it, by a hash of their paths below the pattern."""
     count = ceil(Fraction(str(fraction)) * len(files))
-    ranked = sorted(files, key=lambda file: hashlib.sha256(name_of(file.url).encode()).digest())
+    ranked = sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
     return sorted(ranked[:count], key=lambda file: file.url)
 
 
-def name_of(url: str) -> str:
-    return url.rpartition("/")[2]
-
-
 def number_sources(register: Register, names: Sequence[str]) -> Register:
-    """Give each new source the next number. Raises BadInput when 256 have been used."""
+    """Give each new source the next number. Raises BadInput when all have been used."""
     numbers = dict(register.sources)
     for name in names:
         if name not in numbers:
-            numbers[name] = len(numbers)
-    if len(numbers) > 256:
-        raise bad_input(names[-1], "this corpus has had 256 sources; start one with a new name")
+            numbers[name] = max(numbers.values(), default=-1) + 1
+            if numbers[name] >= MAX_SOURCES:
+                had = f"this corpus has had {MAX_SOURCES} sources"
+                raise bad_input(name, f"{had}; start one with a new name")
     return register.model_copy(update={"sources": numbers})
 
 
@@ -192,8 +291,9 @@ def known_files(register: Register, source: str) -> dict[tuple[str, str], InputF
 def number_files(register: Register, source: str, inspected: Sequence[InputFile]) -> Register:
     """Give each new file of a source the next number, in the order of their URLs."""
     before = register.files.get(source, ())
-    if len(before) + len(inspected) > MAX_FILES:
+    first = max((file.number for file in before), default=-1) + 1
+    if first + len(inspected) > MAX_FILES:
         raise bad_input(source, f"more than {MAX_FILES:,} files")
-    numbered = tuple(file.model_copy(update={"number": len(before) + i}) for i, file in enumerate(inspected))
+    numbered = tuple(file.model_copy(update={"number": first + i}) for i, file in enumerate(inspected))
     files = {**register.files, source: before + numbered}
     return register.model_copy(update={"files": files})

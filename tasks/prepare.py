@@ -5,20 +5,23 @@ for each source, which is what ingest starts from.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.artifacts import corpus_folder
+from tasks.built import built_files
 from tasks.cluster import fan_out
+from tasks.columns import unify
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from tasks.filter import check_keep
 from tasks.ingest import Prepared
 from tasks.inspection import Inspected, inspect
-from tasks.keep import fault
 from tasks.listing import (
     InputFile,
     Register,
@@ -31,13 +34,14 @@ from tasks.listing import (
     sampled_files,
     save_listing,
 )
-from tasks.quality import added_columns, load_labels
+from tasks.quality import load_labels
 from tasks.recipe import Recipe, Source
-from tasks.shards import COUNTED, IngestParameters, renames
+from tasks.shards import COUNTED, IngestParameters, stored_schema
 from tasks.stage import RETRYING
 from tasks.token_counts import load_tokenizer, store_tokenizer
 
 Found = TypeVar("Found")
+Spread = Callable[..., list[Any]]
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,29 @@ class Inspection:
     source: Source
     file: InputFile
     shard_bytes: int
+    set_aside: bool
 
     def __call__(self) -> Inspected | ZydaError:
         try:
-            found = inspect(self.source.name, self.file, self.source.text, self.shard_bytes)
-            if self.source.keep and found.table_schema is not None:
-                check_keep(self.source, self.file, found.table_schema)
+            return inspect(
+                self.source.name, self.file, self.source.text, self.shard_bytes, set_aside=self.set_aside
+            )
         except BadInput as error:
             return error
-        return found
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
+
+    `listed` are all files of each source, `chosen` those of the sample, `inspected` those of them that have
+    no number yet.
+    """
+
+    register: Register
+    listed: list[list[InputFile]]
+    chosen: list[list[InputFile]]
+    inspected: list[list[Inspected]]
 
 
 @task(task_run_name="prepare", cache_policy=NO_CACHE, **RETRYING)
@@ -65,23 +83,49 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[Prepared]:
     replace: build also where another corpus is published under this name. Raises BadRecipe with every
     fault that was found, each with its source and file.
     """
-    folder = corpus_folder(recipe)
-    before = load_register(folder)
-    listed = gathered([lambda s=s: list_files(s) for s in recipe.sources])  # type: ignore[misc]
-    chosen = [sampled_files(files, recipe.sample) for files in listed]
-    checks: list[Callable[[], object]] = [lambda: load_tokenizer(recipe.tokenizer)]
-    checks += [lambda s=s: check_labels(s) for s in recipe.sources]  # type: ignore[misc]
-    gathered(checks)
-    inspected = inspect_new(recipe, before, chosen)
-    register = number_sources(before, [source.name for source in recipe.sources])
-    for source, found in zip(recipe.sources, inspected, strict=True):
+    folder, judged = corpus_folder(recipe), judge(recipe, replace=replace)
+    register = number_sources(judged.register, [source.name for source in recipe.sources])
+    for source, found in zip(recipe.sources, judged.inspected, strict=True):
         register = number_files(register, source.name, [i.file for i in found])
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
-    extend_register(folder, before, register)
+    extend_register(folder, judged.register, register)
     return [
         prepared(recipe, source, register, files, len(every), tokenizer)
-        for source, files, every in zip(recipe.sources, chosen, listed, strict=True)
+        for source, files, every in zip(recipe.sources, judged.chosen, judged.listed, strict=True)
     ]
+
+
+def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> Judged:
+    """Find every fault that can be found before work, and write nothing.
+
+    spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
+    """
+    register = load_register(corpus_folder(recipe))
+    listed = gathered([partial(list_files, source) for source in recipe.sources])
+    chosen = [sampled_files(files, recipe.sample) for files in listed]
+    checks: list[Callable[[], object]] = [partial(load_tokenizer, recipe.tokenizer)]
+    checks += [partial(check_labels, source) for source in recipe.sources]
+    checks += [] if replace else [partial(check_is_this_corpus, recipe, chosen)]
+    gathered(checks)
+    return Judged(register, listed, chosen, inspect_new(recipe, register, chosen, spread))
+
+
+def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
+    """Check that what is published under this name was made of these sources, perhaps of fewer of them.
+
+    A source is another one where none of its files is the same. Raises BadRecipe.
+    """
+    now = {
+        source.name: {file.url for file in files}
+        for source, files in zip(recipe.sources, chosen, strict=True)
+    }
+    before = built_files(corpus_folder(recipe))
+    others = [name for name, files in before.items() if not now.get(name, set()) & files.keys()]
+    if others:
+        raise BadRecipe(
+            f"{corpus_folder(recipe).url}: a corpus with other sources is published there, and its "
+            f"{', '.join(others)} would go; give this recipe a name of its own, or build it with --replace"
+        )
 
 
 def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
@@ -98,25 +142,59 @@ def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
 
 
 def inspect_new(
-    recipe: Recipe, register: Register, chosen: Sequence[Sequence[InputFile]]
+    recipe: Recipe, register: Register, chosen: Sequence[Sequence[InputFile]], spread: Spread
 ) -> list[list[Inspected]]:
     """Inspect the files that the register does not know, and one of each source in any case."""
-    jobs = list[Inspection]()
+    jobs, size = list[Inspection](), shard_bytes(recipe)
+    known = {source.name: known_files(register, source.name) for source in recipe.sources}
     for source, files in zip(recipe.sources, chosen, strict=True):
-        known = known_files(register, source.name)
-        new = [file for file in files if (file.url, file.version) not in known]
-        size = shard_bytes(recipe)
-        jobs += [Inspection(source, file, size) for file in new or files[:1]]
-    found = fan_out(Inspection.__call__, jobs, stage="prepare", source=None)
+        new = [file for file in files if (file.url, file.version) not in known[source.name]]
+        set_aside = recipe.on_bad_rows_of(source) == "set_aside"
+        jobs += [Inspection(source, file, size, set_aside) for file in new or files[:1]]
+    found = spread(Inspection.__call__, jobs, stage="prepare", source=None)
     faults = [str(one) for one in found if isinstance(one, ZydaError)]
     if faults:
         raise BadRecipe(*faults)
+    gathered([partial(check_columns, *two, jobs, found) for two in zip(recipe.sources, chosen, strict=True)])
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, one in zip(jobs, found, strict=True):
-        known = known_files(register, job.source.name)
-        if isinstance(one, Inspected) and (job.file.url, job.file.version) not in known:
+        is_new = (job.file.url, job.file.version) not in known[job.source.name]
+        if isinstance(one, Inspected) and is_new:
             new_files[job.source.name].append(one)
     return list(new_files.values())
+
+
+def check_columns(
+    source: Source,
+    files: Sequence[InputFile],
+    jobs: Sequence[Inspection],
+    found: Sequence[Inspected | ZydaError],
+) -> None:
+    """Check a source's `keep` on the columns of the files that were inspected, taken together.
+
+    Where it fails on those that are new, the others are inspected too: they may have the columns.
+    """
+    if source.keep is None:
+        return
+    mine = [one for job, one in zip(jobs, found, strict=True) if job.source == source]
+    try:
+        check_keep(source, columns_together(source, mine))
+    except BadInput:
+        seen = {job.file.url for job in jobs if job.source == source}
+        more = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
+        if not more:
+            raise
+        others = fan_out(Inspection.__call__, more, stage="prepare", source=None)
+        check_keep(source, columns_together(source, [*mine, *others]))
+
+
+def columns_together(source: Source, found: Sequence[Inspected | ZydaError]) -> pa.Schema:
+    """Return the columns that the documents of some files will have, as far as those show any."""
+    schemas = [one.table_schema for one in found if isinstance(one, Inspected) and one.table_schema]
+    classified = source.classify is not None
+    return unify(
+        [stored_schema(schema, source.text, classified=classified) for schema in schemas] or [COUNTED]
+    )
 
 
 def shard_bytes(recipe: Recipe) -> int:
@@ -132,7 +210,7 @@ def prepared(
     tokenizer: str,
 ) -> Prepared:
     known = known_files(register, source.name)
-    numbered = [known[file.url, file.version] for file in files]
+    numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]
     parameters = IngestParameters(
         text=source.text,
         classified=source.classify is not None,
@@ -162,20 +240,3 @@ def check_labels(source: Source) -> None:
             source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
             f"there are {there}",
         )  # fmt: skip
-
-
-def check_keep(source: Source, file: InputFile, columns: pa.Schema) -> None:
-    """Check that a source's `keep` can be evaluated on a file's columns."""
-    found = fault(source.keep or "true", visible_columns(source, columns))
-    if found:
-        raise bad_input(source.name, f"keep: {source.keep}: {found}", file=file.url)
-
-
-def visible_columns(source: Source, columns: pa.Schema) -> pa.Schema:
-    """Return the columns that a `keep` can name, from those of a file."""
-    classified = source.classify is not None
-    renamed = renames(columns.names, source.text, classified=classified)
-    own = [field.with_name(renamed.get(field.name, field.name)) for field in columns]
-    added = [*COUNTED, *(added_columns(source.classify.model) if source.classify else ())]
-    text = [pa.field("text", pa.string())] if source.text != "text" else []
-    return pa.schema([*own, *text, *added])

@@ -19,6 +19,7 @@ import pyarrow as pa
 from huggingface_hub import hf_hub_download, snapshot_download
 
 from tasks.errors import bad_input
+from tasks.recipe import Classify
 
 PREDICTION = pa.schema(
     [("doc_id", pa.uint64()), ("quality_pred", pa.string()), ("quality_prob", pa.float32())]
@@ -62,9 +63,9 @@ def load_labels(source: str, model: str) -> tuple[str, ...]:
         raise bad_input(source, f"classify.model: {model} cannot be loaded: {error}; {expected}") from error
 
 
-def added_columns(model: str) -> list[pa.Field]:
+def added_columns(classify: Classify) -> list[pa.Field]:
     """Return the columns that a model gives a source."""
-    schema = PREDICTION if labels_of(load_config(model_folder(model))) else SCORE
+    schema = PREDICTION if labels_of(load_config(model_folder(classify.model))) else SCORE
     return [field for field in schema if field.name != "doc_id"]
 
 

@@ -1,7 +1,8 @@
 """Published files to Arrow tables: Parquet, JSON Lines (plain, gzip, zstd) and Arrow IPC.
 
-A reader yields chunks of some MiB. Each row of the file is in exactly one chunk, either in its
-table or among its bad rows, so that rows can be counted against what the file says it has.
+A reader yields chunks of some MiB. Each row of the file is in exactly one chunk, in its table, among
+its bad rows or among its blank ones. How many rows there are is counted apart from that, by footers,
+batches and ends of lines (`Tally`), and `tasks.ingest` compares the two.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,71 +19,136 @@ from numpy.typing import NDArray
 from tasks.columns import one_array, table_of
 from tasks.listing import InputFile, Piece
 from tasks.storage import Stream
-from tasks.streams import DAMAGED, first_line, format_of, lines_of, open_input
+from tasks.streams import (
+    DAMAGED,
+    MAX_CONTENT,
+    MAX_LINE,
+    UNREADABLE,
+    Lines,
+    LongLine,
+    damage,
+    first_line,
+    format_of,
+    open_input,
+)
 
 CHUNK_BYTES = 32 << 20
 BATCH_ROWS = 1024
-MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+NO_ROWS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that cannot be a document: its place in the file, why, and what was there."""
+    """A row that cannot be a document: its place in the file, why, and what was there.
+
+    One with `is_rest` stands for all that follows in its file, which nobody could read or count.
+    """
 
     row: int
     reason: str
     content: bytes = b""
+    is_rest: bool = False
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of a file: `rows` (n,) int64 are the places of the table's n rows."""
+    """Rows of a file: `rows` (n,) int64 are the places of the table's n rows, `blank` those of nothing."""
 
     rows: NDArray[np.int64]
     table: pa.Table
     bad: list[BadRow] = field(default_factory=list)
+    blank: NDArray[np.int64] = field(default_factory=NO_ROWS.copy)
 
 
-def read(source: str, file: InputFile, piece: Piece, text: str) -> Iterator[Chunk]:
-    """Yield the chunks of a piece of a file."""
+@dataclass
+class Tally:
+    """How many rows a piece has by its footer, its batches or the ends of its lines, once it was read.
+
+    `rests` counts the bad rows that stand for all that follows.
+    """
+
+    rows: int = 0
+    rests: int = 0
+
+
+def read(
+    source: str, file: InputFile, piece: Piece, text: str, tally: Tally | None = None
+) -> Iterator[Chunk]:
+    """Yield the chunks of a piece of a file, and count its rows."""
+    tally = tally or Tally()
     kind, compression = format_of(source, file.url)
-    with open_input(file.url, kind) as stream:
+    with open_input(source, file.url, file.size, kind) as stream:
         if kind == "jsonl":
-            yield from read_jsonl(lines_of(stream, compression), text)
+            yield from read_jsonl(stream, compression, text, tally)
         elif kind == "ipc":
-            yield from read_batches(ipc_batches(stream), text, 0)
+            yield from read_ipc(stream, text, tally)
         else:
-            yield from read_parquet(stream, piece, text)
+            yield from read_parquet(stream, piece, text, tally)
 
 
-def read_jsonl(lines: Iterator[bytes], text: str) -> Iterator[Chunk]:
-    """Read JSON Lines; blank lines are rows of nothing and are skipped, but counted as lines."""
-    rows: list[int] = []
-    objects: list[dict[str, Any]] = []
-    bad: list[BadRow] = []
-    size = 0
-    row = -1
+def rest_of_file(row: int, reason: str, tally: Tally) -> Chunk:
+    """Return the chunk that says that nothing from a row on can be read."""
+    tally.rests += 1
+    return Chunk(NO_ROWS, pa.table({}), [BadRow(row, reason, is_rest=True)])
+
+
+class Gathered:
+    """Rows of JSON Lines on their way to a chunk."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.objects: list[dict[str, Any]] = []
+        self.bad: list[BadRow] = []
+        self.blank: list[int] = []
+        self.size = 0
+
+    def add(self, row: int, line: bytes | LongLine, text: str) -> None:
+        content = line.start if isinstance(line, LongLine) else line
+        self.size += len(content)
+        if not content.strip():
+            self.blank.append(row)
+            return
+        found = parse_line(line, text)
+        if isinstance(found, str):
+            self.bad.append(BadRow(row, found, content[:MAX_CONTENT]))
+        else:
+            self.rows.append(row)
+            self.objects.append(found)
+
+    def chunk(self, text: str) -> Chunk:
+        texts = pa.array([found.pop(text) for found in self.objects], pa.large_string())
+        table = table_of(self.objects) if any(self.objects) else pa.table({})
+        table = table.append_column(text, texts) if table.column_names else pa.table({text: texts})
+        return Chunk(np.array(self.rows, np.int64), table, self.bad, np.array(self.blank, np.int64))
+
+
+def read_jsonl(stream: Stream, compression: str | None, text: str, tally: Tally) -> Iterator[Chunk]:
+    """Read JSON Lines; blank lines are rows of nothing, but counted as lines."""
+    lines = Lines(stream, compression)
+    gathered, row = Gathered(), -1
     try:
         for row, line in enumerate(lines):
-            if not line.strip():
-                continue
-            found = parse_line(line, text)
-            if isinstance(found, str):
-                bad.append(BadRow(row, found, line[:MAX_CONTENT]))
+            if row == 0 and isinstance(line, bytes):
+                gathered.add(row, line.removeprefix(BYTE_ORDER_MARK), text)
             else:
-                rows.append(row)
-                objects.append(found)
-            size += len(line)
-            if size >= CHUNK_BYTES:
-                yield json_chunk(rows, objects, bad, text)
-                rows, objects, bad, size = [], [], [], 0
-    except DAMAGED as error:
-        bad.append(BadRow(row + 1, f"the file is damaged from here on: {first_line(error)}"))
-    yield json_chunk(rows, objects, bad, text)
+                gathered.add(row, line, text)
+            if gathered.size >= CHUNK_BYTES:
+                yield gathered.chunk(text)
+                gathered = Gathered()
+    except UNREADABLE as error:
+        reason = f"the file is damaged from here on: {damage(stream, error)}"
+        yield gathered.chunk(text)
+        yield rest_of_file(row + 1, reason, tally)
+    else:
+        yield gathered.chunk(text)
+    tally.rows += lines.ends + lines.is_open
 
 
-def parse_line(line: bytes, text: str) -> dict[str, Any] | str:
+def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
     """Decode one line: the object, or the reason why it is not a document."""
+    if isinstance(line, LongLine):
+        return f"a line of more than {MAX_LINE:,} bytes"
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -104,14 +170,6 @@ def utf8_fault(content: bytes) -> str | None:
     return None
 
 
-def json_chunk(rows: list[int], objects: list[dict[str, Any]], bad: list[BadRow], text: str) -> Chunk:
-    texts = pa.array([found.pop(text) for found in objects], pa.large_string())
-    table = table_of(objects) if any(objects) else pa.table({})
-    has_columns = bool(table.column_names)
-    table = table.append_column(text, texts) if has_columns else pa.table({text: texts})
-    return Chunk(np.array(rows, np.int64), table, bad)
-
-
 def ipc_reader(stream: Stream) -> Any:
     """Open an Arrow IPC file or stream, whichever it is."""
     is_file = stream.read(6) == b"ARROW1"
@@ -128,36 +186,52 @@ def ipc_batches(stream: Stream) -> Iterator[Callable[[], pa.RecordBatch]]:
     yield from iter(lambda: reader.read_next_batch, None)
 
 
-def read_batches(batches: Iterator[Callable[[], pa.RecordBatch]], text: str, row: int) -> Iterator[Chunk]:
-    try:
-        for read_batch in batches:
-            try:
-                batch = read_batch()
-            except StopIteration:
-                return
-            yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
-            row += batch.num_rows
-    except DAMAGED as error:
-        damage = BadRow(row, f"the file is damaged from here on: {first_line(error)}")
-        yield Chunk(np.empty(0, np.int64), pa.table({}), [damage])
-
-
-def read_parquet(stream: Stream, piece: Piece, text: str) -> Iterator[Chunk]:
-    """Read the row groups of a piece; one that is damaged gives a bad row for each of its rows."""
-    parquet = pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
-    row = piece.first_row
-    for group in piece.row_groups or ():
-        rows = parquet.metadata.row_group(group).num_rows
-        done = 0
+def read_ipc(stream: Stream, text: str, tally: Tally) -> Iterator[Chunk]:
+    """Read the batches of an Arrow file or stream, up to where it is damaged."""
+    batches = ipc_batches(stream)
+    while True:
         try:
-            for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group]):
-                yield arrow_chunk(pa.Table.from_batches([batch]), text, row + done)
-                done += batch.num_rows
+            batch = next(batches)()
+        except StopIteration:
+            return
         except DAMAGED as error:
-            reason = f"row group {group} is damaged: {first_line(error)}"
-            bad = [BadRow(row + i, reason) for i in range(done, rows)]
-            yield Chunk(np.empty(0, np.int64), pa.table({}), bad)
-        row += rows
+            reason = f"the file is damaged from here on: {damage(stream, error)}"
+            yield rest_of_file(tally.rows, reason, tally)
+            return
+        row, tally.rows = tally.rows, tally.rows + batch.num_rows
+        yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
+
+
+def read_parquet(stream: Stream, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+    """Read the row groups of a piece."""
+    try:
+        parquet = pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
+    except DAMAGED as error:
+        yield rest_of_file(piece.first_row, f"the file is damaged: {damage(stream, error)}", tally)
+        return
+    groups = range(parquet.num_row_groups) if piece.row_groups is None else piece.row_groups
+    for group in groups:
+        row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
+        tally.rows += rows
+        yield from read_row_group(stream, parquet, group, range(row, row + rows), text)
+
+
+def read_row_group(
+    stream: Stream, parquet: pq.ParquetFile, group: int, rows: range, text: str
+) -> Iterator[Chunk]:
+    """Read a row group; a damaged one gives a bad row for each of its rows that could not be read."""
+    batches, row = parquet.iter_batches(BATCH_ROWS, row_groups=[group]), rows.start
+    while True:
+        try:
+            batch = next(batches, None)
+        except DAMAGED as error:
+            reason = f"row group {group} is damaged: {damage(stream, error)}"
+            yield Chunk(NO_ROWS, pa.table({}), [BadRow(place, reason) for place in range(row, rows.stop)])
+            return
+        if batch is None:
+            return
+        yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
+        row += batch.num_rows
 
 
 def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:

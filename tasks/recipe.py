@@ -1,5 +1,6 @@
 """The recipe: the YAML file that describes a corpus, judged completely before work starts."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -220,7 +221,7 @@ def anchored(recipe: Recipe, folder: Path) -> Recipe:
     def place(path: str, *, always: bool) -> str:
         if "://" in path or not (always or (folder / path).exists()):
             return path
-        return str((folder / Path(path).expanduser()).resolve())
+        return os.path.abspath(folder / Path(path).expanduser())  # a link keeps its name, and its ending
 
     def anchor(source: Source) -> Source:
         files = tuple(place(file, always=True) for file in source.files)

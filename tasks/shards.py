@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from tasks.artifacts import Record
 from tasks.columns import one_array
 from tasks.errors import bad_input
+from tasks.ids import MAX_ROWS
 from tasks.listing import InputFile
-from tasks.readers import BadRow, Chunk
+from tasks.readers import BadRow, Chunk, Tally
 from tasks.token_counts import Counter
 
 COUNTED = pa.schema(
@@ -22,6 +23,9 @@ COUNTED = pa.schema(
 )  # fmt: skip
 ADDED = ("doc_id", "n_tokens", "n_bytes", "cluster_id", "quality_pred", "quality_prob")
 ADDED_BY_MODEL = ("score", "int_score")
+OURS = "source_"
+MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
+ROWS_COUNTED_AT_ONCE = 1 << 22
 
 
 class IngestParameters(Record):
@@ -49,15 +53,32 @@ def sampled(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.b
     return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reader:
-    """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0."""
+    """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
+
+    `blank` counts the rows of nothing that were passed.
+    """
 
     source: str
     file: InputFile
     first: int
     parameters: IngestParameters
     counter: Counter
+    blank: int = 0
+
+    def chosen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which rows are in the sample: (n,) bool."""
+        return sampled(rows, self.parameters.sample_rows, self.file.seed)
+
+    def entering(self, first_row: int, tally: Tally) -> int:
+        """Return how many rows enter, of a piece that has been read: by its tally, not by what was read."""
+        if self.parameters.sample_rows >= 1:
+            return tally.rows - self.blank + tally.rests
+        starts = range(first_row, first_row + tally.rows, ROWS_COUNTED_AT_ONCE)
+        stop = first_row + tally.rows
+        rows = (np.arange(start, min(stop, start + ROWS_COUNTED_AT_ONCE)) for start in starts)
+        return sum(int(self.chosen(some).sum()) for some in rows) - self.blank + tally.rests
 
     def documents(self, chunks: Iterator[Chunk], bad: list[BadRow]) -> Iterator[pa.Table]:
         """Yield the documents of some chunks, in tables of at most a shard's text.
@@ -65,13 +86,15 @@ class Reader:
         Bad rows go to the list. Raises BadInput at one that may not be set aside. Tokens are counted as
         soon as a chunk is read, while it is in the processor's cache.
         """
-        fraction, seed = self.parameters.sample_rows, self.file.seed
         for chunk in chunks:
-            chosen_bad = sampled(np.array([row.row for row in chunk.bad], np.int64), fraction, seed)
-            bad += [row for row, is_chosen in zip(chunk.bad, chosen_bad, strict=True) if is_chosen]
+            chosen_bad = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
+            bad += [row for row, is_in in zip(chunk.bad, chosen_bad, strict=True) if is_in or row.is_rest]
             if bad and not self.parameters.set_aside:
                 raise bad_input(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
-            chosen = sampled(chunk.rows, fraction, seed)
+            self.blank += int(self.chosen(chunk.blank).sum())
+            if len(chunk.rows) and chunk.rows[-1] >= MAX_ROWS:
+                raise bad_input(self.source, f"more than {MAX_ROWS:,} rows; cut it", file=self.file.url)
+            chosen = self.chosen(chunk.rows)
             rows, table = chunk.rows, chunk.table
             if not chosen.all():
                 rows, table = rows[chosen], table.filter(pa.array(chosen))
@@ -82,15 +105,18 @@ class Reader:
         """Make documents of rows: ids and counts, the text, and the source's other columns."""
         texts = one_array(table.column(self.parameters.text))
         own = table.drop_columns([self.parameters.text])
-        renamed = renames(own.column_names, self.parameters.text, classified=self.parameters.classified)
-        own = own.rename_columns([renamed.get(name, name) for name in own.column_names])
+        sizes = text_bytes(texts)
+        if len(sizes) and sizes.max() > MAX_TEXT:
+            row = int(rows[sizes.argmax()])
+            found = f"a text of {sizes.max():,} bytes, expected at most {MAX_TEXT:,}"
+            raise bad_input(self.source, found, file=self.file.url, row=row)
         counted = [
             pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
             pa.array(self.counter.count(texts)),
-            pa.array(text_bytes(texts).astype(np.uint32)),
+            pa.array(sizes.astype(np.uint32)),
         ]
-        fields = [*COUNTED, pa.field("text", pa.large_string()), *own.schema]
-        return pa.table([*counted, texts, *own.columns], schema=pa.schema(fields))
+        schema = stored_schema(own.schema, self.parameters.text, classified=self.parameters.classified)
+        return pa.table([*counted, texts, *own.columns], schema=schema)
 
 
 def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:
@@ -124,6 +150,30 @@ def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int,
 
 
 def renames(names: Iterable[str], text: str, *, classified: bool) -> dict[str, str]:
-    """Give the source's columns whose names the build needs a name that it leaves free."""
+    """Give the source's columns whose names the build needs a name that it leaves free.
+
+    `doc_id` becomes `source_doc_id`, and what has that name already `source_source_doc_id`: the new name
+    of a column depends on no other column, so it is the same in every file.
+    """
     taken = {*ADDED, *(ADDED_BY_MODEL if classified else ()), "text"} - {text}
-    return {name: f"source_{name}" for name in names if name in taken}
+    return {name: f"{OURS}{name}" for name in names if original(name) in taken}
+
+
+def original(name: str) -> str:
+    while name.startswith(OURS):
+        name = name.removeprefix(OURS)
+    return name
+
+
+def names_of_text(text: str, *, classified: bool) -> tuple[str, ...]:
+    """Return the names that a `keep` has for the text: the source's own too, unless it means another column."""
+    is_free = text != "text" and not renames([text], "text", classified=classified)
+    return ("text", text) if is_free else ("text",)
+
+
+def stored_schema(columns: pa.Schema, text: str, *, classified: bool) -> pa.Schema:
+    """Return the columns of the documents that are made of a file's."""
+    own = [field for field in columns if field.name != text]
+    renamed = renames([field.name for field in own], text, classified=classified)
+    named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
+    return pa.schema([*COUNTED, pa.field("text", pa.large_string()), *named])

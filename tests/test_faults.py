@@ -2,17 +2,14 @@
 
 import contextlib
 import os
-import random
 import signal
-import socket
-import socketserver
 import subprocess
 import sys
-import threading
 import time
 
 import psutil
 import pytest
+from broken_proxy import Proxy
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
 from test_flow import start_build
@@ -21,8 +18,6 @@ from deployments.local import Stack
 from flows.local_server import free_port, start_server, wait_until_healthy
 from tasks.artifacts import corpus_folder
 from tasks.listing import load_register
-
-ANSWER = b"HTTP/1.1 %d Broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 @pytest.fixture
@@ -43,63 +38,11 @@ def undisturbed(larger):
     return contents(recipe)
 
 
-class Proxy(socketserver.ThreadingTCPServer):
-    """Stands before an HTTP server and breaks some of the connections."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self, target):
-        self.target = target
-        self.answers_500 = self.resets = 0.0
-        self.refuses_until = 0.0
-        self.broken = 0
-        self.chance = random.Random(3)
-        super().__init__(("127.0.0.1", 0), Connection)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-
-class Connection(socketserver.BaseRequestHandler):
-    """Passes bytes on, or does not."""
-
-    def handle(self):
-        proxy = self.server
-        if time.monotonic() < proxy.refuses_until:
-            proxy.broken += 1
-            self.reset()
-            return
-        with socket.create_connection(("127.0.0.1", proxy.target)) as beyond:
-            threading.Thread(target=self.pass_answers, args=(beyond,), daemon=True).start()
-            while data := self.request.recv(1 << 16):
-                is_request = data.split(b" ", 1)[0] in {b"GET", b"PUT", b"POST", b"HEAD", b"DELETE"}
-                if is_request and proxy.chance.random() < proxy.answers_500:
-                    proxy.broken += 1
-                    self.request.sendall(ANSWER % proxy.chance.choice((500, 503)))
-                    return
-                if is_request and proxy.chance.random() < proxy.resets:
-                    proxy.broken += 1
-                    beyond.sendall(data[: len(data) // 2])
-                    self.reset()
-                    return
-                beyond.sendall(data)
-
-    def pass_answers(self, beyond):
-        try:
-            while data := beyond.recv(1 << 16):
-                self.request.sendall(data)
-        except OSError:
-            pass
-
-    def reset(self):
-        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
-        self.request.close()
-
-
 @pytest.fixture
 def broken_s3(s3):
     """Give a proxy before the S3 server, and the environment to go through it."""
     proxy = Proxy(int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]))
-    yield proxy, {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy.server_address[1]}"}
+    yield proxy, {"AWS_ENDPOINT_URL": f"http://{proxy.address}"}
     proxy.shutdown()
 
 

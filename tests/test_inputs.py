@@ -1,0 +1,579 @@
+"""Inputs: which files a pattern names, and what becomes of them when their store breaks or they change."""
+
+import gzip
+import http.server
+import json
+import os
+import ssl
+import subprocess
+import threading
+from functools import partial
+
+import aiohttp
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from broken_proxy import Proxy
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
+
+from tasks import ingest as ingesting
+from tasks import readers, streams
+from tasks.artifacts import corpus_folder
+from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
+from tasks.ingest import ingest
+from tasks.listing import Piece, list_files, load_register
+from tasks.prepare import prepare, sampled_files
+from tasks.recipe import Source
+from tasks.storage import Folder
+
+DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(60)})
+
+
+def write_inputs(folder):
+    """Write some documents in each of the forms, large enough for several requests."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_rows(folder / "a.jsonl", DOCUMENTS)
+    write_rows(folder / "b.jsonl.gz", DOCUMENTS)
+    pq.write_table(pa.Table.from_pylist(DOCUMENTS), folder / "c.parquet", row_group_size=15)
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Wait for nothing before a file is read again."""
+    monkeypatch.setattr(streams, "SECONDS_BEFORE_READING_AGAIN", (0.0, 0.0, 0.0))
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(streams, "SECONDS_BEFORE_READING_AGAIN", ())
+
+
+class Ranges(http.server.SimpleHTTPRequestHandler):
+    """A folder's files, whole or a range of them."""
+
+    protocol_version = "HTTP/1.1"
+
+    def send_head(self):
+        path = self.translate_path(self.path)
+        if not os.path.isfile(path):
+            self.send_error(404)
+            return
+        with open(path, "rb") as file:
+            self.content = file.read()
+        whole, asked = len(self.content), self.headers.get("Range")
+        if asked:
+            first, _, last = asked.partition("=")[2].partition("-")
+            last = min(int(last or whole - 1), whole - 1)
+            self.content = self.content[int(first) : last + 1]
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {first}-{last}/{whole}")
+        else:
+            self.send_response(200)
+        self.send_header("Last-Modified", self.date_time_string(int(os.path.getmtime(path))))
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
+        return
+
+    def do_GET(self):
+        self.content = b""
+        self.send_head()
+        self.wfile.write(self.content)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def web(tmp_path):
+    """Give an HTTP server of a folder, and a function that starts one with TLS."""
+    folder = tmp_path / "web"
+    folder.mkdir()
+    servers = []
+
+    def start(certificate=None):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Ranges, directory=str(folder)))
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return folder, server.server_address[1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+
+
+def sources_at(base):
+    return [
+        {"name": name, "files": f"{base}/{file}", "on_bad_rows": "set_aside"}
+        for name, file in (("plain", "a.jsonl"), ("packed", "b.jsonl.gz"), ("columns", "c.parquet"))
+    ]
+
+
+def ingested(recipe, attempts=60):
+    """Prepare and ingest a recipe, again and again while that may help; return the shards by their names."""
+    for _ in range(attempts):
+        try:
+            done = [ingest.fn(recipe, one) for one in prepare.fn(recipe)]
+            break
+        except Unavailable:
+            continue
+    assert sum(one.set_aside.documents for one in done) == 0
+    folder = corpus_folder(recipe)
+    paths = [path for path in folder.files("work/ingest") if path.endswith(".parquet")]
+    read = [pq.read_table(folder.path(path)) for path in paths]
+    return [one.out for one in done], pa.concat_tables(read).to_pylist()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key", "-out", folder / "cert"],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip("needs openssl")
+    (folder / "both").write_bytes((folder / "key").read_bytes() + (folder / "cert").read_bytes())
+    return folder
+
+
+def forget_connections():
+    for protocol in ("http", "s3"):
+        fsspec.get_filesystem_class(protocol).clear_instance_cache()
+
+
+FAULTS = {"answers_500": 0.3, "resets_bodies": 0.5, "cuts_bodies": 0.5}
+BREAKING = [(p, f) for p in ("s3", "http", "https") for f in FAULTS if (p, f) != ("https", "answers_500")]
+
+
+@pytest.mark.parametrize(("protocol", "fault"), BREAKING)
+def test_store_of_inputs_that_breaks_changes_nothing_and_is_never_taken_for_damage(
+    corpus, web, request, monkeypatch, patient, protocol, fault
+):
+    folder = corpus.folder / "web"
+    if protocol == "s3":
+        bucket = request.getfixturevalue("s3")
+        port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+        base = f"{bucket}/inputs"
+        write_inputs(folder / "s3")
+        for path in (folder / "s3").iterdir():
+            Folder(base).write(path.name, path.read_bytes())
+        folder = folder / "s3"
+    elif protocol == "https":
+        certificate = request.getfixturevalue("certificate")
+        folder, port = web(certificate / "both")
+        aiohttp.connector._SSL_CONTEXT_VERIFIED.load_verify_locations(certificate / "cert")
+        write_inputs(folder)
+    else:
+        folder, port = web()
+        write_inputs(folder)
+    expected = ingested(corpus.load(name="whole", sources=sources_at(folder)))
+    proxy = Proxy(port)
+    setattr(proxy, fault, FAULTS[fault])
+    if protocol == "s3":
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{proxy.address}")
+    else:
+        base = f"{protocol}://{proxy.address}"
+    forget_connections()
+    try:
+        assert ingested(corpus.load(sources=sources_at(base))) == expected
+        assert proxy.broken
+    finally:
+        proxy.shutdown()
+        forget_connections()
+
+
+class Breaking(MemoryFile):
+    """A file in memory whose store fails at some of its reads."""
+
+    failing = frozenset()
+    reads = 0
+    error = ConnectionResetError
+
+    def read(self, *size):
+        type(self).reads += 1
+        if type(self).reads in self.failing:
+            raise self.error("broken on purpose")
+        return super().read(*size)
+
+
+@pytest.fixture
+def memory(monkeypatch, tmp_path):
+    """Give a folder of inputs in memory, opened by `Breaking`."""
+    write_inputs(tmp_path / "for-memory")
+    for path in (tmp_path / "for-memory").iterdir():
+        Folder("memory://inputs").write(path.name, path.read_bytes())
+
+    def breaking(self, path, mode="rb", **_):
+        found = MemoryFileSystem.store[self._strip_protocol(path)]
+        return Breaking(self, path, found.getvalue())
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", breaking)
+    monkeypatch.setattr(streams, "COMPRESSED_BLOCK", 1 << 11)
+    monkeypatch.setattr(Breaking, "reads", 0)
+    yield "memory://inputs"
+    MemoryFileSystem.store.clear()
+
+
+def prepare_and_ingest(recipe, monkeypatch):
+    (found,) = prepare.fn(recipe)
+    monkeypatch.setattr(Breaking, "reads", 0)
+    ingest.fn(recipe, found)
+
+
+@pytest.mark.parametrize("on_bad_rows", ["set_aside", "fail"])
+@pytest.mark.parametrize("file", ["a.jsonl", "b.jsonl.gz", "c.parquet"])
+@pytest.mark.parametrize("error", [ConnectionResetError, TimeoutError, RuntimeError])
+def test_any_failure_of_a_store_in_the_middle_of_a_file_is_worth_a_retry(
+    corpus, memory, monkeypatch, impatient, on_bad_rows, file, error
+):
+    recipe = corpus.load(sources=[{"name": "far", "files": f"{memory}/{file}", "on_bad_rows": on_bad_rows}])
+    monkeypatch.setattr(Breaking, "error", error)
+    for failing in ({1}, {2}, {3}, {4}):
+        monkeypatch.setattr(Breaking, "reads", 0)
+        monkeypatch.setattr(Breaking, "failing", failing)
+        with pytest.raises(Unavailable, match="broken on purpose"):
+            prepare_and_ingest(recipe, monkeypatch)
+    monkeypatch.setattr(Breaking, "failing", set())
+    assert ingest.fn(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
+
+
+def test_failed_read_is_made_again_within_the_shard(corpus, memory, monkeypatch, patient):
+    recipe = corpus.load(sources=[{"name": "far", "files": f"{memory}/*"}])
+    monkeypatch.setattr(Breaking, "failing", frozenset(range(3, 200, 5)))
+    assert ingest.fn(recipe, prepare.fn(recipe)[0]).out.documents == 3 * len(DOCUMENTS)
+
+
+def test_file_that_ends_before_the_size_that_was_listed_is_not_damage(corpus, memory, monkeypatch, impatient):
+    class Short(Breaking):
+        def read(self, *size):
+            return super().read(*size) if self.tell() < 3000 else b""
+
+    recipe = corpus.load(sources=[{"name": "far", "files": f"{memory}/a.jsonl", "on_bad_rows": "set_aside"}])
+    (found,) = prepare.fn(recipe)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            MemoryFileSystem,
+            "_open",
+            lambda self, path, **_: Short(self, path, MemoryFileSystem.store[path].getvalue()),
+        )
+        with pytest.raises(
+            Unavailable, match=r"source far, file memory:.*a\.jsonl: it ended after .* of .* bytes"
+        ):
+            ingest.fn(recipe, found)
+    assert ingest.fn(recipe, found).out.documents == len(DOCUMENTS)
+
+
+@pytest.mark.parametrize("content", [b"", b"more"])
+def test_file_that_changed_since_it_was_listed_is_said_to_have_changed(corpus, content):
+    path = corpus.folder / "in/x.jsonl"
+    write_rows(path, DOCUMENTS)
+    recipe = corpus.load(sources=[{"name": "x", "files": "in/x.jsonl", "on_bad_rows": "set_aside"}])
+    (found,) = prepare.fn(recipe)
+    path.write_bytes(path.read_bytes() + content if content else b'{"text": "other"}\n')
+    with pytest.raises(BadInput, match=r"source x, file .*x\.jsonl: it changed while it was read: it was"):
+        ingest.fn(recipe, found)
+
+
+def test_server_that_fails_while_files_are_listed_is_not_a_missing_file(web, impatient):
+    folder, port = web()
+    write_inputs(folder)
+    proxy = Proxy(port)
+    proxy.answers_500 = 1.0
+    forget_connections()
+    with pytest.raises(Unavailable, match=r"source far: .*cannot be listed"):
+        list_files(Source(name="far", files=(f"http://{proxy.address}/a.jsonl",)))
+    with pytest.raises(BadInput, match="no file matches"):
+        list_files(Source(name="far", files=(f"http://127.0.0.1:{port}/nothing.jsonl",)))
+    proxy.shutdown()
+
+
+# Which files a pattern names
+
+
+def names_of(*files):
+    return [file.url.rpartition("/")[2] for file in list_files(Source(name="s", files=files))]
+
+
+def test_links_are_followed_as_in_the_cache_of_the_hub(corpus):
+    hub = corpus.folder / "hub/datasets--some--thing"
+    (hub / "snapshots/abc/data").mkdir(parents=True)
+    for i in range(2):
+        write_rows(hub / f"blobs/{i}", rows(**{f"n{i}": prose(f"n{i}")}))
+        (hub / f"blobs/{i}").rename(hub / f"blobs/sha-{i}")
+        (hub / f"snapshots/abc/data/{i}.jsonl").symlink_to(f"../../../blobs/sha-{i}")
+    recipe = corpus.load(sources=[{"name": "hub", "files": "hub/*/snapshots/*/data/*.jsonl"}])
+    build_here(recipe)
+    assert kept_names(recipe) == {"n0", "n1"}
+
+
+def test_links_to_folders_are_walked_through(corpus, tmp_path):
+    write_rows(tmp_path / "elsewhere/deep/a.jsonl", DOCUMENTS)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/linked").symlink_to(tmp_path / "elsewhere")
+    assert names_of(f"{tmp_path}/here/**/*.jsonl") == ["a.jsonl"]
+    assert names_of(f"{tmp_path}/here/*/deep/*.jsonl") == ["a.jsonl"]
+
+
+@pytest.mark.parametrize("pattern", ["in/x*.jsonl", "in/x.jsonl"])
+def test_link_without_an_end_is_named_and_one_that_was_not_asked_for_is_nothing(corpus, pattern):
+    (corpus.folder / "in/x.jsonl").symlink_to("nothing.jsonl")
+    (corpus.folder / "in/best-0.lock").symlink_to("nothing.lock")
+    recipe = corpus.load(sources=[{"name": "odd", "files": pattern}])
+    with pytest.raises(
+        BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, where nothing"
+    ):
+        list_files(recipe.sources[0])
+    assert len(list_files(corpus.load().sources[0])) == 2
+
+
+@pytest.mark.parametrize("pattern", ["in/x*", "in/x.jsonl", "in/x*/*.jsonl"])
+def test_links_that_lead_back_are_said_or_not_followed(corpus, pattern):
+    (corpus.folder / "in/x.jsonl").symlink_to("x.jsonl")
+    (corpus.folder / "in/xx").symlink_to(".")
+    with pytest.raises(BadInput, match=r"which leads back to itself|no file matches"):
+        list_files(corpus.load(sources=[{"name": "odd", "files": pattern}]).sources[0])
+
+
+def test_file_is_listed_that_came_since_the_last_look(s3):
+    folder = Folder(f"{s3}/fresh")
+    for i in range(3):
+        folder.write(f"{i}.jsonl", b'{"text": "a"}\n')
+        assert names_of(f"{s3}/fresh/*.jsonl") == [f"{j}.jsonl" for j in range(i + 1)]
+
+
+@pytest.mark.parametrize("name", ["a[1].jsonl", "a?.jsonl", "a::b.jsonl", "a b#c%20.jsonl"])
+def test_local_file_is_found_by_just_its_name(corpus, name):
+    write_rows(corpus.folder / "in" / name, DOCUMENTS)
+    write_rows(corpus.folder / "in/a1.jsonl", rows(other="other"))
+    recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}])
+    assert ingest.fn(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("in/**.jsonl", "cannot be listed: Invalid pattern"),
+        ("nosuch://bucket/*.jsonl", "cannot be listed: Protocol not known: nosuch"),
+        ("HTTP://127.0.0.1:9/x.jsonl", "cannot be listed"),
+        ("in/best-0.parquet/x.jsonl", "no file matches|cannot be listed"),
+    ],
+)
+def test_pattern_that_cannot_be_listed_is_one_line(corpus, pattern, message):
+    with pytest.raises((BadInput, Unavailable), match=rf"source odd: .*({message})") as raised:
+        list_files(corpus.load(sources=[{"name": "odd", "files": pattern}]).sources[0])
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
+    folder, port = web()
+    write_inputs(folder)
+    send_header = Ranges.send_header
+    monkeypatch.setattr(
+        Ranges,
+        "send_header",
+        lambda self, name, value: name == "Content-Length" or send_header(self, name, value),
+    )
+    monkeypatch.setattr(Ranges, "protocol_version", "HTTP/1.0")
+    forget_connections()
+    with pytest.raises(BadInput, match=r"a\.jsonl: its server does not say how large it is"):
+        list_files(Source(name="far", files=(f"HTTP://127.0.0.1:{port}/a.jsonl",)))
+
+
+def version(**info):
+    from fsspec.implementations.local import LocalFileSystem
+
+    from tasks.listing import input_file
+
+    return input_file("s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x").version
+
+
+def test_version_of_a_file_follows_its_content_and_not_its_metadata():
+    google = {"md5Hash": "m", "crc32c": "c"}
+    assert version(**google, etag="1", generation="1") == version(**google, etag="2", generation="2")
+    assert version(crc32c="c", etag="1") == version(crc32c="c", etag="2")
+    assert version(etag="1", generation="1") != version(etag="1", generation="2")
+    assert version(ETag="1", LastModified="1") == version(ETag="1", LastModified="2")
+    assert version(ETag="1") != version(ETag="2")
+    assert version(**{"Last-Modified": "1"}) != version(**{"Last-Modified": "2"})
+
+
+# The forms of files
+
+
+def built(corpus, name, content, **changes):
+    (corpus.folder / "in" / name).write_bytes(content)
+    recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}], **changes)
+    (found,) = prepare.fn(recipe)
+    return recipe, ingest.fn(recipe, found)
+
+
+LINE = b'{"text": "some text"}\n'
+
+
+def test_byte_order_mark_is_no_part_of_the_first_row(corpus):
+    assert built(corpus, "x.jsonl", b"\xef\xbb\xbf" + LINE * 3)[1].out.documents == 3
+
+
+def test_zeros_behind_gzip_are_padding_and_anything_else_is_damage(corpus):
+    assert built(corpus, "x.jsonl.gz", gzip.compress(LINE * 3) + bytes(1000))[1].out.documents == 3
+    _, done = built(corpus, "y.jsonl.gz", gzip.compress(LINE * 3) + bytes(9) + b"x", on_bad_rows="set_aside")
+    assert (done.out.documents, done.set_aside.documents) == (3, 1)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x.parquet", "x.arrow"])
+def test_file_of_no_bytes_is_damage_where_its_form_has_a_head(corpus, name):
+    (corpus.folder / "in" / name).write_bytes(b"")
+    with pytest.raises(
+        ZydaError, match=rf"source odd, file .*{name}.*: (cannot be read|the file is damaged)"
+    ):
+        built(corpus, name, b"")
+    write_rows(corpus.folder / "in/y.jsonl", DOCUMENTS)
+    sources = [{"name": "odd", "files": [f"in/{name}", "in/y.jsonl"], "on_bad_rows": "set_aside"}]
+    recipe = corpus.load(sources=sources)
+    build_here(recipe)
+    (aside,) = table_of(recipe, "set_aside")
+    assert aside["file"].endswith(name)
+    assert "the file is damaged" in aside["reason"]
+
+
+def test_array_of_objects_is_said_to_be_no_json_lines(corpus):
+    one = json.dumps({"text": "some text"})
+    for content in (
+        f"[{one}]",
+        f"[\n{one},\n{one}\n]",
+        json.dumps(json.loads(one), indent=1),
+        f"[{one}," * 40_000,
+    ):
+        with pytest.raises(
+            ZydaError, match=r"odd, file .*x\.json, .*looks like one JSON value, expected a line"
+        ):
+            built(corpus, "x.json", content.encode(), on_bad_rows="set_aside")
+
+
+def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus, monkeypatch):
+    monkeypatch.setattr(streams, "MAX_LINE", 1 << 20)
+    long = json.dumps({"text": "long " * 500_000}).encode() + b"\n"
+    _, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
+    assert (done.out.documents, done.set_aside.documents) == (2, 2)
+
+
+def test_first_line_that_is_broken_does_not_hide_the_columns_of_the_others(corpus):
+    content = b"broken\n" + b'{"body": "a"}\n' * 3
+    with pytest.raises(ZydaError, match="no column 'text'; there are 'body'"):
+        built(corpus, "x.jsonl", content, on_bad_rows="set_aside")
+
+
+def test_parquet_with_two_columns_of_one_name_is_refused(corpus):
+    table = pa.table([["a"], ["b"], ["c"]], names=["text", "twice", "twice"])
+    pq.write_table(table, corpus.folder / "in/x.parquet")
+    with pytest.raises(ZydaError, match=r"x\.parquet: two columns are called 'twice'"):
+        prepare.fn(corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}]))
+
+
+# Rows in are rows out
+
+
+@pytest.mark.parametrize("sample", [1, 0.3])
+def test_rows_are_counted_by_footers_and_ends_of_lines_and_not_by_what_was_read(corpus, monkeypatch, sample):
+    write_inputs(corpus.folder / "in")
+    lines = b"\n\n" + LINE * 50 + b"\n \n{broken\n" + LINE.strip()
+    (corpus.folder / "in/d.jsonl").write_bytes(lines)
+    with pa.OSFile(str(corpus.folder / "in/e.arrow"), "wb") as sink:
+        table = pa.Table.from_pylist(DOCUMENTS)
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, 7)
+    for name in ("a.jsonl", "b.jsonl.gz", "c.parquet", "d.jsonl", "e.arrow"):
+        source = {"name": "s", "files": f"in/{name}", "on_bad_rows": "set_aside"}
+        recipe = corpus.load(name=name[0], sources=[source], sample=sample)
+        (found,) = prepare.fn(recipe)
+        with monkeypatch.context() as patch:
+            lose_rows(patch)
+            with pytest.raises(NotConserved, match=rf"source s, file .*{name}: it has \d+ rows .* were read"):
+                ingest.fn(recipe, found)
+        done = ingest.fn(recipe, found)
+        if sample == 1:
+            assert done.entering.documents == (52 if name == "d.jsonl" else 60)
+        assert done.entering.documents == done.out.documents + done.set_aside.documents
+
+
+def lose_rows(patch):
+    """Lose all the rows of each chunk but one."""
+
+    def losing(make):
+        def made(*given):
+            chunk = make(*given)
+            return readers.Chunk(chunk.rows[:1], chunk.table.slice(0, 1), chunk.bad, chunk.blank)
+
+        return made
+
+    patch.setattr(readers.Gathered, "chunk", losing(readers.Gathered.chunk))
+    patch.setattr(readers, "arrow_chunk", losing(readers.arrow_chunk))
+
+
+def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed(corpus):
+    path = corpus.folder / "in/best-0.parquet"
+    recipe = corpus.load(sources=[{"name": "best", "files": "in/best-0.parquet"}])
+    (found,) = prepare.fn(recipe)
+    (file,) = load_register(corpus_folder(recipe)).files["best"]
+    piece = file.pieces[0].model_copy(update={"rows": 99})
+    assert file.pieces == (Piece(row_groups=(0,), rows=3),)
+    job = ingesting.Job(corpus_folder(recipe), "best", 0, found.parameters, recipe.dedup, file, piece)
+    with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
+        ingesting.ingest_piece(job)
+
+
+# Samples and numbers
+
+
+def test_sample_goes_by_the_path_below_the_pattern(tmp_path):
+    for place in ("a", "b"):
+        for dump in range(40):
+            for file in range(5):
+                write_rows(tmp_path / place / f"dump-{dump}/{file:03d}.jsonl", [{"text": "x"}])
+
+    def chosen(place):
+        files = sampled_files(list_files(Source(name="s", files=(f"{tmp_path}/{place}/*/*.jsonl",))), 0.2)
+        return [file.url.removeprefix(f"{tmp_path}/{place}/") for file in files]
+
+    names = chosen("a")
+    assert names == chosen("b")
+    assert len(names) == 40
+    assert len({name[-9:] for name in names}) == 5
+    assert len({name.partition("/")[0] for name in names}) > 20
+
+
+def test_rows_of_a_sample_differ_between_files_of_one_name(tmp_path):
+    for i in range(2):
+        write_rows(tmp_path / f"{i}/x.jsonl", [{"text": "x"}])
+    one, other = list_files(Source(name="s", files=(f"{tmp_path}/*/x.jsonl",)))
+    assert one.seed != other.seed
+
+
+def test_register_that_lost_an_entry_is_said_and_no_number_is_given_twice(corpus):
+    recipe = corpus.load()
+    for i in range(2, 5):
+        prepare.fn(recipe)
+        write_rows(corpus.folder / f"in/best-{i}.parquet", rows(**{f"more{i}": prose(f"more {i}")}))
+    folder = corpus_folder(recipe)
+    folder.delete("work/register/000001.json")
+    with pytest.raises(Denied, match=r"work/register/000001\.json is missing"):
+        prepare.fn(recipe)
+
+
+def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, monkeypatch):
+    from tasks import shards
+
+    monkeypatch.setattr(shards, "MAX_ROWS", 2)
+    with pytest.raises(BadInput, match=r"source best, file .*: more than 2 rows"):
+        build_here(corpus.load())
+    monkeypatch.setattr(shards, "MAX_ROWS", 1 << 32)
+    monkeypatch.setattr(shards, "MAX_TEXT", 100)
+    with pytest.raises(BadInput, match=r"source best, file .*, row \d .*: a text of [0-9,]+ bytes, expected"):
+        build_here(corpus.load(name="again"))

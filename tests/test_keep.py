@@ -1,0 +1,154 @@
+"""The `keep` of a source: what it may look at, and what becomes of it where the data does not fit."""
+
+import json
+from datetime import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import build_here, kept_names, prose, table_of, write_rows
+
+from tasks import readers
+from tasks.errors import BadInput, ZydaError
+from tasks.keep import BadKeep, fault, kept, looks_beyond, parsed, samples
+
+COLUMNS = pa.schema(
+    [
+        ("a", pa.int64()), ("size", pa.int64()), ("b", pa.string()), ("l", pa.list_(pa.int64())),
+        ("ts", pa.timestamp("us")), ("day", pa.date32()), ("meta", pa.struct([("a", pa.int64())])),
+        ("score", pa.float64()), ("ok", pa.bool_()), ("now", pa.int64()), ("dec", pa.decimal256(50, 2)),
+    ]
+)  # fmt: skip
+BEYOND = [
+    "size > avg(size)", "a >= max(a)", "first(score) > 1", "count(*) > 3", "count(distinct a) > 1", "sum(a) > 1",
+    "row_number() over (order by a) < 3", "avg(a) over () > 1", "rank() over (order by a) > 1",
+    "lag(a) over (order by a) > 1", "first_value(a) over (order by b) = 1", "sum(a) over (partition by b) > 1",
+    "stddev(a) > 1", "quantile_cont(a, 0.5) > 1", "array_agg(a)[1] = 2", "unnest(l) > 1", "exists (select 1)",
+    "a > 1 and score < median(score)", "case when a > min(a) then true else false end", "columns('.*') > 1",
+]  # fmt: skip
+CLOCKS = ["now() > ts", "current_timestamp > ts", "current_date > day", "CURRENT_TIME is null"]
+OF_ONE_ROW = [
+    "a > 1 and b in ('x', 'y')", "a % 2 = 0 or a // 3 = 1", "length(b) > 3", "b like 'a%' and not ok", "l[1] > 1",
+    "meta.a > 1", "case when a > 1 then true else false end", "coalesce(a, size) between 1 and 5", "b ~ '^a.*'",
+    "round(score, 1) > 0.5", "date_part('year', ts) > 2000", "ts > timestamp '2020-01-01'", "array_contains(l, 3)",
+    "split_part(b, ' ', 1) = 'a'", "cast(a as string) = '1'", "b = 'now()'", "now > 3", "greatest(a, size) > 1",
+    "true", "a is not null", "pow(a, 2) > 3", "b || 'x' = 'ax'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", BEYOND)
+def test_what_looks_beyond_its_row_is_refused(expression):
+    found = fault(expression, COLUMNS)
+    assert found
+    assert len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize("expression", BEYOND[:10])
+def test_made_up_rows_show_by_themselves_what_looks_beyond_its_row(expression):
+    tree = parsed(expression)
+    named = pa.schema([COLUMNS.field(name) for name in sorted(set(tree.meta.root_names()))])
+    if not named.names:
+        return
+    assert looks_beyond(tree, samples(named))
+
+
+@pytest.mark.parametrize("expression", CLOCKS)
+def test_clock_is_refused(expression):
+    assert "is another at each build" in fault(expression, COLUMNS)
+
+
+@pytest.mark.parametrize("expression", OF_ONE_ROW)
+def test_what_looks_at_its_row_alone_is_allowed(expression):
+    assert fault(expression, COLUMNS) is None
+
+
+def test_column_that_polars_cannot_read_is_said_and_is_no_matter_where_it_is_not_named():
+    assert "column 'dec' is decimal256(50, 2), which polars cannot read" in fault("dec > 1", COLUMNS)
+    assert fault("a > 1", COLUMNS) is None
+
+
+def test_fault_on_a_row_says_which_row_and_shortens_its_value():
+    table = pa.table({"b": ["1", "2", "x" * 10_000, "4"], "a": [1, 2, 3, 4]})
+    with pytest.raises(BadKeep) as raised:
+        kept("cast(b as int) > 1", table)
+    assert raised.value.row == 2
+    assert len(str(raised.value)) < 300
+
+
+def test_keep_beside_a_column_of_wide_decimals_builds(corpus):
+    wide = pa.array([Decimal(1), Decimal(2)], pa.decimal256(50, 2))
+    pq.write_table(
+        pa.table({"text": ["a b", "c d"], "name": ["x", "y"], "dec": wide}), corpus.folder / "in/d.parquet"
+    )
+    recipe = corpus.load(sources=[{"name": "wide", "files": "in/d.parquet", "keep": "name = 'x'"}])
+    build_here(recipe)
+    assert kept_names(recipe) == {"x"}
+
+
+def test_answers_do_not_depend_on_how_a_source_is_cut(corpus, monkeypatch):
+    """Later parts lack the column, or have it with another type: null is not kept, numbers stay numbers."""
+    monkeypatch.setattr(readers, "CHUNK_BYTES", 2000)
+    found = [{"name": f"n{i}", "text": prose(f"n{i}", 30)} for i in range(60)]
+    for i, row in enumerate(found):
+        row |= {"score": i} if i < 20 else {"score": i + 0.5} if i < 40 else {}
+    write_rows(corpus.folder / "in/x.jsonl", found)
+    for shard_mib in (1, 0.002):
+        source = {"name": "x", "files": "in/x.jsonl", "keep": "score > 10"}
+        recipe = corpus.load(sources=[source], name=f"by-{shard_mib}", shard_mib=shard_mib)
+        build_here(recipe)
+        assert kept_names(recipe) == {f"n{i}" for i in range(11, 40)}
+
+
+def test_cast_that_fails_names_file_row_and_value(corpus):
+    found = [{"name": f"n{i}", "s": str(i), "text": prose(f"n{i}", 30)} for i in range(9)]
+    write_rows(corpus.folder / "in/x-0.jsonl", found)
+    found[5]["s"] = "no number"
+    write_rows(corpus.folder / "in/x-1.jsonl", [{**row, "text": row["text"] + " more"} for row in found])
+    source = {"name": "x", "files": "in/x-*.jsonl", "keep": "cast(s as int) > 1"}
+    recipe = corpus.load(sources=[source])
+    where = (
+        r"source x, file .*x-1\.jsonl, row 5 \(line 6\): keep: .* cannot be evaluated where s = 'no number'$"
+    )
+    with pytest.raises(BadInput, match=where):
+        build_here(recipe)
+
+
+def test_keep_on_a_column_that_only_some_files_have_is_evaluated(corpus):
+    write_rows(corpus.folder / "in/x-0.jsonl", [{"name": "a", "text": "one"}])
+    write_rows(corpus.folder / "in/x-1.jsonl", [{"name": "b", "text": "two", "score": 3}])
+    recipe = corpus.load(sources=[{"name": "x", "files": "in/x-*.jsonl", "keep": "score > 1"}])
+    build_here(recipe)
+    assert kept_names(recipe) == {"b"}
+    write_rows(corpus.folder / "in/x-2.jsonl", [{"name": "c", "text": "three"}])
+    build_here(recipe)
+    assert kept_names(recipe) == {"b"}
+
+
+def test_typo_is_said_once_and_not_for_every_file(corpus):
+    for i in range(5):
+        write_rows(corpus.folder / f"in/x-{i}.jsonl", [{"text": "one", "n": i}])
+    with pytest.raises(ZydaError) as raised:
+        build_here(corpus.load(sources=[{"name": "x", "files": "in/x-*.jsonl", "keep": "m > 1"}]))
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["n_tokens", "doc_id", "source_doc_id", "cluster_id"])
+def test_text_column_may_have_a_name_that_the_build_needs(corpus, text):
+    found = [{"name": "a", text: "one two", "score": 1}, {"name": "b", text: "three", "score": 2}]
+    (corpus.folder / "in/x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+    keep = "n_tokens > 0 and text like 'one%' and doc_id < 5"
+    recipe = corpus.load(sources=[{"name": "x", "files": "in/x.jsonl", "text": text, "keep": keep}])
+    build_here(recipe)
+    assert [row["text"] for row in table_of(recipe, "x")] == ["one two"]
+
+
+def test_time_is_compared_with_a_time_that_is_written_out(corpus):
+    table = pa.table(
+        {"text": ["a", "b"], "name": ["a", "b"], "at": [datetime(2020, 1, 1), datetime(2022, 1, 1)]}
+    )
+    pq.write_table(table, corpus.folder / "in/x.parquet")
+    keep = "at > timestamp '2021-01-01'"
+    recipe = corpus.load(sources=[{"name": "x", "files": "in/x.parquet", "keep": keep}])
+    build_here(recipe)
+    assert kept_names(recipe) == {"b"}
