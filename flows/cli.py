@@ -33,6 +33,9 @@ Replace = Annotated[
 ]
 
 
+LONGEST_LINE = 2000  # characters
+
+
 class Format(StrEnum):
     """How to print a ledger."""
 
@@ -220,11 +223,17 @@ def down() -> None:
     stop_stack(typer.echo)
 
 
+def shortened(line: str) -> str:
+    """Leave out the middle of a line that nobody would read."""
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
+
+
 def main() -> Any:
     """Run the command line; an error that a person can mend is one line, and exit status 1."""
     try:
         return app()
     except ZydaError as error:
         for line in str(error).splitlines():
-            print(f"zyda: {line}", file=sys.stderr)  # noqa: T201
+            print(f"zyda: {shortened(line)}", file=sys.stderr)  # noqa: T201
         return 1

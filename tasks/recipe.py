@@ -74,6 +74,12 @@ def number(value: object) -> object:
     return value
 
 
+def said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it says nothing; leave it out")
+    return text
+
+
 Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable)]
 Number = BeforeValidator(number)
 
@@ -119,7 +125,9 @@ class Source(Strict):
         min_length=1, description="Globs or files, any fsspec URL."
     )
     text: str = Field("text", min_length=1, description="The column with the text.")
-    keep: str | None = Field(None, description="SQL over the columns; true stays.")
+    keep: Annotated[str, AfterValidator(said)] | None = Field(
+        None, description="SQL over the columns; true stays."
+    )
     classify: Classify | None = None
     on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
 
@@ -192,7 +200,8 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
         text = Path(path).read_text(encoding="utf-8")
         content = yaml.load(text, Loader=UniqueKeys)  # noqa: S506 (a SafeLoader)
     except (OSError, ValueError) as error:
-        raise BadRecipe(f"{path}: cannot be read: {error}".replace("\0", "\\0")) from error
+        found = str(getattr(error, "strerror", None) or error)
+        raise BadRecipe(f"{path}: cannot be read: {found}".replace("\0", "\\0")) from error
     except RecursionError as error:
         raise BadRecipe(f"{path}: not a recipe: it is nested too deep") from error
     except yaml.YAMLError as error:
@@ -246,11 +255,15 @@ class UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[str]()
         for key, _ in node.value:
-            if key.value in seen and isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    problem="a name is expected here", problem_mark=key.start_mark
+                )
+            if key.value in seen:
                 raise yaml.constructor.ConstructorError(
                     problem=f"{key.value!r} is here twice", problem_mark=key.start_mark
                 )
-            seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -259,8 +272,14 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
     tree = yaml.compose(text)
     found = error.errors()
     # A faulty source is no source, so that there may be none left: a consequence, not a fault.
-    within = {fault["loc"][0] for fault in found if len(fault["loc"]) > 1}
-    own = [fault for fault in found if fault["type"] != "too_short" or fault["loc"][0] not in within]
+    within = {fault["loc"][:-1] for fault in found if len(fault["loc"]) > 1}
+    whole = {place[:i] for place in within for i in range(1, len(place) + 1)}
+    own = [
+        fault
+        for fault in found
+        if fault["type"] != "default_factory_not_called"
+        and (fault["type"] != "too_short" or fault["loc"] not in whole)
+    ]
     return [
         f"{path}{line_of(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}" for fault in own
     ]

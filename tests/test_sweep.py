@@ -1,0 +1,383 @@
+"""Whatever a person gives it, the command line ends with 1 and lines that say what is wrong, and no traceback."""
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import string
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_corpus import QUALITY, TOKENIZER, build_here, rows, write_rows
+
+from flows import run
+from flows.cli import main
+from tasks.errors import BadRecipe
+from tasks.recipe import load_recipe
+
+
+@pytest.fixture
+def zyda(tmp_path, monkeypatch, capsys):
+    """Give the command line, in this process: exit status and the lines of standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(
+        run, "run_build", lambda recipe, storage, sample, plan, replace: build_here(plan, replace=replace)
+    )
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["zyda", *arguments])
+        try:
+            status = main()
+        except SystemExit as error:
+            status = error.code
+        said = capsys.readouterr().err
+        return status or 0, [line for line in said.splitlines() if " | WARNING | " not in line]
+
+    return call
+
+
+def good(folder, **changes):
+    write_rows(folder / "in/a.parquet", rows(one="some text", two="more text"))
+    source = {"name": "a", "files": "in/a.parquet"}
+    return {"name": "swept", "storage": "out", "tokenizer": str(TOKENIZER), "sources": [source], **changes}
+
+
+def is_told(status, lines, about, count=1):
+    assert status == 1, lines
+    assert len(lines) == count, lines
+    for line in lines:
+        assert line.startswith("zyda: "), line
+        assert "Traceback" not in line
+        assert len(line) < 2100, line
+    assert re.search(about, "\n".join(lines)), lines
+
+
+def of_source(**changes):
+    return {"sources": [{"name": "a", "files": "in/a.parquet", **changes}]}
+
+
+RECIPES = {  # changes of a good recipe, what is said, and in how many lines
+    "no name": ({"name": None}, r"recipe\.yaml:\d+: name: "),
+    "name with a slash": ({"name": "../x"}, "name: .*pattern"),
+    "name of a sample": ({"name": "x-sample-0.1"}, "name: .*sample"),
+    "name is a number": ({"name": 3}, "name: "),
+    "name is empty": ({"name": ""}, "name: "),
+    "name is a list": ({"name": ["a"]}, "name: "),
+    "name too long": ({"name": "n" * 101}, "name: "),
+    "storage is empty": ({"storage": ""}, "storage: "),
+    "storage is blank": ({"storage": "  "}, "storage: "),
+    "storage has no place": ({"storage": "s3://"}, "storage: .*with a place in it"),
+    "storage has no place either": ({"storage": "file://"}, "storage: .*with a place in it"),
+    "storage of an unknown kind": ({"storage": "nosuch://x"}, "nosuch:// is no kind of URL"),
+    "storage in capitals": ({"storage": "S3://bucket/x"}, "small letters"),
+    "storage with a password": ({"storage": "s3://me:hunter2@bucket/x"}, "no credentials"),
+    "storage with a password in capitals": ({"storage": "S3://me:hunter2@bucket/x"}, "no credentials"),
+    "storage with a null": ({"storage": "a\0b"}, "null character"),
+    "storage is a number": ({"storage": 1}, "storage: "),
+    "tokenizer is missing": ({"tokenizer": "missing.json"}, "tokenizer: .*cannot be loaded"),
+    "tokenizer is a folder": ({"tokenizer": "in"}, "tokenizer"),
+    "tokenizer is no tokenizer": ({"tokenizer": "in/a.json"}, "tokenizer: .*cannot be loaded"),
+    "tokenizer is not on the hub": ({"tokenizer": "no/such"}, "tokenizer: no/such cannot be loaded"),
+    "tokenizer is empty": ({"tokenizer": ""}, "tokenizer: "),
+    "tokenizer with a password": ({"tokenizer": "https://u:hunter2@h/t.json"}, "no credentials"),
+    "bands do not divide": ({"dedup": {"bands": 7}}, "dedup: bands must divide"),
+    "bands are true": ({"dedup": {"bands": True}}, "dedup.bands: a number"),
+    "bands are a text": ({"dedup": {"bands": "eight"}}, r"dedup\.bands: "),
+    "no bands": ({"dedup": {"bands": 0}}, r"dedup\.bands: "),
+    "values of another number": ({"dedup": {"values": 100}}, r"dedup\.values: "),
+    "width below zero": ({"dedup": {"width": -1}}, r"dedup\.width: "),
+    "shingles of another kind": ({"dedup": {"shingle": "bytes"}}, r"dedup\.shingle: "),
+    "scope of another kind": ({"dedup": {"scope": "all"}}, r"dedup\.scope: "),
+    "dedup is a list": ({"dedup": [1]}, "dedup: "),
+    "dedup is empty": ({"dedup": None}, "dedup: "),
+    "field that is none": ({"colour": "red"}, "colour: there is no such field"),
+    "sample is true": ({"sample": True}, "sample: a number"),
+    "sample of nothing": ({"sample": 0}, "sample: "),
+    "sample of more than all": ({"sample": 2}, "sample: "),
+    "sample is no number": ({"sample": float("nan")}, "sample: "),
+    "shards without end": ({"shard_mib": float("inf")}, "shard_mib: "),
+    "shards of nothing": ({"shard_mib": 0}, "shard_mib: "),
+    "bad rows otherwise": ({"on_bad_rows": "ignore"}, "on_bad_rows: "),
+    "no source": ({"sources": []}, "sources: "),
+    "sources are a text": ({"sources": "a"}, "sources: "),
+    "source is a text": ({"sources": ["a"]}, r"sources\[0\]: "),
+    "licence is a list": ({"license": ["mit"]}, "license: "),
+    "source without files": ({"sources": [{"name": "a"}]}, r"sources\[0\]\.files: this field is required"),
+    "source of no files": (of_source(files=[]), r"sources\[0\]\.files: "),
+    "source of an empty name": (of_source(files=""), r"sources\[0\]\.files"),
+    "source of numbers": (of_source(files=[1]), r"sources\[0\]\.files"),
+    "source called as a file of ours": (of_source(name="manifest.json"), "manifest.json is in every published"),
+    "source called as our card": (of_source(name="readme.md"), "is in every published"),
+    "two sources of one name": (
+        {"sources": [{"name": "a", "files": "in/a.parquet"}, {"name": "A", "files": "in/a.parquet"}]},
+        "two sources are called",
+    ),
+    "text of no name": (of_source(text=""), r"sources\[0\]\.text"),
+    "text is not there": (of_source(text="body"), "no column 'body'"),
+    "text is of another type": (of_source(text="stars"), "column 'stars' is int64, expected string"),
+    "files that are not there": (of_source(files="in/x*"), r"source a: no file matches .*in/x"),
+    "folder that is not there": (of_source(files="/nowhere/*.parquet"), "no file matches"),
+    "folder and no file": (of_source(files="in"), "source a"),
+    "pattern that is none": (of_source(files="in/**.parquet"), "source a|no file"),
+    "ending that is none": (of_source(files="in/a.csv"), "no file matches|the ending is none of"),
+    "unknown kind of URL": (of_source(files="nosuch://a/b.parquet"), "nosuch:// is no kind of URL"),
+    "kind in capitals": (of_source(files="HTTPS://a/b.parquet"), "small letters"),
+    "signed URL": (of_source(files="https://h/a.parquet?X-Amz-Signature=abc"), "no credentials"),
+    "URL signed otherwise": (of_source(files="https://h/a.parquet?sv=1&SIG=abc"), "no credentials"),
+    "password behind another kind": (of_source(files="simplecache::https://u:hunter2@h/a.parquet"), "no credentials"),
+    "nobody answers": (of_source(files="http://127.0.0.1:9/a.parquet"), "127.0.0.1:9"),
+    "classify nothing": (of_source(classify={}), r"classify\.model: this field is required"),
+    "classify by what is not there": (of_source(classify={"model": "no/such", "keep": ["a"]}), "no/such cannot be loaded"),
+    "classify by a folder of something else": (of_source(classify={"model": "in", "keep": ["a"]}), r"classify\.model: .*in"),
+    "label that is none": (of_source(classify={"model": str(QUALITY), "keep": ["Good"]}), "has no label Good"),
+    "tokens below zero": (of_source(classify={"model": str(QUALITY), "max_tokens": -1}), "max_tokens: "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RECIPES)
+def test_recipe_that_cannot_be_built(zyda, tmp_path, case):
+    changes, about = RECIPES[case]
+    recipe = good(tmp_path, **changes)
+    (tmp_path / "in/a.json").write_text('{"a": 1}')
+    (tmp_path / "recipe.yaml").write_text(
+        yaml.safe_dump({k: v for k, v in recipe.items() if v is not None or k == "dedup"})
+    )
+    for command in ("check", "build"):
+        status, lines = zyda(command, "recipe.yaml")
+        is_told(status, lines, about)
+        assert "hunter2" not in str(lines)
+    assert not list(tmp_path.glob("out/**/*.parquet"))
+
+
+TEXTS = {
+    "nothing": (b"", "a recipe is a mapping"),
+    "a list": (b"- a\n", "a recipe is a mapping"),
+    "not YAML": (b"a: [", "not YAML"),
+    "not text": (b"\xff\xfe\x00", "cannot be read"),
+    "a control character": (b"name: a\x01b\n", "not YAML|cannot be read"),
+    "an object of Python": (b"!!python/object/apply:os.system ['true']\n", "not YAML"),
+    "a key twice": (b"name: a\nname: b\n", r"recipe\.yaml:2: .*'name' is here twice"),
+    "a key that is a list": (b"[a]: b\n", "recipe"),
+    "keys that are numbers": (b"1: b\n", "recipe"),
+    "deep": (b"a: " + b"[" * 3000 + b"]" * 3000, "recipe"),
+    "two documents": (b"a: 1\n---\nb: 2\n", "not YAML"),
+    "an unknown anchor": (b"a: *b\n", "not YAML"),
+    "a tab": (b"a:\n\t- b\n", "not YAML"),
+}
+
+
+@pytest.mark.parametrize("case", TEXTS)
+def test_file_that_is_no_recipe(zyda, tmp_path, case):
+    content, about = TEXTS[case]
+    (tmp_path / "recipe.yaml").write_bytes(content)
+    status, lines = zyda("check", "recipe.yaml")
+    assert (status, all(line.startswith("zyda: ") for line in lines)) == (1, True), lines
+    assert re.search(about, lines[0]), lines
+
+
+@pytest.mark.parametrize("path", ["missing.yaml", ".", "/dev/null/x", "a\0b", "", "x" * 5000])
+def test_recipe_that_is_not_there(zyda, path):
+    is_told(*zyda("check", path), "recipe|cannot be read")
+
+
+def lines_file(*lines):
+    return (
+        b"\n".join(line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines) + b"\n"
+    )
+
+
+def parquet(table, **options):
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue().to_pybytes()
+
+
+def arrow(table):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def nested(depth):
+    return b'{"text": "a", "deep": ' + b"[" * depth + b"]" * depth + b"}"
+
+
+GOOD = parquet(pa.table({"text": ["a text", "another"] * 50, "n": range(100)}))
+INPUTS = {  # a file's name, its bytes, and what is said
+    "empty Parquet": ("x.parquet", b"", "cannot be read|zero bytes|empty"),
+    "not Parquet": ("x.parquet", b"text" * 100, "cannot be read"),
+    "cut Parquet": ("x.parquet", GOOD[:-30], "cannot be read"),
+    "Parquet without its head": ("x.parquet", GOOD[50:], r"x\.parquet"),
+    "Parquet with a broken page": ("x.parquet", GOOD[:60] + bytes(90) + GOOD[150:], r"x\.parquet"),
+    "Parquet without rows": ("x.parquet", parquet(pa.table({"text": pa.array([], pa.string())})), "no document"),
+    "Parquet without columns": ("x.parquet", parquet(pa.table({})), "no column 'text'"),
+    "null text": ("x.parquet", parquet(pa.table({"text": [None, "a"]})), r"row 0 \(line 1\).*null"),
+    "two columns of one name": (
+        "x.parquet", parquet(pa.table([["a"], ["b"], ["c"]], names=["text", "n", "n"])), r"x\.parquet.*'n'",
+    ),
+    "two texts": ("x.parquet", parquet(pa.table([["a"], ["b"]], names=["text", "text"])), r"x\.parquet.*'text'"),
+    "text is a list": ("x.parquet", parquet(pa.table({"text": [["a"]]})), "expected string"),
+    "text is binary": ("x.parquet", parquet(pa.table({"text": [b"a"]})), "expected string"),
+    "not Arrow": ("x.arrow", b"ARROW1 but not", "cannot be read"),
+    "empty Arrow": ("x.arrow", b"", "cannot be read|zero bytes|empty"),
+    "cut Arrow": ("x.arrow", arrow(pa.table({"text": ["a"] * 1000}))[:-600], r"x\.arrow"),
+    "JSON that is none": ("x.jsonl", lines_file({"text": "a"}, b"{"), r"row 1 \(line 2\).*JSON"),
+    "JSON of a number": ("x.jsonl", lines_file(b"3"), "expected an object|no document|row 0"),
+    "JSON without text": ("x.jsonl", lines_file({"body": "a"}), "no column 'text'|no field 'text'"),
+    "text is a number": ("x.jsonl", lines_file({"text": 3}), r"row 0.*expected a? ?string"),
+    "text is null": ("x.jsonl", lines_file({"text": None}), "row 0"),
+    "not UTF-8": ("x.jsonl", b'{"text": "\xff"}\n', r"row 0.*UTF-8"),
+    "UTF-16": ("x.jsonl", '{"text": "a"}\n'.encode("utf-16"), "row 0"),
+    "one array": ("x.json", json.dumps([{"text": "a"}, {"text": "b"}]).encode(), r"x\.json"),
+    "one object over many lines": ("x.json", json.dumps({"text": "a"}, indent=1).encode(), r"x\.json"),
+    "no line": ("x.jsonl", b"", "no document"),
+    "blank lines": ("x.jsonl", b"\n\n\n", "no document"),
+    "nested too deep": ("x.jsonl", lines_file(nested(5000)), "row 0"),
+    "not gzip": ("x.jsonl.gz", b'{"text": "a"}\n', r"x\.jsonl\.gz"),
+    "empty gzip": ("x.jsonl.gz", b"", r"x\.jsonl\.gz|no document"),
+    "cut gzip": ("x.jsonl.gz", gzip.compress(lines_file({"text": "a" * 999}))[:-9], r"x\.jsonl\.gz"),
+    "not zstd": ("x.jsonl.zst", b'{"text": "a"}\n', r"x\.jsonl\.zst"),
+    "compressed Parquet": ("x.parquet.gz", gzip.compress(GOOD), "the ending is none of"),
+    "CSV": ("x.csv", b"text\na\n", "the ending is none of"),
+    "no ending": ("x", b"text", "the ending is none of"),
+    "no name but an ending": (".parquet", GOOD[:40], r"\.parquet"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INPUTS)
+def test_input_that_cannot_be_read(zyda, tmp_path, case):
+    name, content, about = INPUTS[case]
+    recipe = good(tmp_path, sources=[{"name": "odd", "files": f"odd/{name}"}])
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / name).write_bytes(content)
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    status, lines = zyda("build", "recipe.yaml")
+    is_told(status, lines, about)
+    assert "source odd" in lines[0]
+
+
+TABLE = pa.table({
+    "text": ["a text", "another"], "n": [1, 2], "x": [0.5, None], "s": ["1", "one"], "l": [[1], [2, 3]],
+    "d": pa.array([1, 2], pa.decimal256(50, 3)), "t": pa.array([0, 1], pa.timestamp("us")), "o": [{"a": 1}, {"a": 2}],
+    "b": [True, None],
+})  # fmt: skip
+KEEPS = (
+    "", " ", "n >", "n", "n + 1", "'a'", "nothing = 1", "n = 'a'", "sum(n) > 1", "avg(n) < n", "n > avg(n)",
+    "count(*) > 0", "first(n) = 1", "row_number() over () < 3", "avg(n) over () > 1", "rank() over (order by n) = 1",
+    "now() > t", "current_date > t", "random() > 0.5", "n in (select 1)", "exists (select 1)", "select 1", "1; drop table x",
+    "cast(s as int) > 1", "unnest(l) > 1", "l > 1", "t > 'x'", "n = 1 /*", "(((n = 1", "n == == 1",
+    "n like 3", "s like n", "n between 1", "case when n = 1 then 2 end", "coalesce(s, n) = 1", "read_csv('/etc/passwd')",
+    "from x", "*", "n is", "max(n) = n", "lag(n) over (order by n) = 1", "s regexp '('", "s ~ '['", "\0", "\u202e", "n" * 5000,
+    "(" * 500 + "n" + ")" * 500,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", KEEPS, ids=range(len(KEEPS)))
+def test_keep_that_cannot_be_evaluated(zyda, tmp_path, keep):
+    recipe = good(tmp_path, sources=[{"name": "odd", "files": "odd/*.parquet", "keep": keep}])
+    for i in range(3):  # what is wrong is said once, however many files there are
+        (tmp_path / "odd").mkdir(exist_ok=True)
+        pq.write_table(TABLE, tmp_path / f"odd/{i}.parquet")
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    is_told(*zyda("build", "recipe.yaml"), "source odd|keep|recipe")
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(string.printable, max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(string.ascii_lowercase, max_size=9), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+FIELDS = (
+    "name",
+    "storage",
+    "tokenizer",
+    "dedup",
+    "on_bad_rows",
+    "shard_mib",
+    "sample",
+    "sources",
+    "license",
+    "languages",
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(field=st.sampled_from(FIELDS), value=ANY, deeper=st.booleans())
+def test_any_value_in_any_field_is_a_recipe_or_is_refused(tmp_path, field, value, deeper):
+    recipe = {"name": "n", "storage": "out", "tokenizer": "t.json", "sources": [{"name": "a", "files": "x"}]}
+    if deeper:
+        recipe["sources"][0] |= {"text": value, "classify": {"model": value}, "keep": value}
+    recipe[field] = value
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe))
+    with contextlib.suppress(BadRecipe):
+        load_recipe(str(path))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), kind=st.sampled_from(["x.parquet", "x.arrow", "x.jsonl", "x.jsonl.gz"]))
+def test_any_change_of_an_input_is_read_or_told(zyda, tmp_path, seed, kind):
+    """Flipped, cut and overwritten places of good files: never a traceback, and never a second line."""
+    chance = np.random.default_rng(seed)
+    table = pa.table({"text": [f"text {i}" * 5 for i in range(40)], "n": range(40)})
+    whole = {
+        "x.parquet": lambda: parquet(table, write_page_checksum=bool(seed % 2)),
+        "x.arrow": lambda: arrow(table),
+        "x.jsonl": lambda: lines_file(*table.to_pylist()),
+        "x.jsonl.gz": lambda: gzip.compress(lines_file(*table.to_pylist()), mtime=0),
+    }[kind]()
+    content = bytearray(whole)
+    for place in chance.integers(0, len(content), chance.integers(1, 4)):
+        content[place] = chance.integers(0, 256)
+    if chance.random() < 0.3:
+        del content[chance.integers(0, len(content)) :]
+    folder = tmp_path / f"odd-{seed}-{kind}"
+    folder.mkdir(exist_ok=True)
+    (folder / kind).write_bytes(bytes(content))
+    recipe = good(tmp_path, name=f"n{seed}{kind}", sources=[{"name": "odd", "files": f"{folder}/{kind}"}])
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    status, lines = zyda("build", "recipe.yaml")
+    if status:
+        is_told(status, lines, "source odd")
+
+
+def test_options_that_say_nothing(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
+    is_told(*zyda("build", "recipe.yaml", "--storage", ""), "storage: ")
+    is_told(*zyda("build", "recipe.yaml", "--sample", "7"), "sample: ")
+    is_told(*zyda("build", "recipe.yaml", "--storage", "nosuch://x"), "nosuch")
+    assert not (tmp_path / "swept").exists()
+
+
+def test_names_that_look_like_markup_or_patterns_are_shown_as_they_are(zyda, tmp_path, capsys):
+    recipe = good(tmp_path, storage="[old]/x[/x]")
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert zyda("build", "recipe.yaml")[0] == 0
+    assert (tmp_path / "[old]/x[/x]/swept/published/manifest.json").exists()
+
+
+def test_recipe_with_the_name_and_place_of_another_corpus_is_refused_unless_told_otherwise(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
+    assert zyda("build", "recipe.yaml")[0] == 0
+    write_rows(tmp_path / "in/b.parquet", rows(other="other text"))
+    for sources in ([{"name": "b", "files": "in/b.parquet"}], [{"name": "a", "files": "in/b.parquet"}]):
+        (tmp_path / "second.yaml").write_text(yaml.safe_dump(good(tmp_path, sources=sources)))
+        is_told(
+            *zyda("build", "second.yaml"),
+            "a corpus with other sources is published there, and its a would go",
+        )
+        before = os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns
+        is_told(*zyda("check", "second.yaml"), "with other sources")
+        assert os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns == before
+    assert zyda("build", "second.yaml", "--replace")[0] == 0
