@@ -28,6 +28,18 @@ def write_private(path: Path, content: str) -> None:
     path.write_text(content, encoding="ascii")
 
 
+def security_of(folder: Path) -> Security:
+    """Return what Dask's own classes take, with the certificate in a folder."""
+    certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
+    roles = [role.lower() for role in ROLES]
+    return Security(
+        require_encryption=True,
+        tls_ca_file=certificate,
+        **{f"tls_{role}_cert": certificate for role in roles},
+        **{f"tls_{role}_key": key for role in roles},
+    )
+
+
 def tls_environment(folder: Path) -> dict[str, str]:
     """Return what makes a process of Dask's use the certificate in a folder, whatever its role."""
     certificate, key = str(folder / CERTIFICATE), str(folder / KEY)

@@ -14,11 +14,9 @@ import shlex
 import time
 from pathlib import Path
 
-import dask
 from dask_jobqueue import SLURMCluster
-from distributed import Security
 
-from deployments.certificates import make_certificate, tls_environment
+from deployments.certificates import make_certificate, security_of, tls_environment
 from tasks.cluster import ALLOCATOR, LIVES
 
 
@@ -37,11 +35,11 @@ def main() -> None:
     arguments.tls.mkdir(mode=0o700, parents=True, exist_ok=True)
     make_certificate(arguments.tls)
     settings = tls_environment(arguments.tls.absolute())
-    dask.config.set({"distributed.scheduler.allowed-failures": LIVES})
-    dask.config.update(dask.config.config, dask.config.collect_env(settings))
     cluster = SLURMCluster(
         queue=arguments.queue, cores=arguments.cores, processes=arguments.cores, memory=arguments.memory,
-        walltime=arguments.walltime, interface=arguments.interface, security=Security(), protocol="tls://",
+        walltime=arguments.walltime, interface=arguments.interface,
+        security=security_of(arguments.tls.absolute()), protocol="tls://",
+        scheduler_options={"allowed_failures": LIVES},  # and no end to waiting: jobs may be queued for hours
         job_script_prologue=[f"export {name}={value}" for name, value in {**ALLOCATOR, **settings}.items()],
     )  # fmt: skip
     cluster.scale(jobs=arguments.jobs)
