@@ -4,6 +4,7 @@ A certificate is made when the scheduler starts, for it, its workers and its cli
 that only their owner may read, and everyone finds them by Dask's own settings in the environment.
 """
 
+import argparse
 from pathlib import Path
 
 from distributed import Security
@@ -27,6 +28,18 @@ def write_private(path: Path, content: str) -> None:
     path.write_text(content, encoding="ascii")
 
 
+def security_of(folder: Path) -> Security:
+    """Return what Dask's own classes take, with the certificate in a folder."""
+    certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
+    roles = [role.lower() for role in ROLES]
+    return Security(
+        require_encryption=True,
+        tls_ca_file=certificate,
+        **{f"tls_{role}_cert": certificate for role in roles},
+        **{f"tls_{role}_key": key for role in roles},
+    )
+
+
 def tls_environment(folder: Path) -> dict[str, str]:
     """Return what makes a process of Dask's use the certificate in a folder, whatever its role."""
     certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
@@ -36,3 +49,19 @@ def tls_environment(folder: Path) -> dict[str, str]:
         **{f"{TLS}__{role}__CERT": certificate for role in ROLES},
         **{f"{TLS}__{role}__KEY": key for role in ROLES},
     }
+
+
+def main() -> None:
+    """Make a certificate in a folder, and print its settings as `docker --env-file` and kubectl read them."""
+    parser = argparse.ArgumentParser(description="Make the key of a Dask cluster.")
+    parser.add_argument("folder", type=Path, help="where to write it")
+    parser.add_argument("--seen-at", type=Path, help="where the cluster's machines find that folder")
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_certificate(arguments.folder)
+    seen_at = (arguments.seen_at or arguments.folder).absolute()
+    print("\n".join(f"{name}={value}" for name, value in tls_environment(seen_at).items()))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

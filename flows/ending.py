@@ -5,13 +5,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from flows.local_server import Server
+
 KEPT = "what is finished is kept; start the build again and it goes on from there"
-PATIENCE = 20  # seconds that a server may be away, to be started again
 LOOK_SECONDS = 1
 
 
@@ -43,22 +44,22 @@ def ends_in_order() -> Iterator[None]:
 
 
 @contextmanager
-def ends_without(what: str, is_there: Callable[[], bool]) -> Iterator[None]:
-    """End the program with one line where something is lost without which the block can only wait."""
+def ends_without(server: Server) -> Iterator[None]:
+    """End the program with one line when the Prefect server is gone, without which a build can only wait."""
     is_over = threading.Event()
-    threading.Thread(target=watch, args=(what, is_there, is_over), daemon=True).start()
+    threading.Thread(target=watch, args=(server, is_over), daemon=True).start()
     try:
         yield
     finally:
         is_over.set()
 
 
-def watch(what: str, is_there: Callable[[], bool], is_over: threading.Event) -> None:
+def watch(server: Server, is_over: threading.Event) -> None:
     """Look every second; nothing can be told to a server that is gone, so the end is sudden."""
     last_seen = time.monotonic()
     while not is_over.wait(LOOK_SECONDS):
-        if is_there():
+        if server.is_there():
             last_seen = time.monotonic()
-        elif time.monotonic() - last_seen > PATIENCE:
-            print(f"zyda: {what} is gone; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
+        elif time.monotonic() - last_seen > server.patience and not is_over.is_set():
+            print(f"zyda: the Prefect server at {server.url} is gone; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
             os._exit(1)

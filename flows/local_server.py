@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tasks.errors import ZydaError
@@ -18,6 +19,7 @@ from tasks.errors import ZydaError
 HOST = "127.0.0.1"
 START_SECONDS = 180
 DRAIN_SECONDS = 10
+AWAY_SECONDS = 20
 
 
 class NoServer(ZydaError):
@@ -101,9 +103,19 @@ def send_what_is_left() -> None:
     EventsWorker.drain_all(timeout=DRAIN_SECONDS)
 
 
+class Server(NamedTuple):
+    """A running server: the address of its API, what says whether it still is there, and how long it may
+    be away, to be started again by whoever runs it.
+    """
+
+    url: str
+    is_there: Callable[[], bool]
+    patience: float
+
+
 @contextmanager
-def prefect_server() -> Iterator[tuple[str, Callable[[], bool]]]:
-    """Give the address of a running server's API, and what says whether it still is there.
+def prefect_server() -> Iterator[Server]:
+    """Give a running server.
 
     The server is the one that is configured, or one of our own, which keeps its history in Prefect's
     home and ends with the block, or with this process where that is killed.
@@ -113,14 +125,14 @@ def prefect_server() -> Iterator[tuple[str, Callable[[], bool]]]:
     if url := configured_url():
         if not is_healthy(url):
             raise NoServer(f"{url}: no Prefect server answers there, and PREFECT_API_URL says it should")
-        yield url, partial(answers, url)
+        yield Server(url, partial(answers, url), AWAY_SECONDS)
         return
     log = PREFECT_HOME.value() / "zyda" / "server.log"
     process, url = start_server(free_port(), log, guarded=True)
     try:
         wait_until_healthy(process, url, log)
         with used_by_all(url):
-            yield url, lambda: process.poll() is None
+            yield Server(url, lambda: process.poll() is None, 0)
     finally:
         process.terminate()
         try:

@@ -30,13 +30,13 @@ def run_build(
     with ends_in_order(), ExitStack() as stack:
         use_the_running_stack(console)
         with console.status("starting Prefect"):
-            api_url, is_there = stack.enter_context(prefect_server())
+            server = stack.enter_context(prefect_server())
             from flows.build import build
             from flows.cluster_trouble import explained
             from tasks.cluster import task_runner, threads_for
-        console.print(f"dashboard: {api_url.removesuffix('/api')}/runs", highlight=False)
+        console.print(f"dashboard: {server.url.removesuffix('/api')}/runs", highlight=False)
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        stack.enter_context(ends_without(f"the Prefect server at {api_url}", is_there))
+        stack.enter_context(ends_without(server))
         runner = task_runner(threads_for(plan))
         stack.enter_context(explained())
         return build.with_options(task_runner=runner)(recipe, storage, sample, replace)

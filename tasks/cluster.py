@@ -31,6 +31,7 @@ IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
 LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
+QUIET = "tasks.quiet_worker"
 SILENT = 50  # Dask's own log, of which every worker writes one
 GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
 
@@ -68,6 +69,7 @@ def open_cluster(threads: int | None = None) -> Any:
         "security": distributed.Security.temporary(),
         "silence_logs": SILENT,
         "scheduler_kwargs": {"allowed_failures": LIVES},
+        "preload": [QUIET],
     }
     cores = dask.system.CPU_COUNT
     with dask.config.set({NO_WORKERS: patience(), ENVIRON: dask.config.get(ENVIRON) | ALLOCATOR}):
@@ -121,6 +123,7 @@ def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
         "host": LOOPBACK,
         "protocol": "tls://",
         "security": cluster.security,
+        "preload": [QUIET],
         "silence_logs": SILENT,
         "env": {"CUDA_VISIBLE_DEVICES": ""},
     }

@@ -1,5 +1,6 @@
 """One small corpus of named documents, and ways to build and read it."""
 
+import copy
 import gzip
 import hashlib
 import json
@@ -9,6 +10,7 @@ import sys
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
@@ -104,6 +106,17 @@ class Corpus:
 
     def load(self, **changes):
         return load_recipe(self.write(**changes))
+
+    def elsewhere(self, folder):
+        """Return this corpus with the same inputs, to be built in another folder."""
+        other = copy.copy(self)
+        other.folder, other.path = folder, folder / "recipe.yaml"
+        sources = [
+            {**source, "files": [str(self.folder / one) for one in np.atleast_1d(source["files"])]}
+            for source in self.recipe["sources"]
+        ]
+        other.recipe = {**self.recipe, "storage": str(folder / "out"), "sources": sources}
+        return other
 
 
 def build_here(recipe, **options):

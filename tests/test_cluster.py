@@ -1,12 +1,15 @@
 """Where a stage's shards run, on a real Dask cluster."""
 
+import copy
 import os
+from types import SimpleNamespace
 
+import dask
 import distributed
 import pytest
 
 from deployments.local import Part, Stack, worker_commands
-from tasks.cluster import fan_out, open_cluster, threads_for, with_cpu_workers
+from tasks.cluster import LIVES, fan_out, open_cluster, threads_for, threads_of_this_run, with_cpu_workers
 
 
 def name_of_worker(_):
@@ -48,7 +51,12 @@ def test_machine_with_gpus_has_a_worker_for_every_other_core_too(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with (
         distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, resources={"GPU": 1}, dashboard_address=None
+            n_workers=1,
+            threads_per_worker=1,
+            resources={"GPU": 1},
+            dashboard_address=None,
+            protocol="tls://",
+            security=distributed.Security.temporary(),
         ) as cluster,
         distributed.Client(with_cpu_workers(cluster, 1)) as client,
     ):
@@ -66,7 +74,7 @@ def test_build_that_waits_for_a_store_has_two_threads_for_each_core(corpus, monk
     assert threads_for(corpus.load()) == 1
     assert threads_for(corpus.load(storage="gs://corpora")) == 2
     assert threads_for(corpus.load(sources=far)) == 2
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
     with open_cluster(2) as cluster, distributed.Client(cluster) as client:
         client.wait_for_workers(1, timeout=60)
         assert list(client.nthreads().values()) == [2]
@@ -83,3 +91,36 @@ def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_
     assert command[command.index("--resources") + 1] == "GPU=1"
     assert command[command.index("--host") + 1] == "127.0.0.1"
     assert environment == {}
+
+
+def test_cluster_of_a_build_takes_no_work_from_who_has_not_its_certificate(monkeypatch):
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    with open_cluster() as cluster:
+        with distributed.Client(cluster) as client:
+            assert client.submit(sum, [1, 2]).result(30) == 3
+        address = cluster.scheduler_address
+        for place, security in [
+            (address, distributed.Security.temporary()),
+            (address, None),
+            (address.replace("tls://", "tcp://"), None),
+        ]:
+            with pytest.raises((OSError, TypeError, RuntimeError)):
+                distributed.Client(place, security=security, timeout=5)
+
+
+def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    before = copy.deepcopy(dask.config.config)
+    with open_cluster() as cluster:
+        assert cluster.scheduler.allowed_failures == LIVES
+        assert cluster.scheduler.no_workers_timeout == 300
+    assert dask.config.config == before
+
+
+def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(corpus, monkeypatch):
+    """The worker that runs a deployment says which run it is by the environment."""
+    asked = {"recipe": corpus.write(storage="gs://corpora"), "storage": None, "sample": None}
+    monkeypatch.setattr("tasks.cluster.flow_run", SimpleNamespace(parameters=asked))
+    assert threads_of_this_run() == threads_for(corpus.load(storage="gs://corpora")) == 2
+    monkeypatch.setattr("tasks.cluster.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"}))
+    assert threads_of_this_run() == 1

@@ -1,15 +1,18 @@
 """What of the set-ups can be checked without a container engine or the charts."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from distributed.cli import dask_scheduler, dask_worker
 from small_corpus import REPOSITORY
 
+from deployments.certificates import tls_environment
 from tasks.cluster import ALLOCATOR
 
 INFRA = REPOSITORY / "infra"
@@ -44,10 +47,12 @@ def documents(path):
 def test_file_is_yaml_without_a_credential(path):
     fields = list(values_in(documents(path)))
     assert fields
-    assert all(value.startswith("${") for name, value in fields if name.endswith(("PASSWORD", "_KEY")))
+    assert all(
+        value.startswith(("${", "/tls/")) for name, value in fields if name.endswith(("PASSWORD", "_KEY"))
+    )
 
 
-@pytest.mark.parametrize("name", ["dask.yaml", "leases.yaml"])
+@pytest.mark.parametrize("name", ["dask.yaml", "leases.yaml", "network.yaml"])
 def test_manifests_follow_the_schemas_of_kubernetes(name):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     found = documents(INFRA / "kubernetes" / name)
@@ -95,3 +100,73 @@ def test_image_copies_what_there_is_and_has_the_settings_of_the_workers(name):
     assert all(Path(REPOSITORY / part).exists() for part in copied), copied
     for setting, value in ALLOCATOR.items():
         assert f"{setting}={value}" in text
+
+
+def test_every_part_of_dask_in_containers_has_the_key():
+    services = documents(INFRA / "compose.yaml")[0]["services"]
+    settings = tls_environment(Path("/tls"))
+    for name in ("dask-scheduler", "dask-worker", "worker"):
+        assert settings.items() <= services[name].get("environment", {}).items(), name
+        assert "tls:/tls" in services[name]["volumes"]
+    assert services["certificate"]["command"] == "python -m deployments.certificates /tls"
+
+
+def test_every_pod_that_talks_to_dask_has_the_key():
+    pods = [
+        m["spec"]["template"]["spec"]
+        for m in documents(INFRA / "kubernetes/dask.yaml")
+        if m["kind"] == "Deployment"
+    ]
+    values = documents(INFRA / "kubernetes/prefect-worker-values.yaml")[0]["worker"]
+    assert len(pods) == 3
+    for volumes, mounts in [
+        *((pod["volumes"], pod["containers"][0]["volumeMounts"]) for pod in pods),
+        (values["extraVolumes"], values["extraVolumeMounts"]),
+    ]:
+        assert {"name": "tls", "secret": {"secretName": "dask-tls"}} in volumes
+        assert {"name": "tls", "mountPath": "/tls", "readOnly": True} in mounts
+
+
+def test_policies_name_pods_that_there_are_and_leave_dask_to_our_own_alone():
+    labels = {
+        m["metadata"]["name"] for m in documents(INFRA / "kubernetes/dask.yaml") if m["kind"] == "Deployment"
+    }
+    policies = {m["metadata"]["name"]: m["spec"] for m in documents(INFRA / "kubernetes/network.yaml")}
+    named = {
+        value
+        for name, value in values_in(list(policies.values()))
+        if name in ("app", "values") and str(value).startswith("dask")
+    }
+    assert named == labels
+    for policy in policies.values():
+        assert policy["policyTypes"] == ["Ingress"]
+        assert all("podSelector" in peer for rule in policy["ingress"] for peer in rule["from"])
+
+
+def test_certificates_print_the_settings_that_kubectl_and_docker_read(tmp_path):
+    command = ["-m", "deployments.certificates", str(tmp_path / "tls"), "--seen-at", "/tls"]
+    said = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    assert dict(line.split("=", 1) for line in said.stdout.splitlines()) == tls_environment(Path("/tls"))
+    assert {path.name for path in (tmp_path / "tls").iterdir()} == {"dask-certificate.pem", "dask-key.pem"}
+
+
+def test_cluster_on_slurm_has_a_key_and_listens_where_it_is_told(tmp_path, monkeypatch):
+    """SLURM's own programs are not here: what would be submitted is looked at instead."""
+    made = {}
+
+    class SLURMCluster:
+        scheduler_address = "tls://10.0.0.1:8786"
+
+        def __init__(self, **options):
+            made.update(options)
+
+        def scale(self, jobs):
+            raise SystemExit
+
+    monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=SLURMCluster))
+    monkeypatch.setattr(sys, "argv", ["slurm.py", "--interface", "ib0", "--tls", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(INFRA / "slurm.py"), run_name="__main__")
+    assert (made["interface"], made["protocol"]) == ("ib0", "tls://")
+    assert made["security"].get_tls_config_for_role("worker")["key"] == str(tmp_path / "dask-key.pem")
+    assert any("COMM__TLS__WORKER__KEY" in line for line in made["job_script_prologue"])

@@ -1,13 +1,18 @@
 """`zyda up`, deployments, the watcher's automation, and `zyda down`, all with real parts."""
 
+import os
+import shlex
 import shutil
+import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import distributed
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
 from test_flow import task_runs_of
 
@@ -56,6 +61,48 @@ def test_everything_listens_on_the_loopback_address(stack):
                 c.laddr.ip for c in member.net_connections("inet") if c.status == psutil.CONN_LISTEN
             }
     assert listening == {"127.0.0.1"}
+
+
+def scheduler_of(stack):
+    found = Stack.model_validate_json(Path(f"{stack['PREFECT_HOME']}/zyda/stack.json").read_text())
+    return found.parts["scheduler"].address
+
+
+def whose_code_runs_there(address, **more):
+    with distributed.Client(address, timeout=5, **more) as client:
+        return client.submit(os.getuid).result(10)
+
+
+def test_dask_takes_no_work_from_who_has_not_the_key(stack):
+    home, address = Path(stack["PREFECT_HOME"], "zyda"), scheduler_of(stack)
+    other_key = distributed.Security.temporary()
+    for place, more in [
+        (address, {"security": other_key}),
+        (address.replace("tls://", "tcp://"), {}),
+        (address, {"security": distributed.Security(tls_ca_file=str(home / "dask-certificate.pem"))}),
+    ]:
+        with pytest.raises((OSError, TypeError, RuntimeError)):
+            whose_code_runs_there(place, **more)
+    certificate, key = str(home / "dask-certificate.pem"), str(home / "dask-key.pem")
+    ours = distributed.Security(tls_ca_file=certificate, tls_client_cert=certificate, tls_client_key=key)
+    assert whose_code_runs_there(address, security=ours) == os.getuid()
+
+
+def test_key_is_readable_by_its_owner_alone(stack):
+    for name in ("dask-certificate.pem", "dask-key.pem"):
+        assert stat.S_IMODE(Path(stack["PREFECT_HOME"], "zyda", name).stat().st_mode) == 0o600
+
+
+def test_settings_of_the_stack_can_be_had_for_other_programs(stack):
+    program = "import distributed; print(distributed.Client().submit(sum, [1, 2]).result())"
+    home = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
+    settings = zyda("up", "--env", env=home).stdout
+    assert f"export PREFECT_API_URL={stack['PREFECT_API_URL']}\n" in settings
+    said = subprocess.run(
+        ["sh", "-c", f"{settings}\n{shlex.quote(sys.executable)} -c {shlex.quote(program)}"],
+        env=home, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert said.stdout == "3\n", said.stderr
 
 
 def test_registered_deployments_are_those_of_the_file(stack):
@@ -198,7 +245,7 @@ def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, co
     assert "twice" in kept_names(corpus.load())
 
 
-def test_down_stops_everything_and_up_remembers(stack):
+def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     import psutil
 
     home = stack["PREFECT_HOME"]
@@ -206,8 +253,11 @@ def test_down_stops_everything_and_up_remembers(stack):
     environment = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
     assert zyda("down", env=environment).returncode == 0
     assert not any(psutil.pid_exists(part.pid) for part in found.parts.values())
-    assert zyda("down", env=environment).returncode == 0
-    assert zyda("up", env=environment).returncode == 0
+    assert zyda("down", env=environment).stdout == "nothing was running\n"
+    said = zyda("up", "--workers", "2", env=environment)
+    assert said.returncode == 0
     again = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
-    with temporary_settings({PREFECT_API_URL: again.parts["server"].address}):
-        assert flow_runs("build")
+    assert [part.address for part in again.parts.values()] == [part.address for part in found.parts.values()]
+    assert f"Dask's dashboard {again.parts['scheduler'].dashboard}\n" in said.stdout
+    assert again.parts["scheduler"].dashboard == found.parts["scheduler"].dashboard
+    assert flow_runs("build")

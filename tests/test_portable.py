@@ -1,0 +1,74 @@
+"""Nothing in our sources calls what only one system has: laptops with macOS, and containers, are machines too."""
+
+import ast
+import re
+
+import pytest
+from small_corpus import REPOSITORY
+
+FOLDERS = ("flows", "tasks", "deployments", "recipes", "infra")
+NOT_PORTABLE = {
+    r"os\.sched_\w+": "Linux only, and blind to a container's quota: dask.system.CPU_COUNT",
+    r"os\.cpu_count|multiprocessing\.cpu_count": "blind to a container's quota: dask.system.CPU_COUNT",
+    r"psutil\.net_connections": "needs root on macOS: try to bind the port",
+    r"\w+\.(renameat2|memfd_create|prctl|posix_fadvise|sendfile|splice|copy_file_range|pidfd_open)": "Linux only",
+    r"os\.(fork|forkpty|register_at_fork)|pty\.fork": "unsafe beside threads, which macOS ends a process for",
+    r"(mp|multiprocessing)\.(get_context|set_start_method)\.(fork|forkserver)": "unsafe beside threads",
+    r"signal\.(sigtimedwait|sigwaitinfo|SIGRTMIN|SIGCLD|SIGPOLL|SIGPWR)": "not on macOS",
+    r"socket\.(SO_REUSEPORT|AF_NETLINK|AF_PACKET|SO_BINDTODEVICE)": "not the same everywhere",
+    r"(select|selectors)\.(epoll|EpollSelector)": "Linux only",
+    r"resource\.prlimit": "Linux only",
+    r"ctypes\.(CDLL|cdll)": "what is in a library differs from system to system",
+}
+LINUX_PATHS = re.compile(r"^/(proc|sys|dev/shm|run)(/|$)")
+ALLOWED: dict[tuple[str, str], str] = {}  # (file, what stands there) and why it may
+
+
+def names_in(tree):
+    """Yield every dotted name of a syntax tree, as it is written after its imports."""
+    imported = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            imported |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            text = ast.unparse(node)
+            head, dot, rest = text.partition(".")
+            yield imported.get(head, head) + dot + rest
+
+
+def faults_in(text):
+    """Return what of a source is not portable, with the reason."""
+    tree = ast.parse(text)
+    found = [
+        (name, why)
+        for name in names_in(tree)
+        for pattern, why in NOT_PORTABLE.items()
+        if re.fullmatch(pattern, name)
+    ]
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return found + [(text, "Linux only") for text in texts if LINUX_PATHS.match(text)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))],
+    ids=lambda path: str(path.relative_to(REPOSITORY)),
+)
+def test_source_calls_nothing_that_only_one_system_has(path):
+    name = str(path.relative_to(REPOSITORY))
+    assert [one for one in faults_in(path.read_text()) if (name, one[0]) not in ALLOWED] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\nlen(os.sched_getaffinity(0))",
+        "from os import sched_getaffinity as cores\ncores(0)",
+        "import psutil\npsutil.net_connections('tcp')",
+        "open('/proc/self/status')",
+        "from os import fork\nfork()",
+    ],
+)
+def test_scan_finds_what_it_is_for(text):
+    assert len(faults_in(text)) >= 1
