@@ -30,14 +30,14 @@ from tasks.artifacts import (
     write_table,
 )
 from tasks.cluster import fan_out
-from tasks.columns import pack, unify, unpack
+from tasks.columns import Spans, pack, spans_of, unify, unpack
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.listing import InputFile, Piece, load_listing
 from tasks.minhash import BandKeys
 from tasks.readers import BadRow, Tally, read
 from tasks.recipe import Dedup, Recipe
-from tasks.shards import IngestParameters, Reader, gathered, numbered
+from tasks.shards import COUNTED, IngestParameters, Reader, gathered, numbered
 from tasks.stage import stage_task
 from tasks.storage import Folder
 from tasks.token_counts import stored_counter
@@ -73,6 +73,7 @@ class IngestedPiece(Record):
     shards: tuple[Shard, ...]
     set_aside: tuple[Shard, ...]
     table_schema: str
+    spans: Spans
     rows: int
 
 
@@ -115,14 +116,17 @@ def ingest_piece(job: Job) -> IngestedPiece:
     parts = groupby(
         numbered(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
-    shards, schemas = list[Shard](), list[pa.Schema]()
+    shards, schemas, spans = list[Shard](), list[pa.Schema](), Spans()
     for (_, schema), part in parts:
         schemas.append(unpack(schema))
-        shards.append(write_ingested(job, len(shards), schemas[-1], (table for _, table in part)))
+        shard, reach = write_ingested(job, len(shards), schemas[-1], (table for _, table in part))
+        shards.append(shard)
+        spans += reach
     done = IngestedPiece(
         shards=tuple(shards),
         set_aside=(write_set_aside(job, bad),) if bad else (),
-        table_schema=pack(unify(schemas)) if schemas else "",
+        table_schema=pack(unify(schemas, spans)) if schemas else "",
+        spans=spans,
         rows=reader.entering(job.piece.first_row, tally),
     )
     check_rows(job, done, tally)
@@ -141,16 +145,20 @@ def check_rows(job: Job, done: IngestedPiece, tally: Tally) -> None:
         raise NotConserved(f"{where}: it has {done.rows:,} rows to be used and {read:,} were read")
 
 
-def write_ingested(job: Job, index: int, schema: pa.Schema, tables: Iterator[pa.Table]) -> Shard:
+def write_ingested(
+    job: Job, index: int, schema: pa.Schema, tables: Iterator[pa.Table]
+) -> tuple[Shard, Spans]:
     """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
-    found = BandKeys(job.dedup)
+    found, spans = BandKeys(job.dedup), Spans()
 
     def fill(scratch: Path) -> Counts:
+        nonlocal spans
         counts = Counts()
         with parquet_writer(scratch, schema) as writer:
             for table in gathered(tables, ROW_GROUP_BYTES):
                 writer.write_table(table, row_group_size=len(table))
                 found.add(table)
+                spans += spans_of(table.drop_columns([*COUNTED.names, "text"]))
                 tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
                 counts += Counts(documents=len(table), tokens=tokens, bytes=size)
         return counts
@@ -158,7 +166,7 @@ def write_ingested(job: Job, index: int, schema: pa.Schema, tables: Iterator[pa.
     name = f"{job.name}-{index:03d}"
     shard = write_shard(job.folder, shard_path("ingest", job.source, name, job.key), name, fill)
     found.write(job.folder, job.source, shard)
-    return shard
+    return shard, spans
 
 
 def write_set_aside(job: Job, bad: list[BadRow]) -> Shard:
@@ -175,6 +183,12 @@ def write_set_aside(job: Job, bad: list[BadRow]) -> Shard:
     path = shard_path("set_aside", job.source, job.name, job.key)
     table = pa.Table.from_pylist(rows, SET_ASIDE)
     return write_table(job.folder, path, job.name, table, counts=Counts(documents=len(bad)))
+
+
+def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
+    """Return the columns of a source's documents, each with the type that holds all its values."""
+    schemas = dict.fromkeys(piece.table_schema for piece in pieces if piece.shards)
+    return unify([unpack(schema) for schema in schemas], sum((piece.spans for piece in pieces), Spans()))
 
 
 def key(recipe: Recipe, prepared: Prepared) -> str:
@@ -203,7 +217,7 @@ def ingest(recipe: Recipe, prepared: Prepared) -> Manifest:
         out=out,
         set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
         facts={
-            "schema": pack(unify([unpack(p.table_schema) for p in pieces if p.shards])),
+            "schema": pack(common_schema(pieces)),
             "set_aside": [shard.model_dump() for piece in pieces for shard in piece.set_aside],
         },
     )

@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.columns import table_of
+from tasks.columns import TooWide, plain_schema, table_of
 from tasks.errors import bad_input
 from tasks.listing import InputFile, Piece
 from tasks.readers import BYTE_ORDER_MARK, ipc_reader
@@ -64,9 +64,9 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, set_as
 def head_of(stream: Stream, kind: str, text: str, shard_bytes: int) -> tuple[pa.Schema, tuple[Piece, ...]]:
     """Return the columns of a Parquet or Arrow file, and its pieces."""
     if kind == "ipc":
-        return ipc_reader(stream).schema, WHOLE
+        return plain_schema(ipc_reader(stream).schema), WHOLE
     parquet = pq.ParquetFile(stream)
-    return parquet.schema_arrow, cut(parquet.metadata, text, shard_bytes)
+    return plain_schema(parquet.schema_arrow), cut(parquet.metadata, text, shard_bytes)
 
 
 def is_one_value(start: bytes) -> bool:
@@ -100,7 +100,10 @@ def first_lines(source: str, url: str, lines: Lines, text: str) -> pa.Schema | N
         names = dict.fromkeys(name for row in found for name in row)
         there = ", ".join(map(repr, names))
         raise bad_input(source, f"no column {text!r}; there are {there}", file=url, row=0)
-    return table_of(found).schema
+    try:
+        return table_of(found).schema
+    except TooWide as error:
+        raise bad_input(source, str(error), file=url) from error
 
 
 def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
@@ -125,9 +128,7 @@ def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None
         found = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
         raise bad_input(source, found, file=url)
     kind = schema.field(text).type
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()):
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise bad_input(source, f"column {text!r} is {kind}, expected string", file=url)
 
 

@@ -43,7 +43,7 @@ from tasks.shards import COUNTED
 from tasks.stage import stage_task
 from tasks.storage import Folder
 
-VERSION = 1
+VERSION = 2
 REMOVED = pa.schema(
     [
         ("doc_id", pa.uint64()),

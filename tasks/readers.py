@@ -5,6 +5,8 @@ its bad rows or among its blank ones. How many rows there are is counted apart f
 batches and ends of lines (`Tally`), and `tasks.ingest` compares the two.
 """
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.columns import one_array, table_of
+from tasks.columns import TooWide, decoded, one_array, plain, table_of
+from tasks.errors import bad_input
+from tasks.json_text import TooDeep, has_large_number
 from tasks.listing import InputFile, Piece
 from tasks.storage import Stream
 from tasks.streams import (
@@ -80,7 +84,10 @@ def read(
     kind, compression = format_of(source, file.url)
     with open_input(source, file.url, file.size, kind) as stream:
         if kind == "jsonl":
-            yield from read_jsonl(stream, compression, text, tally)
+            try:
+                yield from read_jsonl(stream, compression, text, tally)
+            except TooWide as error:
+                raise bad_input(source, str(error), file=file.url) from error
         elif kind == "ipc":
             yield from read_ipc(stream, text, tally)
         else:
@@ -159,7 +166,12 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
         return f"{text!r} is null" if text in found else f"no field {text!r}"
     if not isinstance(found[text], str):
         return f"{text!r} is a {type(found[text]).__name__}, expected a string"
-    return found
+    try:
+        return json.loads(line) if has_large_number(found) else found
+    except TooDeep as error:
+        return str(error)
+    except ValueError:  # Python's own limit
+        return f"a whole number of more than {sys.get_int_max_str_digits():,} digits"
 
 
 def utf8_fault(content: bytes) -> str | None:
@@ -235,9 +247,14 @@ def read_row_group(
 
 
 def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
-    """Judge the texts of Arrow rows: null and invalid UTF-8 are bad."""
+    """Judge the texts of Arrow rows: null and invalid UTF-8 are bad. Decode the other columns."""
     rows = np.arange(first_row, first_row + len(table))
-    texts = one_array(table.column(text)).cast(pa.large_binary())
+    column = table.column(text)
+    if pa.types.is_run_end_encoded(column.type):
+        column = decoded(column, pa.large_string())
+    texts = one_array(column).cast(pa.large_binary())
+    table = table.set_column(table.column_names.index(text), text, texts)
+    table = plain(table)
     reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null")
     try:
         texts.cast(pa.large_string())

@@ -1,0 +1,143 @@
+"""Values as JSON text, for columns whose values have no type in common; nothing of a value is lost.
+
+What JSON itself cannot say: not-a-number and the infinities become the strings "NaN", "Infinity" and
+"-Infinity", bytes become base64, dates, times and decimals the text that Arrow writes of them, a duration
+its number and unit. Whole numbers of any size keep their digits.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MAX_DEPTH = 200  # levels of lists and objects in one row
+LARGE = float(1 << 63)  # orjson makes a float of a whole number that is larger than 64 bits
+
+
+class TooDeep(ValueError):
+    """A row with too many levels of lists and objects."""
+
+
+def has_large_number(found: dict[str, Any]) -> bool:
+    """Say whether a decoded row may hold a whole number that was made a float. Raises TooDeep."""
+    is_large, depth = False, 0
+    level: list[Any] = [found]
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise TooDeep(f"lists and objects in more than {MAX_DEPTH} levels")
+        below = list[Any]()
+        for one in level:
+            for value in one.values() if type(one) is dict else one:
+                kind = type(value)
+                if kind is dict or kind is list:
+                    below.append(value)
+                elif kind is float and (value >= LARGE or value <= -LARGE):
+                    is_large = True
+        level = below
+    return is_large
+
+
+def as_json(values: Iterable[Any]) -> pa.Array:
+    """Write each value as JSON; null stays null. Values as JSON has them, and whole numbers of any size."""
+    return pa.array([None if value is None else dumped(value) for value in values], pa.string())
+
+
+def dumped(value: Any) -> str:
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:  # a number of more than 64 bits
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def array_as_json(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Write each value of an Arrow column as JSON; null stays null."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return as_json(value for chunk in chunks for value in plain_values(chunk))
+
+
+def plain_values(array: pa.Array) -> list[Any]:
+    """Return the values of an array as JSON has them."""
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return plain_values(array.storage)
+    if pa.types.is_dictionary(kind):
+        return plain_values(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return plain_values(pc.run_end_decode(array))
+    if pa.types.is_struct(kind):
+        return structs(array)
+    if pa.types.is_map(kind):
+        pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+        return lists(array.cast(pa.list_(pair)))
+    if is_list(kind):
+        return lists(array)
+    return leaves(array)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return any(
+        is_it(kind)
+        for is_it in (
+            pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view,
+            pa.types.is_large_list_view,
+        )
+    )  # fmt: skip
+
+
+def structs(array: pa.StructArray) -> list[Any]:
+    names = [field.name for field in array.type]
+    fields = [plain_values(field) for field in array.flatten()]
+    rows = zip(*fields, strict=True) if fields else ((),) * len(array)
+    return [
+        dict(zip(names, row, strict=True)) if is_there else None
+        for row, is_there in zip(rows, array.is_valid().to_pylist(), strict=True)
+    ]
+
+
+def lists(array: pa.Array) -> list[Any]:
+    values, found, start = plain_values(array.flatten()), list[Any](), 0
+    for length in pc.list_value_length(array).to_pylist():
+        found.append(None if length is None else values[start : start + length])
+        start += length or 0
+    return found
+
+
+def leaves(array: pa.Array) -> list[Any]:
+    kind = array.type
+    if pa.types.is_floating(kind):
+        return [
+            value if value is None or math.isfinite(value) else not_finite(value)
+            for value in array.to_pylist()
+        ]
+    if pa.types.is_duration(kind):
+        return [None if n is None else f"{n}{kind.unit}" for n in array.cast(pa.int64()).to_pylist()]
+    if pa.types.is_decimal(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)):
+        return list(array.cast(pa.string()).to_pylist())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return texts(array)
+    values = array.to_pylist()
+    if any(isinstance(value, bytes) for value in values):
+        return [None if value is None else base64.b64encode(value).decode() for value in values]
+    if pa.types.is_interval(kind):
+        return [None if value is None else list(value) for value in values]
+    return list(values)
+
+
+def texts(array: pa.Array) -> list[Any]:
+    try:
+        return list(array.to_pylist())
+    except UnicodeDecodeError:
+        found = array.cast(pa.large_binary()).to_pylist()
+        return [None if value is None else value.decode(errors="backslashreplace") for value in found]
+
+
+def not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
