@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tasks.errors import Denied, ZydaError
+from tasks.errors import BadRecipe, Denied, ZydaError, on_one_line
 from tasks.recipe import Recipe, load_recipe
 
 app = typer.Typer(
@@ -234,6 +234,6 @@ def main() -> Any:
     try:
         return app()
     except ZydaError as error:
-        for line in str(error).splitlines():
-            print(f"zyda: {shortened(line)}", file=sys.stderr)  # noqa: T201
+        for fault in error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]:
+            print(f"zyda: {shortened(fault)}", file=sys.stderr)  # noqa: T201
         return 1

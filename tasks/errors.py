@@ -25,7 +25,7 @@ class BadRecipe(ZydaError, ValueError):
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
-        self.faults: Sequence[str] = faults
+        self.faults: Sequence[str] = tuple(map(on_one_line, faults))
 
     def __str__(self) -> str:
         return "\n".join(self.faults)
@@ -63,6 +63,11 @@ class NotConserved(ZydaError, AssertionError):
     """An account that does not add up."""
 
 
+def on_one_line(text: str) -> str:
+    """Join the lines of a library's message."""
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
 def bad_input(source: str, found: str, *, file: str = "", row: int | None = None) -> BadInput:
     """Return the error for what was `found` in a source, at a file and row where known.
 
@@ -73,4 +78,4 @@ def bad_input(source: str, found: str, *, file: str = "", row: int | None = None
         where += f", file {file}"
     if row is not None:
         where += f", row {row} (line {row + 1})"
-    return BadInput(f"{where}: {found}")
+    return BadInput(f"{where}: {on_one_line(found)}")
