@@ -5,15 +5,17 @@ for each source, which is what ingest starts from.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import ceil
 from typing import TypeVar
 
 import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from tokenizers import Tokenizer
 
 from tasks.artifacts import corpus_folder
 from tasks.cluster import fan_out
@@ -33,7 +35,7 @@ from tasks.listing import (
     number_sources,
     save_listing,
 )
-from tasks.quality import load_labels
+from tasks.quality import Model, judged_model
 from tasks.recipe import Recipe, Source
 from tasks.shards import COUNTED, IngestParameters, stored_schema
 from tasks.stage import RETRYING
@@ -70,17 +72,20 @@ def prepare(recipe: Recipe) -> list[Prepared]:
     before = load_register(folder)
     listed = gathered([lambda s=s: list_files(s) for s in recipe.sources])  # type: ignore[misc]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
-    checks: list[Callable[[], object]] = [lambda: load_tokenizer(recipe.tokenizer)]
-    checks += [lambda s=s: check_labels(s) for s in recipe.sources]  # type: ignore[misc]
-    gathered(checks)
-    inspected = inspect_new(recipe, before, chosen)
+    judged: list[Callable[[], Model | Tokenizer | None]] = [lambda: load_tokenizer(recipe.tokenizer)]
+    judged += [partial(model_of, source) for source in recipe.sources]
+    _, *models = gathered(judged)
+    by_source = {
+        s.name: model for s, model in zip(recipe.sources, models, strict=True) if isinstance(model, Model)
+    }
+    inspected = inspect_new(recipe, before, chosen, by_source)
     register = number_sources(before, [source.name for source in recipe.sources])
     for source, found in zip(recipe.sources, inspected, strict=True):
         register = number_files(register, source.name, [i.file for i in found])
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, before, register)
     return [
-        prepared(recipe, source, register, files, len(every), tokenizer)
+        prepared(recipe, source, register, files, len(every), tokenizer, by_source.get(source.name))
         for source, files, every in zip(recipe.sources, chosen, listed, strict=True)
     ]
 
@@ -99,7 +104,10 @@ def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
 
 
 def inspect_new(
-    recipe: Recipe, register: Register, chosen: Sequence[Sequence[InputFile]]
+    recipe: Recipe,
+    register: Register,
+    chosen: Sequence[Sequence[InputFile]],
+    models: Mapping[str, Model],
 ) -> list[list[Inspected]]:
     """Inspect the files that the register does not know, and one of each source in any case."""
     jobs, size = list[Inspection](), shard_bytes(recipe)
@@ -112,12 +120,8 @@ def inspect_new(
     faults = [str(one) for one in found if isinstance(one, ZydaError)]
     if faults:
         raise BadRecipe(*faults)
-    gathered(
-        [
-            lambda s=s, f=f: check_columns(s, f, jobs, found)
-            for s, f in zip(recipe.sources, chosen, strict=True)
-        ]
-    )  # type: ignore[misc]
+    pairs = zip(recipe.sources, chosen, strict=True)
+    gathered([partial(check_columns, s, files, models.get(s.name), jobs, found) for s, files in pairs])
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, one in zip(jobs, found, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
@@ -129,6 +133,7 @@ def inspect_new(
 def check_columns(
     source: Source,
     files: Sequence[InputFile],
+    model: Model | None,
     jobs: Sequence[Inspection],
     found: Sequence[Inspected | ZydaError],
 ) -> None:
@@ -140,14 +145,14 @@ def check_columns(
         return
     mine = [one for job, one in zip(jobs, found, strict=True) if job.source == source]
     try:
-        check_keep(source, columns_together(source, mine))
+        check_keep(source, columns_together(source, mine), model)
     except BadInput:
         seen = {job.file.url for job in jobs if job.source == source}
         more = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
         if not more:
             raise
         others = fan_out(Inspection.__call__, more, stage="prepare", source=None)
-        check_keep(source, columns_together(source, [*mine, *others]))
+        check_keep(source, columns_together(source, [*mine, *others]), model)
 
 
 def columns_together(source: Source, found: Sequence[Inspected | ZydaError]) -> pa.Schema:
@@ -177,6 +182,7 @@ def prepared(
     files: Sequence[InputFile],
     listed: int,
     tokenizer: str,
+    model: Model | None,
 ) -> Prepared:
     known = known_files(register, source.name)
     numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]
@@ -194,18 +200,20 @@ def prepared(
         number=register.sources[source.name],
         listing=listing,
         parameters=parameters,
+        model=model,
     )
 
 
-def check_labels(source: Source) -> None:
-    """Check that a source's model can be loaded and has the labels that are to stay."""
+def model_of(source: Source) -> Model | None:
+    """Judge a source's model, and whether it has the labels that are to stay. Raises BadInput."""
     if source.classify is None:
-        return
-    labels = load_labels(source.name, source.classify.model)
-    unknown = [label for label in source.classify.keep if label not in labels]
+        return None
+    model = judged_model(source.name, source.classify)
+    unknown = [label for label in source.classify.keep if label not in model.labels]
     if unknown:
-        there = ", ".join(labels) or "none: it gives a score, which `keep` can read as int_score"
+        there = ", ".join(model.labels) or "none: it gives a score, which `keep` can read as int_score"
         raise bad_input(
             source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
             f"there are {there}",
         )  # fmt: skip
+    return model
