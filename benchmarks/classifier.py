@@ -61,7 +61,7 @@ def main(documents: int = 12) -> None:
     texts = web_like(texts, int(arguments.get(2, documents)))
     with tempfile.TemporaryDirectory() as folder:
         write_model(Path(folder))
-        classifier = Classifier(folder, MAX_TOKENS)
+        classifier = Classifier(Path(folder), MAX_TOKENS)
     classifier.logits(texts[:4])
     lengths = [len(ids) for ids in classifier.encode(texts)]
     ours = [(sum(lengths[i] for i in b), len(b) * max(lengths[i] for i in b))

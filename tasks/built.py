@@ -12,7 +12,7 @@ from tasks.ledger import Ledger
 from tasks.listing import InputFile, list_files, load_listing, sampled_files
 from tasks.log import warn
 from tasks.published import broken_files, published_manifest
-from tasks.quality import digest_of_model
+from tasks.quality import digest_of_model, model_folder
 from tasks.recipe import Recipe
 from tasks.storage import Folder
 
@@ -29,7 +29,8 @@ class Built(Record):
 
 def plan_of(recipe: Recipe) -> str:
     """Hash all that decides what is built, but for the files of the sources."""
-    models = [digest_of_model(source.classify.model) for source in recipe.sources if source.classify]
+    asked = [source.classify for source in recipe.sources if source.classify]
+    models = [digest_of_model(model_folder(one.model, one.revision)) for one in asked]
     tokenizer = Path(recipe.tokenizer)
     content = hashlib.sha256(tokenizer.read_bytes()).hexdigest() if tokenizer.is_file() else ""
     return digest_of([recipe.model_dump(mode="json"), models, content, digest_of_code()])

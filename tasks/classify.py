@@ -27,13 +27,13 @@ from tasks.artifacts import (
     write_table,
 )
 from tasks.cluster import fan_out
-from tasks.quality import PREDICTION, SCORE, digest_of_model, labels_of, load_config, model_folder
-from tasks.recipe import Classify, Recipe
+from tasks.quality import Model
+from tasks.recipe import Recipe
 from tasks.removals import gone_ids
 from tasks.stage import stage_task
 from tasks.storage import Folder
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,15 @@ class Job:
     source: str
     shard: Shard
     removed: Shard
-    classify: Classify
-    model_digest: str
+    model: Model
+    max_tokens: int
 
     @property
     def answers(self) -> str:
-        """The folder of all that the model ever said about this shard."""
-        asked = [self.model_digest, self.classify.max_tokens]
+        """The folder of all that the model ever said about this shard, on such a machine."""
+        from tasks.models import precision
+
+        asked = [self.model.digest, self.max_tokens, precision()]
         key = stage_key("classify", VERSION, asked, self.shard.digest)
         return f"{WORK}/classify/{self.source}/{self.shard.name}-{key}"
 
@@ -72,10 +74,6 @@ def classify_shard(job: Job) -> Shard:
     return write_table(job.folder, job.path, job.shard.name, table, counts=job.removed.counts)
 
 
-def schema_of(classify: Classify) -> pa.Schema:
-    return PREDICTION if labels_of(load_config(model_folder(classify.model))) else SCORE
-
-
 def documents_left(job: Job, gone: NDArray[np.uint64]) -> NDArray[np.uint64]:
     ids = read_table(job.folder, job.shard, ["doc_id"]).column("doc_id").to_numpy()
     return np.setdiff1d(ids, gone, assume_unique=True)
@@ -85,7 +83,7 @@ def earlier_answers(job: Job) -> pa.Table:
     """Return what the model said about documents of this shard in earlier builds, each once."""
     files = [path for path in job.folder.files(job.answers) if path.endswith(".parquet.json")]
     done = [finished_shard(job.folder, path.removesuffix(".json")) for path in files]
-    tables = [schema_of(job.classify).empty_table()]
+    tables = [job.model.table_schema.empty_table()]
     seen = np.empty(0, np.uint64)
     for shard in filter(None, done):
         table = read_table(job.folder, shard)
@@ -99,18 +97,19 @@ def classified(job: Job, doc_ids: NDArray[np.uint64]) -> pa.Table:
     """Run the model over some documents of the shard."""
     from tasks.models import load_classifier
 
-    classifier = load_classifier(job.classify.model, job.classify.max_tokens)
+    model = job.model
+    classifier = load_classifier(model.name, model.revision, model.digest, job.max_tokens)
     tables = tables_of(job.folder, job.shard, ["doc_id", "text"])
     chosen = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
     texts, ids = chosen.column("text").to_pylist(), chosen.column("doc_id")
     found = classifier.predict(texts) if classifier.labels else classifier.score(texts)
-    schema = PREDICTION if classifier.labels else SCORE
-    return pa.table([ids, *(pa.array(column) for column in found)], schema=schema)
+    return pa.table([ids, *(pa.array(column) for column in found)], schema=model.table_schema)
 
 
 def key(recipe: Recipe, ingested: Done, removed: Done) -> str:
+    """Hash what was asked; which model it was asked of is part of what ingest passed on."""
     classify = recipe.source(str(ingested.source)).classify
-    asked = [digest_of_model(classify.model), classify.max_tokens] if classify else None
+    asked = [classify.max_tokens] if classify else None
     return stage_key("classify", VERSION, asked, ingested.identity, removed.identity)
 
 
@@ -118,14 +117,13 @@ def key(recipe: Recipe, ingested: Done, removed: Done) -> str:
 def classify(recipe: Recipe, ingested: Done, removed: Done) -> Manifest:
     """Classify what deduplication left of a source, if the recipe asks for it."""
     folder, source = corpus_folder(recipe), str(ingested.source)
-    model = recipe.source(source).classify
+    asked = recipe.source(source).classify
     shards = list[Shard]()
-    if model:
-        pairs = zip(
-            load_manifest(folder, ingested).shards, load_manifest(folder, removed).shards, strict=True
-        )
-        digest = digest_of_model(model.model)
-        jobs = [Job(folder, source, shard, gone, model, digest) for shard, gone in pairs]
+    if asked:
+        whole = load_manifest(folder, ingested)
+        model = Model.model_validate(whole.facts["model"])
+        pairs = zip(whole.shards, load_manifest(folder, removed).shards, strict=True)
+        jobs = [Job(folder, source, shard, gone, model, asked.max_tokens) for shard, gone in pairs]
         shards = fan_out(classify_shard, jobs, stage="classify", source=source, on_gpu=True)
     return Manifest(
         stage="classify", source=source, shards=tuple(shards), entering=removed.out, out=removed.out

@@ -32,7 +32,7 @@ from tasks.errors import bad_input
 from tasks.ids import split
 from tasks.keep import BadKeep, columns_of, fault, kept
 from tasks.listing import load_register
-from tasks.quality import added_columns
+from tasks.quality import Model
 from tasks.recipe import Recipe, Source
 from tasks.removals import counts_of, gone_ids, stage_of_removals
 from tasks.shards import COUNTED, names_of_text
@@ -78,17 +78,17 @@ def asked_of(source: Source) -> list[object]:
     return [source.keep, source.text, source.classify.keep if source.classify else None]
 
 
-def visible_columns(source: Source, stored: pa.Schema) -> pa.Schema:
+def visible_columns(source: Source, stored: pa.Schema, model: Model | None) -> pa.Schema:
     """Return the columns that a `keep` can name, from those of a source's documents."""
     classified = source.classify is not None
     names = [name for name in names_of_text(source.text, classified=classified) if name not in stored.names]
-    added = added_columns(source.classify) if source.classify else []
+    added = model.added_columns if model else []
     return pa.schema([*stored, *(pa.field(name, pa.large_string()) for name in names), *added])
 
 
-def check_keep(source: Source, stored: pa.Schema) -> None:
+def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
     """Raise BadInput where a source's `keep` cannot be evaluated on its documents, one by one."""
-    found = fault(source.keep or "true", visible_columns(source, stored))
+    found = fault(source.keep or "true", visible_columns(source, stored, model))
     if found:
         raise bad_input(source.name, f"keep: {source.keep}: {found}")
 
@@ -176,7 +176,7 @@ def filter_documents(recipe: Recipe, ingested: Done, removed: Done, classified: 
         return Manifest(stage="filter", source=source.name, entering=removed.out, out=removed.out)
     whole = load_manifest(folder, ingested)
     shards, stored = whole.shards, unpack(whole.facts["schema"])
-    check_keep(source, stored)
+    check_keep(source, stored, Model.model_validate(whole.facts["model"]) if source.classify else None)
     gone = load_manifest(folder, removed).shards
     answers = load_manifest(folder, classified).shards or [None] * len(shards)
     columns = judged_schema(source, stored)

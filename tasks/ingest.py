@@ -35,6 +35,7 @@ from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.listing import InputFile, Piece, load_listing
 from tasks.minhash import BandKeys
+from tasks.quality import Model
 from tasks.readers import BadRow, Tally, read
 from tasks.recipe import Dedup, Recipe
 from tasks.shards import COUNTED, IngestParameters, Reader, gathered, numbered
@@ -56,12 +57,16 @@ SET_ASIDE = pa.schema(
 
 
 class Prepared(Record):
-    """A source as `prepare` found it. `listing` is the path of the list of its files."""
+    """A source as `prepare` found it. `listing` is the path of the list of its files.
+
+    `model` is for the stages after this one, which find it among the facts of this one's manifest.
+    """
 
     source: str
     number: int
     listing: str
     parameters: IngestParameters
+    model: Model | None = None
 
 
 class IngestedPiece(Record):
@@ -219,5 +224,6 @@ def ingest(recipe: Recipe, prepared: Prepared) -> Manifest:
         facts={
             "schema": pack(common_schema(pieces)),
             "set_aside": [shard.model_dump() for piece in pieces for shard in piece.set_aside],
+            **({"model": prepared.model.model_dump()} if prepared.model else {}),
         },
     )

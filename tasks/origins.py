@@ -48,7 +48,18 @@ def origin(recipe: Recipe, prepared: Prepared) -> Origin:
         number=prepared.number,
         files=len(files),
         bytes=sum(file.size for file in files),
+        model=model_as_named(recipe, prepared),
     )
+
+
+def model_as_named(recipe: Recipe, prepared: Prepared) -> dict[str, str] | None:
+    """Name the model that judged a source, as the recipe does, with its digest and its revision on the hub."""
+    model = prepared.model
+    if model is None:
+        return None
+    written = next(one for one in recipe.as_written["sources"] if one["name"] == prepared.source)
+    revision = {"revision": model.revision} if model.revision else {}
+    return {"name": written["classify"]["model"], "digest": model.digest, **revision}
 
 
 def source_files(recipe: Recipe, inputs: Sequence[Prepared]) -> pa.Table:

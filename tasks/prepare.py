@@ -4,7 +4,7 @@ Nothing is written until the whole recipe has been judged; then the register and
 for each source, which is what ingest starts from.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -34,7 +34,7 @@ from tasks.listing import (
     sampled_files,
     save_listing,
 )
-from tasks.quality import load_labels
+from tasks.quality import Model, judged_model
 from tasks.recipe import Recipe, Source
 from tasks.shards import COUNTED, IngestParameters, stored_schema
 from tasks.stage import RETRYING
@@ -67,12 +67,13 @@ class Judged:
     """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
 
     `listed` are all files of each source, `chosen` those of the sample, `inspected` those of them that have
-    no number yet.
+    no number yet; `models` are by source.
     """
 
     register: Register
     listed: list[list[InputFile]]
     chosen: list[list[InputFile]]
+    models: dict[str, Model]
     inspected: list[list[Inspected]]
 
 
@@ -90,7 +91,7 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[Prepared]:
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, judged.register, register)
     return [
-        prepared(recipe, source, register, files, len(every), tokenizer)
+        prepared(recipe, source, register, files, len(every), tokenizer, judged.models.get(source.name))
         for source, files, every in zip(recipe.sources, judged.chosen, judged.listed, strict=True)
     ]
 
@@ -103,11 +104,12 @@ def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) ->
     register = load_register(corpus_folder(recipe))
     listed = gathered([partial(list_files, source) for source in recipe.sources])
     chosen = [sampled_files(files, recipe.sample) for files in listed]
-    checks: list[Callable[[], object]] = [partial(load_tokenizer, recipe.tokenizer)]
-    checks += [partial(check_labels, source) for source in recipe.sources]
+    checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer)]
     checks += [] if replace else [partial(check_is_this_corpus, recipe, chosen)]
-    gathered(checks)
-    return Judged(register, listed, chosen, inspect_new(recipe, register, chosen, spread))
+    judged = gathered([*checks, *(partial(model_of, source) for source in recipe.sources)])[len(checks) :]
+    found = zip(recipe.sources, judged, strict=True)
+    models = {source.name: model for source, model in found if isinstance(model, Model)}
+    return Judged(register, listed, chosen, models, inspect_new(recipe, register, chosen, models, spread))
 
 
 def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
@@ -142,7 +144,11 @@ def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
 
 
 def inspect_new(
-    recipe: Recipe, register: Register, chosen: Sequence[Sequence[InputFile]], spread: Spread
+    recipe: Recipe,
+    register: Register,
+    chosen: Sequence[Sequence[InputFile]],
+    models: Mapping[str, Model],
+    spread: Spread,
 ) -> list[list[Inspected]]:
     """Inspect the files that the register does not know, and one of each source in any case."""
     jobs, size = list[Inspection](), shard_bytes(recipe)
@@ -155,7 +161,8 @@ def inspect_new(
     faults = [str(one) for one in found if isinstance(one, ZydaError)]
     if faults:
         raise BadRecipe(*faults)
-    gathered([partial(check_columns, *two, jobs, found) for two in zip(recipe.sources, chosen, strict=True)])
+    pairs = zip(recipe.sources, chosen, strict=True)
+    gathered([partial(check_columns, s, files, models.get(s.name), jobs, found) for s, files in pairs])
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, one in zip(jobs, found, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
@@ -167,6 +174,7 @@ def inspect_new(
 def check_columns(
     source: Source,
     files: Sequence[InputFile],
+    model: Model | None,
     jobs: Sequence[Inspection],
     found: Sequence[Inspected | ZydaError],
 ) -> None:
@@ -178,14 +186,14 @@ def check_columns(
         return
     mine = [one for job, one in zip(jobs, found, strict=True) if job.source == source]
     try:
-        check_keep(source, columns_together(source, mine))
+        check_keep(source, columns_together(source, mine), model)
     except BadInput:
         seen = {job.file.url for job in jobs if job.source == source}
         more = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
         if not more:
             raise
         others = fan_out(Inspection.__call__, more, stage="prepare", source=None)
-        check_keep(source, columns_together(source, [*mine, *others]))
+        check_keep(source, columns_together(source, [*mine, *others]), model)
 
 
 def columns_together(source: Source, found: Sequence[Inspected | ZydaError]) -> pa.Schema:
@@ -208,6 +216,7 @@ def prepared(
     files: Sequence[InputFile],
     listed: int,
     tokenizer: str,
+    model: Model | None,
 ) -> Prepared:
     known = known_files(register, source.name)
     numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]
@@ -225,18 +234,20 @@ def prepared(
         number=register.sources[source.name],
         listing=listing,
         parameters=parameters,
+        model=model,
     )
 
 
-def check_labels(source: Source) -> None:
-    """Check that a source's model can be loaded and has the labels that are to stay."""
+def model_of(source: Source) -> Model | None:
+    """Judge a source's model, and whether it has the labels that are to stay. Raises BadInput."""
     if source.classify is None:
-        return
-    labels = load_labels(source.name, source.classify.model)
-    unknown = [label for label in source.classify.keep if label not in labels]
+        return None
+    model = judged_model(source.name, source.classify)
+    unknown = [label for label in source.classify.keep if label not in model.labels]
     if unknown:
-        there = ", ".join(labels) or "none: it gives a score, which `keep` can read as int_score"
+        there = ", ".join(model.labels) or "none: it gives a score, which `keep` can read as int_score"
         raise bad_input(
             source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
             f"there are {there}",
         )  # fmt: skip
+    return model

@@ -204,6 +204,7 @@ def read_ipc(stream: Stream, text: str, tally: Tally) -> Iterator[Chunk]:
     while True:
         try:
             batch = next(batches)()
+            batch.validate(full=True)  # the format has no checksums, and offsets that lie lead out of memory
         except StopIteration:
             return
         except DAMAGED as error:

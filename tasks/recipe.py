@@ -111,6 +111,7 @@ class Classify(Strict):
     """Which model judges a source's documents and which of its labels stay."""
 
     model: str = Field(min_length=1, description="A hub name or a local folder.")
+    revision: str | None = Field(None, description="Of a hub name: a branch, tag or commit.")
     keep: tuple[str, ...] = Field(
         (), description="Labels that stay; empty for a regression model, whose score `keep` reads."
     )
