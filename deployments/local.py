@@ -83,7 +83,11 @@ def end(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
             found = stack.parts[name]
             if found.runs:
                 say(f"stopping the {name}")
-            was_running |= stop(found)
+                stop(found)
+                was_running = True
+            elif stop(found):
+                say(f"stopped what was left of the {name}, which had died")
+                was_running = True
             del stack.parts[name]
             save(stack)
     return was_running

@@ -295,7 +295,9 @@ def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     for child in children:
         child.suspend()  # or they would see that their parent is gone
     psutil.Process(before.pid).kill()
-    assert "starting the dask-workers" in zyda("up", "--workers", "2", env=terminal(stack)).stdout
+    said = zyda("up", "--workers", "2", env=terminal(stack)).stdout
+    assert "stopped what was left of the dask-workers, which had died" in said
+    assert "starting the dask-workers" in said
     assert not psutil.wait_procs(children, timeout=1)[1]
 
 

@@ -8,11 +8,14 @@ from datetime import timedelta
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
+from prefect.concurrency.sync import concurrency
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
 from deployments.local import environment, load, register
 from deployments.schedules import NotUnderstood, duration, in_words
-from flows.liveness import runs_in
+from flows.exclusion import name_of, taken
+from flows.liveness import LEASE_SECONDS, runs_in
+from flows.watch import watch as watch_flow
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,16 @@ def test_stop_stops(stack, watched_corpora):
     watch(stack, second.path, "--stop")
     assert watch(stack, "--list") == "nothing is watched\n"
     assert runs_to_come() == 0
+
+
+def test_second_look_in_the_same_moment_leaves_the_corpus_to_the_first(stack, corpus):
+    """Else it would find the listing as the first saw it, and take an upload that goes on for finished."""
+    path, name = corpus.write(), f"{name_of(corpus.load())}-look"
+    assert not taken(name)
+    with concurrency(name, lease_duration=LEASE_SECONDS):
+        assert watch_flow(path) is None
+    assert not watch_flow(path).is_settled
+    assert watch_flow(path).is_settled
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("15m", 900), ("1h", 3600), ("2d", 172800)])
