@@ -63,10 +63,14 @@ def versions(found: Iterable[InputFile]) -> dict[str, str]:
 
 
 def built_files(folder: Folder) -> dict[str, dict[str, str]]:
-    """Return the version of each file of each source of the published corpus."""
-    built = last_build(folder)
-    listings = built.listings if built else {}
-    return {name: versions(load_listing(folder, path)) for name, path in listings.items()}
+    """Return the version of each file of each source of the published corpus, as far as that can be read."""
+    built, found = last_build(folder), dict[str, dict[str, str]]()
+    for name, path in (built.listings if built else {}).items():
+        try:
+            found[name] = versions(load_listing(folder, path))
+        except Damaged as error:
+            warn(f"{error}; the source {name} is looked at as if it was new")
+    return found
 
 
 def listed_files(recipe: Recipe) -> dict[str, list[InputFile]]:

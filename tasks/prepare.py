@@ -106,8 +106,8 @@ def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) ->
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer)]
     checks += [] if replace else [partial(check_is_this_corpus, recipe, chosen)]
-    judged = gathered([*checks, *(partial(model_of, source) for source in recipe.sources)])[len(checks) :]
-    found = zip(recipe.sources, judged, strict=True)
+    judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
+    found = zip(recipe.sources, gathered([*checks, *judging])[len(checks) :], strict=True)
     models = {source.name: model for source, model in found if isinstance(model, Model)}
     return Judged(register, listed, chosen, models, inspect_new(recipe, register, chosen, models, spread))
 
