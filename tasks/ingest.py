@@ -211,7 +211,8 @@ def ingest(recipe: Recipe, prepared: Prepared) -> Manifest:
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:
-        raise bad_input(prepared.source, "no document in any of its files")
+        share = f"; a sample of {recipe.sample:g} may be too small for it" if recipe.sample < 1 else ""
+        raise bad_input(prepared.source, f"no document in any of its files{share}")
     return Manifest(
         stage="ingest",
         source=prepared.source,
