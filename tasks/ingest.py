@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tasks.agreement import Spans, spans_of
 from tasks.artifacts import (
     Counts,
     Manifest,
@@ -28,7 +29,7 @@ from tasks.artifacts import (
     write_table,
 )
 from tasks.cluster import fan_out
-from tasks.columns import Spans, pack, spans_of, unify, unpack
+from tasks.columns import pack, unify, unpack
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.listing import InputFile, Piece, load_listing
