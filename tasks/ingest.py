@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.agreement import Spans, spans_of
 from tasks.artifacts import (
     Counts,
     Manifest,
@@ -30,7 +31,7 @@ from tasks.artifacts import (
     write_table,
 )
 from tasks.cluster import fan_out
-from tasks.columns import Spans, pack, spans_of, unify, unpack
+from tasks.columns import pack, unify, unpack
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.listing import InputFile, Piece, load_listing
@@ -213,7 +214,8 @@ def ingest(recipe: Recipe, prepared: Prepared) -> Manifest:
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:
-        raise bad_input(prepared.source, "no document in any of its files")
+        share = f"; a sample of {recipe.sample:g} may be too small for it" if recipe.sample < 1 else ""
+        raise bad_input(prepared.source, f"no document in any of its files{share}")
     return Manifest(
         stage="ingest",
         source=prepared.source,

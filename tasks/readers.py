@@ -189,8 +189,7 @@ def ipc_reader(stream: Stream) -> Any:
     return pa.ipc.open_file(stream) if is_file else pa.ipc.open_stream(stream)
 
 
-def ipc_batches(stream: Stream) -> Iterator[Callable[[], pa.RecordBatch]]:
-    reader = ipc_reader(stream)
+def ipc_batches(reader: Any) -> Iterator[Callable[[], pa.RecordBatch]]:
     if hasattr(reader, "num_record_batches"):
         for i in range(reader.num_record_batches):
             yield partial(reader.get_batch, i)
@@ -200,7 +199,12 @@ def ipc_batches(stream: Stream) -> Iterator[Callable[[], pa.RecordBatch]]:
 
 def read_ipc(stream: Stream, text: str, tally: Tally) -> Iterator[Chunk]:
     """Read the batches of an Arrow file or stream, up to where it is damaged."""
-    batches = ipc_batches(stream)
+    try:
+        reader = ipc_reader(stream)
+    except DAMAGED as error:
+        yield rest_of_file(0, f"the file is damaged: {damage(stream, error)}", tally)
+        return
+    batches = ipc_batches(reader)
     while True:
         try:
             batch = next(batches)()
@@ -208,11 +212,19 @@ def read_ipc(stream: Stream, text: str, tally: Tally) -> Iterator[Chunk]:
         except StopIteration:
             return
         except DAMAGED as error:
-            reason = f"the file is damaged from here on: {damage(stream, error)}"
-            yield rest_of_file(tally.rows, reason, tally)
+            lost = f"the file is damaged from here on: {damage(stream, error)}{rows_lost(reader, tally.rows)}"
+            yield rest_of_file(tally.rows, lost, tally)
             return
         row, tally.rows = tally.rows, tally.rows + batch.num_rows
         yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
+
+
+def rows_lost(reader: Any, read: int) -> str:
+    """Say how many rows of an Arrow file cannot be read, where its batches' heads are still there."""
+    try:
+        return f"; {reader.count_rows() - read:,} rows are lost"
+    except (*DAMAGED, AttributeError):  # a stream has no list of its batches
+        return ""
 
 
 def read_parquet(stream: Stream, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:

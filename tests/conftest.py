@@ -13,6 +13,8 @@ from small_corpus import SHARED, Corpus, zyda
 from deployments.local import Stack
 from flows.local_server import free_port, start_server, wait_until_healthy
 
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
+
 # What takes a minute of patience for people takes a moment here.
 IMPATIENT = {
     "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "1",

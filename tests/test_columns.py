@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of, write_rows
 
 from tasks import columns, readers
-from tasks.columns import Spans, conform, is_json, plain, plain_schema, spans_of, unify
+from tasks.agreement import PER_SECOND, Spans, spans_of
+from tasks.columns import conform, is_json, plain, plain_schema, unify
 from tasks.errors import ZydaError
 from tasks.readers import parse_line
 
@@ -94,7 +95,7 @@ def said(array):
     """Return values that can be compared, whatever their type: times as nanoseconds."""
     kind = array.type
     if pa.types.is_timestamp(kind):
-        scale = columns.PER_SECOND["ns"] // columns.PER_SECOND[kind.unit]
+        scale = PER_SECOND["ns"] // PER_SECOND[kind.unit]
         return [None if n is None else n * scale for n in array.cast(pa.int64()).to_pylist()]
     return array.to_pylist()
 

@@ -7,6 +7,7 @@ import os
 import ssl
 import subprocess
 import threading
+import time
 from functools import partial
 
 import aiohttp
@@ -462,6 +463,32 @@ def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus, monkeypatch):
     long = json.dumps({"text": "long " * 500_000}).encode() + b"\n"
     _, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
     assert (done.out.documents, done.set_aside.documents) == (2, 2)
+
+
+def test_long_line_takes_time_in_proportion(tmp_path):
+    (tmp_path / "x.jsonl").write_bytes(b"x" * (64 << 20) + b"\n" + LINE)
+    started = time.process_time()
+    with streams.open_input("s", str(tmp_path / "x.jsonl"), (64 << 20) + 1 + len(LINE), "jsonl") as stream:
+        assert [len(line) for line in streams.Lines(stream, None)] == [64 << 20, len(LINE) - 1]
+    assert time.process_time() - started < 2
+
+
+def test_damaged_arrow_file_says_how_many_rows_are_lost(corpus):
+    path = corpus.folder / "in/x.arrow"
+    table = pa.Table.from_pylist(DOCUMENTS)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, 10)
+    content = bytearray(path.read_bytes())
+    place = content.index(DOCUMENTS[35]["text"][:20].encode()) - 600
+    head = content.rindex(b"\xff\xff\xff\xff", 0, place)
+    content[head : head + 40] = bytes(40)
+    recipe, done = built(corpus, "x.arrow", bytes(content), on_bad_rows="set_aside")
+    assert (done.out.documents, done.set_aside.documents) == (30, 1)
+    folder = corpus_folder(recipe)
+    (aside,) = [path for path in folder.files("work/set_aside") if path.endswith(".parquet")]
+    (row,) = pq.read_table(folder.path(aside)).to_pylist()
+    assert row["row"] == 30
+    assert "the file is damaged from here on" in row["reason"]
 
 
 def test_first_line_that_is_broken_does_not_hide_the_columns_of_the_others(corpus):
