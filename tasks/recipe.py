@@ -53,15 +53,14 @@ def without_credentials(url: str) -> str:
 
 
 def readable(url: str) -> str:
-    """Refuse a URL that says nothing, or of a kind that nothing here reads."""
+    """Refuse a URL that says nothing, or of a kind that nothing here reads; write its kind in small letters."""
     if not url.strip() or re.fullmatch(r"[a-z0-9+.-]+:/{0,3}", url.strip(), re.IGNORECASE):
         raise ValueError("a path or a URL with a place in it is expected")
     if "\0" in url:
         raise ValueError("a path holds no null character")
+    url = re.sub(r"(?<![^:])[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url)
     for link in url.split("::"):
         scheme = link.partition("://")[0] if "://" in link else ""
-        if scheme != scheme.lower():
-            raise ValueError(f"write {scheme.lower()}://, in small letters")
         if scheme and scheme not in known_implementations and scheme not in registry:
             raise ValueError(f"{scheme}:// is no kind of URL that fsspec knows")
     return url
