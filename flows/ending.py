@@ -17,27 +17,28 @@ LOOK_SECONDS = 1
 
 
 class Ended(BaseException):
-    """A signal that ends the build. `status` is what the shell is told."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.status = 128 + number
+    """A signal that ends the build."""
 
 
 @contextmanager
 def ends_in_order() -> Iterator[None]:
     """End the block, and the program, with one line and the usual exit status at Ctrl-C and SIGTERM."""
+    received: list[int] = []
 
     def handle(number: int, _: FrameType | None) -> NoReturn:
+        received.append(number)
         raise Ended(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-    except (Ended, KeyboardInterrupt) as end:
-        status = getattr(end, "status", 130)
-        print(f"zyda: {'interrupted' if status == 130 else 'ended by SIGTERM'}; {KEPT}", file=sys.stderr)  # noqa: T201
-        sys.exit(status)
+    except BaseException:
+        if not received:
+            raise
+        # What is raised after a signal is only how it looks from within that everything was stopped.
+        what = "interrupted" if received[0] == signal.SIGINT else "ended by SIGTERM"
+        print(f"zyda: {what}; {KEPT}", file=sys.stderr)  # noqa: T201
+        sys.exit(128 + received[0])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

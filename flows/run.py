@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tasks.recipe import Recipe
 
 CONSOLE_LEVEL = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
+# What Python's own helper process says of semaphores where a build ended suddenly: it removes them.
+SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 def run_build(
@@ -26,6 +28,7 @@ def run_build(
     """
     os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     console = Console(stderr=True, soft_wrap=True)
     with ends_in_order(), ExitStack() as stack:
         use_the_running_stack(console)
@@ -35,7 +38,8 @@ def run_build(
             from flows.cluster_trouble import explained
             from tasks.cluster import task_runner, threads_for
         console.print(f"dashboard: {server.url.removesuffix('/api')}/runs", highlight=False)
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in ("distributed", "distributed.client"):  # Dask sets the level of each
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(ends_without(server))
         runner = task_runner(threads_for(plan))
         stack.enter_context(explained())

@@ -162,7 +162,7 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, tmp_path, number, s
     assert len(family) >= 4
     os.killpg(build.pid, number)
     _, errors = build.communicate(timeout=60)
-    assert build.returncode == status
+    assert build.returncode == status, errors
     if said:
         assert re.fullmatch(ONE_LINE.format(said), errors)
     _, alive = psutil.wait_procs(family, timeout=30)
@@ -237,6 +237,7 @@ def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_s
     psutil.Process(before.parts["scheduler"].pid).kill()
     _, errors = build.communicate(timeout=90)
     assert build.returncode == 1
+    assert len(errors.splitlines()) == 3, errors
     on_stack, _, end = errors.splitlines()
     assert on_stack == "on the server and the cluster of `zyda up`"
     assert end.startswith("zyda: the Dask cluster is gone: ")
