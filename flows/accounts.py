@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from pathlib import Path
 
 from prefect.artifacts import (
     create_image_artifact,
@@ -13,7 +14,7 @@ from prefect.artifacts import (
 from prefect.futures import PrefectFuture
 
 from flows import plots
-from tasks.artifacts import Done, corpus_folder
+from tasks.artifacts import Done, corpus_folder, digest_of
 from tasks.card import card
 from tasks.ledger import STAGES, Ledger
 from tasks.published import corpus_of
@@ -23,8 +24,14 @@ BAR = 40  # characters of a full bar
 
 
 def artifact_key(recipe: Recipe, what: str) -> str:
-    """Return a name as Prefect wants it: small letters, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", f"{recipe.corpus}-{what}".lower()).strip("-")
+    """Return a name as Prefect wants it, small letters, digits and dashes, that no other corpus has."""
+    place = digest_of(corpus_folder(recipe).url)[:6]
+    return re.sub(r"[^a-z0-9]+", "-", f"{recipe.corpus}-{what}-{place}".lower()).strip("-")
+
+
+def link_to(url: str) -> str:
+    """Write a place as a link: a URL as it is, a path of this machine with its odd characters quoted."""
+    return url if "://" in url else Path(url).as_uri()
 
 
 def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Done]]) -> list[Done]:
@@ -68,8 +75,7 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
         f"data:image/svg+xml;base64,{picture}", artifact_key(recipe, "funnel"), "Tokens after each stage"
     )
     url = f"{corpus_folder(recipe).url}/published"
-    link = url if "://" in url else f"file://{url}"
-    create_link_artifact(link, url, artifact_key(recipe, "published"), "Where the corpus is")
+    create_link_artifact(link_to(url), url, artifact_key(recipe, "published"), "Where the corpus is")
 
 
 def funnel(ledger: Ledger) -> str:

@@ -7,7 +7,7 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact
 
 from flows import plots
-from flows.accounts import artifact_key
+from flows.accounts import artifact_key, link_to
 from flows.build import Sample
 from flows.liveness import living
 from tasks.artifacts import corpus_folder
@@ -76,6 +76,7 @@ def report(recipe: str, storage: str | None = None, sample: Sample | None = None
     plan = load_recipe(recipe, storage=storage, sample=sample)
     with living("zyda-report"):
         url = write_report(plan)
-    link = url if "://" in url else f"file://{url}"
-    create_link_artifact(link, link_text=url, key=artifact_key(plan, "report"), description="The report")
+    create_link_artifact(
+        link_to(url), link_text=url, key=artifact_key(plan, "report"), description="The report"
+    )
     return url

@@ -32,8 +32,7 @@ from tasks.bands import merge_groups, write_band_rows
 from tasks.cluster import fan_out
 from tasks.columns import text_buffers
 from tasks.folding import UNICODE, word_hashes
-from tasks.kernels import engine
-from tasks.kernels.cpu import EMPTY
+from tasks.kernels import cpu
 from tasks.recipe import Dedup, Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
@@ -64,19 +63,19 @@ def signature_parameters(dedup: Dedup) -> dict[str, Any]:
 
 def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
     """Return the signature of each text: (n, values) uint64, all EMPTY where it has no shingle."""
-    size = {"width": dedup.width, "values": dedup.values}
+    size: dict[str, Any] = {"width": dedup.width, "values": dedup.values}
     if dedup.shingle == "words":
-        found: NDArray[np.uint64] = engine().word_signatures(*word_hashes(texts), **size)
+        found: NDArray[np.uint64] = cpu.word_signatures(*word_hashes(texts), **size)
     else:
-        found = engine().signatures(*text_buffers(texts), **size)
+        found = cpu.signatures(*text_buffers(texts), **size)
     return found
 
 
 def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
     found = signatures(texts, dedup)
-    keys: NDArray[np.uint64] = engine().band_keys(found, bands=dedup.bands)
-    return keys, found[:, 0] != EMPTY
+    keys: NDArray[np.uint64] = cpu.band_keys(found, bands=dedup.bands)
+    return keys, found[:, 0] != cpu.EMPTY
 
 
 class BandKeys:

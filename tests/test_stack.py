@@ -17,6 +17,7 @@ from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, p
 from test_flow import task_runs_of
 
 from deployments.local import Stack
+from flows.accounts import artifact_key
 
 DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())
 
@@ -136,14 +137,16 @@ def test_deployments_build_and_report(stack, corpus):
 
 
 def test_dashboard_has_a_table_of_every_stage_and_the_accounts(stack, corpus):
+    recipe = corpus.load()
     with get_client(sync_client=True) as client:
         found = {one.key: one for one in client.read_artifacts(limit=200) if one.key}
     stages = {
-        f"small-{stage}" for stage in ("ingest", "minhash", "removals", "classify", "filter", "publish")
+        artifact_key(recipe, stage)
+        for stage in ("ingest", "minhash", "removals", "classify", "filter", "publish")
     }
-    assert stages | {"small-corpus", "small-report"} <= set(found)
-    assert "| total |" in found["small-corpus"].data
-    assert "middle" in found["small-removals"].data
+    assert stages | {artifact_key(recipe, "corpus"), artifact_key(recipe, "report")} <= set(found)
+    assert "| total |" in found[artifact_key(recipe, "corpus")].data
+    assert "middle" in found[artifact_key(recipe, "removals")].data
 
 
 @pytest.fixture
@@ -171,10 +174,10 @@ def test_person_sees_the_stages_the_tables_and_the_funnel_in_a_browser(stack, co
     page.screenshot(path=tmp_path / "artifacts.png")
     with get_client(sync_client=True) as client:
         found = {one.key: one.id for one in client.read_artifacts(limit=200) if one.flow_run_id == run.id}
-    page.goto(f"{dashboard}/artifacts/artifact/{found['small-removals']}")
+    page.goto(f"{dashboard}/artifacts/artifact/{found[artifact_key(corpus.load(), 'removals')]}")
     page.get_by_text("removed documents").first.wait_for()
     page.screenshot(path=tmp_path / "table.png")
-    page.goto(f"{dashboard}/artifacts/artifact/{found['small-funnel']}")
+    page.goto(f"{dashboard}/artifacts/artifact/{found[artifact_key(corpus.load(), 'funnel')]}")
     picture = page.locator("img[src^='data:image/svg']").first
     picture.wait_for()
     assert picture.evaluate("image => image.naturalWidth") > 100

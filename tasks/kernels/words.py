@@ -20,6 +20,7 @@ ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 
 
+# As in cpu.py, again: what numba has compiled for this file does not notice when another file changes.
 @njit(cache=True, nogil=True, inline="always")
 def mix(x: np.uint64) -> np.uint64:
     x = (x ^ (x >> SHIFT)) * MIX_1
