@@ -9,7 +9,15 @@ from pathlib import Path
 from tasks.artifacts import WORK, Done, Record, corpus_folder, digest_of, read_record
 from tasks.errors import Damaged, Denied, ZydaError
 from tasks.ledger import Ledger
-from tasks.listing import InputFile, list_files, load_listing, sampled_files
+from tasks.listing import (
+    InputFile,
+    Register,
+    list_files,
+    load_listing,
+    load_register,
+    lost_entry,
+    sampled_files,
+)
 from tasks.log import warn
 from tasks.published import broken_files, published_manifest
 from tasks.quality import digest_of_model, model_folder
@@ -20,11 +28,15 @@ BUILT = f"{WORK}/built.json"
 
 
 class Built(Record):
-    """The last finished build: what was asked, each source's listing, and the manifests of all stages."""
+    """The last finished build: what was asked, each source's listing, and the manifests of all stages.
+
+    `entries` are those that the register had, of which the last could be lost without a gap.
+    """
 
     plan: str = ""
     listings: dict[str, str] = {}
     manifests: tuple[str, ...] = ()
+    entries: int = 0
 
 
 def plan_of(recipe: Recipe) -> str:
@@ -45,8 +57,19 @@ def digest_of_code() -> str:
 
 def built_of(recipe: Recipe, listings: dict[str, str], receipts: Iterable[Done]) -> Built:
     return Built(
-        plan=plan_of(recipe), listings=listings, manifests=tuple(sorted({done.path for done in receipts}))
+        plan=plan_of(recipe),
+        listings=listings,
+        manifests=tuple(sorted({done.path for done in receipts})),
+        entries=load_register(corpus_folder(recipe)).entries,
     )
+
+
+def whole_register(folder: Folder) -> Register:
+    """Read the register. Raises Denied where it has lost an entry, in its middle or at its end."""
+    register, built = load_register(folder), last_build(folder)
+    if built is not None and register.entries < built.entries:
+        raise lost_entry(folder, register.entries)
+    return register
 
 
 def last_build(folder: Folder) -> Built | None:

@@ -15,7 +15,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.artifacts import corpus_folder
-from tasks.built import built_files
+from tasks.built import built_files, whole_register
 from tasks.cluster import fan_out
 from tasks.columns import unify
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
@@ -28,7 +28,6 @@ from tasks.listing import (
     extend_register,
     known_files,
     list_files,
-    load_register,
     number_files,
     number_sources,
     sampled_files,
@@ -101,7 +100,7 @@ def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) ->
 
     spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
     """
-    register = load_register(corpus_folder(recipe))
+    register = whole_register(corpus_folder(recipe))
     listed = gathered([partial(list_files, source) for source in recipe.sources])
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer)]
