@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import as_workers_are, show
-from tasks.artifacts import Shard, read_table, shard_path, write_shard, write_table
+from tasks.artifacts import Shard, shard_path
 from tasks.bands import key_ranges, read_range, write_band_rows
 from tasks.clusters import jobs_of_level, reduce_edges
 from tasks.edges import star_edges
 from tasks.storage import Folder
+from tasks.tables import read_table, write_shard, write_table
 
 BANDS = 8
 DOCUMENTS_PER_FILE = 4_000_000

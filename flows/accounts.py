@@ -14,11 +14,12 @@ from prefect.artifacts import (
 from prefect.futures import PrefectFuture
 
 from flows import plots
-from tasks.artifacts import Done, corpus_folder, digest_of
+from tasks.artifacts import Done, corpus_folder
 from tasks.card import card
 from tasks.ledger import STAGES, Ledger
 from tasks.published import corpus_of
 from tasks.recipe import Recipe
+from tasks.records import digest_of
 
 BAR = 40  # characters of a full bar
 

@@ -10,8 +10,9 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.logging import get_run_logger
 
 from flows.liveness import LEASE_SECONDS, living, mark_dead_runs
-from tasks.artifacts import corpus_folder, digest_of
+from tasks.artifacts import corpus_folder
 from tasks.recipe import Recipe
+from tasks.records import digest_of
 
 
 def name_of(recipe: Recipe) -> str:

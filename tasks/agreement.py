@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.artifacts import Record
 from tasks.json_text import is_list
+from tasks.records import Record
 
 EXACT = 1 << 53  # whole numbers up to here are floats of 64 bits exactly
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

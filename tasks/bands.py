@@ -19,19 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.artifacts import (
-    Shard,
-    finished_shard,
-    footer_of,
-    opened,
-    parquet_writer,
-    shard_path,
-    stage_key,
-    total,
-    write_shard,
-)
+from tasks.artifacts import Shard, finished_shard, shard_path, stage_key, total
 from tasks.cluster import fan_out
 from tasks.storage import Folder
+from tasks.tables import footer_of, opened, parquet_writer, write_shard
 
 VERSION = 3
 GROUP_ROWS = 1 << 16

@@ -6,22 +6,16 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from tasks.artifacts import WORK, Done, Record, corpus_folder, digest_of, read_record
+from tasks.artifacts import WORK, Done, corpus_folder
 from tasks.errors import Damaged, Denied, ZydaError
 from tasks.ledger import Ledger
-from tasks.listing import (
-    InputFile,
-    Register,
-    list_files,
-    load_listing,
-    load_register,
-    lost_entry,
-    sampled_files,
-)
+from tasks.listing import InputFile, list_files, load_listing, sampled_files
 from tasks.log import warn
 from tasks.published import broken_files, published_manifest
 from tasks.quality import digest_of_model, model_folder
 from tasks.recipe import Recipe
+from tasks.records import Record, digest_of, read_record
+from tasks.register import Register, load_register, lost_entry
 from tasks.storage import Folder
 
 BUILT = f"{WORK}/built.json"

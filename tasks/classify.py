@@ -18,20 +18,18 @@ from tasks.artifacts import (
     Manifest,
     Shard,
     corpus_folder,
-    digest_of,
     finished_shard,
     load_manifest,
-    read_table,
     stage_key,
-    tables_of,
-    write_table,
 )
 from tasks.cluster import fan_out
 from tasks.quality import Model
 from tasks.recipe import Recipe
+from tasks.records import digest_of
 from tasks.removals import gone_ids
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import read_table, tables_of, write_table
 
 VERSION = 2
 

@@ -24,18 +24,15 @@ from tasks.artifacts import (
     corpus_folder,
     finished_shard,
     load_manifest,
-    parquet_writer,
-    read_table,
     shard_path,
     stage_key,
-    tables_of,
-    write_shard,
 )
 from tasks.cluster import fan_out
 from tasks.kernels import forest
 from tasks.recipe import Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import parquet_writer, read_table, tables_of, write_shard
 
 VERSION = 2
 MAX_ROWS = 16 << 20  # edges or documents that one step reads, unless it reads two files: about 1 GiB

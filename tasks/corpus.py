@@ -35,8 +35,9 @@ from tasks.published import (
     published_manifest,
 )
 from tasks.recipe import Recipe
+from tasks.scratch import SCRATCH, scratch_name
 from tasks.stage import RETRYING
-from tasks.storage import SCRATCH, Folder, scratch_name
+from tasks.storage import Folder
 
 Texts = dict[str, bytes]
 

@@ -21,7 +21,6 @@ from tasks.artifacts import (
     load_manifest,
     shard_path,
     stage_key,
-    write_table,
 )
 from tasks.bands import KeyRange, key_ranges, read_range
 from tasks.cluster import fan_out
@@ -29,6 +28,7 @@ from tasks.errors import NotConserved
 from tasks.recipe import Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import write_table
 
 VERSION = 1
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])

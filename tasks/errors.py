@@ -63,6 +63,10 @@ class NotConserved(ZydaError, AssertionError):
     """An account that does not add up."""
 
 
+def first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
 def on_one_line(text: str) -> str:
     """Join the lines of a library's message."""
     return " ".join(line.strip() for line in text.splitlines() if line.strip())

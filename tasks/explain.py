@@ -8,13 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.artifacts import Record
 from tasks.errors import BadInput, Denied
 from tasks.ids import parse, split
-from tasks.listing import InputFile, Register, load_register
+from tasks.listing import InputFile
 from tasks.published import PUBLISHED, corpus_of
 from tasks.readers import read
 from tasks.recipe import Recipe
+from tasks.records import Record
+from tasks.register import Register, load_register
 
 
 class Place(Record):

@@ -19,25 +19,22 @@ from tasks.artifacts import (
     corpus_folder,
     finished_shard,
     load_manifest,
-    opened,
-    parts_of,
-    read_table,
     shard_path,
     stage_key,
-    write_table,
 )
 from tasks.cluster import fan_out
 from tasks.columns import conform, pack, unpack
 from tasks.errors import bad_input
 from tasks.ids import split
 from tasks.keep import BadKeep, columns_of, fault, kept
-from tasks.listing import load_register
 from tasks.quality import Model
 from tasks.recipe import Recipe, Source
+from tasks.register import load_register
 from tasks.removals import counts_of, gone_ids, stage_of_removals
 from tasks.shards import COUNTED, names_of_text
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import opened, parts_of, read_table, write_table
 
 VERSION = 2
 FILTERED = pa.schema([("doc_id", pa.uint64()), ("reason", pa.string())])

@@ -15,21 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.agreement import Spans, spans_of
-from tasks.artifacts import (
-    Counts,
-    Manifest,
-    Record,
-    Shard,
-    corpus_folder,
-    finished,
-    parquet_writer,
-    shard_path,
-    stage_key,
-    total,
-    write_record,
-    write_shard,
-    write_table,
-)
+from tasks.artifacts import Counts, Manifest, Shard, corpus_folder, finished, shard_path, stage_key, total
 from tasks.cluster import fan_out
 from tasks.columns import pack, unify, unpack
 from tasks.errors import NotConserved, bad_input
@@ -39,9 +25,11 @@ from tasks.minhash import BandKeys
 from tasks.quality import Model
 from tasks.readers import BadRow, Tally, read
 from tasks.recipe import Dedup, Recipe
+from tasks.records import Record, write_record
 from tasks.shards import COUNTED, IngestParameters, Reader, gathered, numbered
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import parquet_writer, write_shard, write_table
 from tasks.token_counts import stored_counter
 
 VERSION = 3

@@ -13,7 +13,7 @@ from tasks.columns import TooWide, plain_schema, table_of
 from tasks.errors import bad_input
 from tasks.listing import InputFile, Piece
 from tasks.readers import BYTE_ORDER_MARK, ipc_reader
-from tasks.storage import Stream
+from tasks.stores import Stream
 from tasks.streams import (
     COMPRESSED_BLOCK,
     DAMAGED,

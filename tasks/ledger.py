@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from tasks.artifacts import Counts, Done, Record, total
+from tasks.artifacts import Counts, Done, total
 from tasks.errors import NotConserved
+from tasks.records import Record
 
 STAGES = ("ingest", "minhash", "removals", "classify", "filter", "publish")
 LEDGER = pa.schema(

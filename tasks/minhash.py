@@ -25,8 +25,6 @@ from tasks.artifacts import (
     load_manifest,
     shard_path,
     stage_key,
-    tables_of,
-    write_shard,
 )
 from tasks.bands import merge_groups, write_band_rows
 from tasks.cluster import fan_out
@@ -36,6 +34,7 @@ from tasks.kernels import cpu
 from tasks.recipe import Dedup, Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import tables_of, write_shard
 
 VERSION = 1
 

@@ -22,19 +22,10 @@ from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
 from tasks.filter import check_keep
 from tasks.ingest import Prepared
 from tasks.inspection import Inspected, inspect
-from tasks.listing import (
-    InputFile,
-    Register,
-    extend_register,
-    known_files,
-    list_files,
-    number_files,
-    number_sources,
-    sampled_files,
-    save_listing,
-)
+from tasks.listing import InputFile, list_files, sampled_files, save_listing
 from tasks.quality import Model, judged_model
 from tasks.recipe import Recipe, Source
+from tasks.register import Register, extend_register, known_files, number_files, number_sources
 from tasks.shards import COUNTED, IngestParameters, stored_schema
 from tasks.stage import RETRYING
 from tasks.token_counts import load_tokenizer, store_tokenizer

@@ -18,30 +18,25 @@ from numpy.typing import NDArray
 from tasks.artifacts import (
     Done,
     Manifest,
-    Record,
     Shard,
     corpus_folder,
     finished,
     load_manifest,
-    parquet_writer,
-    read_table,
     shard_path,
     stage_key,
-    tables_of,
     total,
-    write_record,
-    write_shard,
-    write_table,
 )
 from tasks.cluster import fan_out
 from tasks.columns import conform, unpack
 from tasks.errors import NotConserved
 from tasks.filter import Reason
 from tasks.recipe import Recipe
+from tasks.records import Record, write_record
 from tasks.removals import counts_of, going
 from tasks.shards import COUNTED
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import parquet_writer, read_table, tables_of, write_shard, write_table
 
 VERSION = 2
 REMOVED = pa.schema(

@@ -6,11 +6,12 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from tasks.artifacts import WORK, Record, Shard, corpus_folder, read_record, write_record
+from tasks.artifacts import WORK, Shard, corpus_folder
 from tasks.errors import Damaged, Denied
 from tasks.ledger import Ledger
 from tasks.log import warn
 from tasks.recipe import Dedup, Recipe
+from tasks.records import Record, read_record, write_record
 from tasks.storage import Folder
 
 PUBLISHED = "published"

@@ -21,10 +21,9 @@ from typing import Any
 import pyarrow as pa
 from huggingface_hub import hf_hub_download, snapshot_download
 
-from tasks.artifacts import Record
-from tasks.errors import BadInput, bad_input
+from tasks.errors import BadInput, bad_input, first_line
 from tasks.recipe import Classify
-from tasks.streams import first_line
+from tasks.records import Record
 
 PREDICTION = pa.schema(
     [("doc_id", pa.uint64()), ("quality_pred", pa.string()), ("quality_prob", pa.float32())]

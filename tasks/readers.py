@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.columns import TooWide, decoded, one_array, plain, table_of
-from tasks.errors import bad_input
+from tasks.errors import bad_input, first_line
 from tasks.json_text import TooDeep, has_large_number
 from tasks.listing import InputFile, Piece
-from tasks.storage import Stream
+from tasks.stores import Stream
 from tasks.streams import (
     DAMAGED,
     MAX_CONTENT,
@@ -31,7 +31,6 @@ from tasks.streams import (
     Lines,
     LongLine,
     damage,
-    first_line,
     format_of,
     open_input,
 )

@@ -27,17 +27,10 @@ from tasks.artifacts import (
     Shard,
     corpus_folder,
     finished_shard,
-    footer_of,
     load_manifest,
-    opened,
-    parquet_writer,
-    read_table,
     shard_path,
     stage_key,
-    tables_of,
     total,
-    write_shard,
-    write_table,
 )
 from tasks.cluster import fan_out
 from tasks.ids import FILE_SHIFT, MAX_FILES, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
@@ -47,6 +40,7 @@ from tasks.listing import load_listing
 from tasks.recipe import Recipe
 from tasks.stage import stage_task
 from tasks.storage import Folder
+from tasks.tables import footer_of, opened, parquet_writer, read_table, tables_of, write_shard, write_table
 
 VERSION = 2
 DECISIONS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("kept_doc_id", pa.uint64())])

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.artifacts import Record
 from tasks.columns import one_array
 from tasks.errors import bad_input
 from tasks.ids import MAX_ROWS
 from tasks.listing import InputFile
 from tasks.readers import BadRow, Chunk, Tally
+from tasks.records import Record
 from tasks.token_counts import Counter
 
 COUNTED = pa.schema(

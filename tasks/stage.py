@@ -20,18 +20,11 @@ from prefect.runtime import task_run
 from prefect.serializers import JSONSerializer
 from prefect.tasks import exponential_backoff
 
-from tasks.artifacts import (
-    WORK,
-    Done,
-    Manifest,
-    corpus_folder,
-    digest_of,
-    finish_stage,
-    finished_stage,
-)
+from tasks.artifacts import WORK, Done, Manifest, corpus_folder, finish_stage, finished_stage
 from tasks.errors import Unavailable
 from tasks.log import run_log
 from tasks.recipe import Recipe
+from tasks.records import digest_of
 
 RESULTS = f"{WORK}/prefect"
 RETRIES = 4

@@ -8,10 +8,8 @@ environment, never by us.
 
 import errno
 import os
-import platform
 import shutil
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,22 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import psutil  # type: ignore[import-untyped]
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
 
-from tasks.errors import Denied, Unavailable, ZydaError
+from tasks.errors import Denied
+from tasks.scratch import SCRATCH, created, is_left_behind, scratch_name
+from tasks.stores import Stream, code_of, explained, open_file
 
-DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
-NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"}
-DENIED_STATUS = {401, 403}
 CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
 TIME_FIELDS = ("mtime", "LastModified", "updated", "modified", "created", "timeCreated")
-SCRATCH = ".scratch"
 READ_ONLY = 0o444
 
 
@@ -50,141 +43,6 @@ def absolute(url: str) -> str:
     if "://" in url:
         return url.rstrip("/")
     return str(Path(url).expanduser().resolve())
-
-
-@contextmanager
-def explained(url: str) -> Iterator[None]:
-    """Turn what a storage back end raises into Denied (final) or Unavailable (worth retrying)."""
-    try:
-        yield
-    except ZydaError:
-        raise
-    except DENIED as error:
-        raise Denied(f"{url}: {type(error).__name__}: {error}") from error
-    except ImportError as error:
-        raise Denied(f"{url}: no reader for this kind of URL is installed: {error}") from error
-    except Exception as error:
-        if not is_storage_failure(error):
-            raise
-        kind = Denied if is_final(error) else Unavailable
-        raise kind(f"{url}: {type(error).__name__}: {error}") from error
-
-
-def is_final(error: Exception) -> bool:
-    """Say whether trying again cannot help: no permission, no such bucket, no space left, no credentials.
-
-    Credentials that could not be refreshed in time are none of these: they may come.
-    """
-    causes = [error, error.__cause__, error.__context__]
-    return (
-        any(code_of(cause) in DENIED_CODES or status_of(cause) in DENIED_STATUS for cause in causes)
-        or getattr(error, "errno", None) in FULL
-        or any(type(cause).__name__ in NO_CREDENTIALS for cause in causes)
-    )
-
-
-def status_of(error: BaseException | None) -> object:
-    """Return the HTTP status that a failure was answered with, or None."""
-    response = getattr(error, "response", None)
-    return getattr(error, "status", None) or getattr(response, "status_code", None)
-
-
-def code_of(error: BaseException | None) -> str:
-    """Return what S3 calls a failure, or nothing where it was not S3."""
-    response = getattr(error, "response", None)
-    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
-
-
-def is_storage_failure(error: Exception) -> bool:
-    """Say whether an exception came from a storage back end or the network below it."""
-    package = type(error).__module__.partition(".")[0]
-    return isinstance(error, OSError) or package in {
-        "aiohttp", "aiobotocore", "botocore", "gcsfs", "google", "s3fs", "huggingface_hub", "httpx",
-        "requests", "urllib3",
-    }  # fmt: skip
-
-
-class Stream:
-    """A file that is open for reading, and remembers what its store did.
-
-    Whoever decodes what it gives raises errors of its own, OSErrors among them, so that the type of an
-    error cannot tell damaged content from a store that failed in the middle. `failure` can: it is the
-    Denied or Unavailable that a read ended with, if one did.
-    """
-
-    mode = "rb"
-
-    def __init__(self, url: str, stream: Any) -> None:
-        self.url = url
-        self.stream = stream
-        self.failure: ZydaError | None = None
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def read(self, size: int = -1) -> bytes:
-        try:
-            with explained(self.url):
-                return bytes(self.stream.read(size))
-        except ZydaError as error:
-            self.failure = error
-            raise
-        except Exception as error:  # whatever it is, nobody has decoded anything yet
-            self.failure = Unavailable(f"{self.url}: {type(error).__name__}: {error}")
-            raise self.failure from error
-
-    def seek(self, place: int, whence: int = 0) -> int:
-        return int(self.stream.seek(place, whence))
-
-    def tell(self) -> int:
-        return int(self.stream.tell())
-
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return bool(self.stream.seekable())
-
-    @property
-    def closed(self) -> bool:
-        return bool(self.stream.closed)
-
-    def close(self) -> None:
-        self.stream.close()
-
-    def flush(self) -> None:
-        """Do nothing, as for any stream that is only read."""
-
-    @contextmanager
-    def decoding(self) -> Iterator[None]:
-        """Raise what the store did instead of what a decoder made of it."""
-        try:
-            yield
-        except Exception as error:
-            if self.failure is not None and error is not self.failure:
-                raise self.failure from error
-            raise
-
-
-def open_stream(url: str, *, at_random: bool) -> Stream:
-    """Open a file by URL: to be read here and there, or from end to end.
-
-    At random, a store is asked for what is read and for nothing ahead of it.
-    """
-    with explained(url):
-        fs, path = url_to_fs(url)
-        return Stream(url, opened(fs, path, at_random=at_random))
-
-
-def opened(fs: fsspec.AbstractFileSystem, path: str, *, at_random: bool) -> Any:
-    nothing_ahead = at_random and not isinstance(fs, LocalFileSystem)
-    return fs.open(path, "rb", **({"cache_type": "none"} if nothing_ahead else {}))
 
 
 @dataclass(frozen=True)
@@ -227,7 +85,7 @@ class Folder:
         """Open a file for reading at random places."""
         url = f"{self.url}/{path}"
         with explained(url):
-            return Stream(url, opened(self.fs, self.path(path), at_random=True))
+            return Stream(url, open_file(self.fs, self.path(path), at_random=True))
 
     def size_of(self, path: str) -> int | None:
         """Return the bytes of a file, or None where there is none."""
@@ -415,32 +273,3 @@ def seconds_of(info: dict[str, Any]) -> float:
     if isinstance(found, str):
         found = datetime.fromisoformat(found.replace("Z", "+00:00"))
     return found.timestamp() if isinstance(found, datetime) else float(found)
-
-
-def created(target: Path, content: bytes) -> bool:
-    """Write a file that is not there, on a file system without hard links; False where it is there."""
-    try:
-        with target.open("xb") as file:
-            file.write(content)
-    except FileExistsError:
-        return False
-    return True
-
-
-def scratch_name() -> str:
-    """Name a scratch file so that others can see whether the process that writes it still runs."""
-    return f"zyda-{platform.node()}-{os.getpid()}-{uuid.uuid4().hex}"
-
-
-def is_left_behind(scratch: Path) -> bool:
-    """Say whether a scratch file is of a process of this machine that has ended."""
-    node, _, rest = scratch.name.removeprefix("zyda-").rpartition("-")[0].rpartition("-")
-    if node != platform.node() or not rest.isdecimal():
-        return False
-    try:
-        process, written = psutil.Process(int(rest)), scratch.stat().st_mtime
-        return bool(written < process.create_time())  # its number has been given to another
-    except psutil.NoSuchProcess:
-        return True
-    except OSError:
-        return False

@@ -14,8 +14,8 @@ import zstandard
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from tasks.errors import Denied, Unavailable, ZydaError, bad_input
-from tasks.storage import Stream, explained, opened
+from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
+from tasks.stores import Stream, explained, open_file
 
 UNREADABLE = (OSError, EOFError, zlib.error, zstandard.ZstdError)  # from bytes to lines
 DAMAGED = (*UNREADABLE, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError)
@@ -132,7 +132,7 @@ def open_input(source: str, url: str, size: int, kind: str) -> Input:
     try:
         with explained(url):
             fs, path = file_system_of(url)
-            return Input(source, url, opened(fs, path, at_random=kind == "parquet"), size)
+            return Input(source, url, open_file(fs, path, at_random=kind == "parquet"), size)
     except Denied as error:
         if is_passing(error):
             raise Unavailable(f"source {source}: {error}") from error
@@ -146,10 +146,6 @@ def damage(stream: Stream, error: BaseException) -> str:
     if isinstance(error, ZydaError):
         raise error
     return first_line(error)
-
-
-def first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from tasks.artifacts import WORK, digest_of
+from tasks.artifacts import WORK
 from tasks.byte_level import character_classes, make_tables, why_slow
 from tasks.columns import text_buffers
 from tasks.errors import BadRecipe
 from tasks.kernels import bpe
 from tasks.log import run_log
+from tasks.records import digest_of
 from tasks.storage import Folder
 
 BATCH_DOCUMENTS = 256

@@ -11,13 +11,14 @@ from typing import Any
 
 from dask.system import CPU_COUNT
 
-from tasks.artifacts import WORK, Record, corpus_folder, read_record
+from tasks.artifacts import WORK, corpus_folder
 from tasks.artifacts import Manifest as StageManifest
 from tasks.built import BUILT, Built, last_build
 from tasks.errors import Damaged, Denied
-from tasks.listing import REGISTER
 from tasks.published import PUBLISHED, STAMPS, corpus_of, digest_of_file
 from tasks.recipe import Recipe
+from tasks.records import Record, read_record
+from tasks.register import REGISTER
 from tasks.storage import Folder
 from tasks.watching import WATCHED
 

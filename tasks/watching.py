@@ -5,12 +5,13 @@ import time
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.artifacts import WORK, Done, Record, corpus_folder, digest_of, read_record, write_record
+from tasks.artifacts import WORK, Done, corpus_folder
 from tasks.built import BUILT, built_files, built_of, last_build, listed_files, versions
 from tasks.errors import Damaged
 from tasks.ingest import Prepared
 from tasks.log import warn
 from tasks.recipe import Recipe
+from tasks.records import Record, digest_of, read_record, write_record
 from tasks.stage import RETRYING
 from tasks.storage import Folder
 

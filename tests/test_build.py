@@ -24,9 +24,9 @@ from tasks.errors import Unavailable
 from tasks.ids import split
 from tasks.ingest import ingest
 from tasks.ledger import STAGES
-from tasks.listing import load_register
 from tasks.minhash import minhash
 from tasks.published import published_ledger
+from tasks.register import load_register
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
 DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
@@ -207,7 +207,7 @@ def test_build_that_read_the_register_before_another_wrote_to_it_begins_again(co
     build_here(recipe)
     write_rows(corpus.folder / "in/worst-3.jsonl.zst", rows(later=prose("later")))
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "load_register", lambda _: stale)
+        patch.setattr(prepare, "whole_register", lambda _: stale)
         with pytest.raises(Unavailable, match="at the same time"):
             prepare.prepare.fn(recipe)
     build_here(recipe)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of
 
 from tasks import clusters
-from tasks.artifacts import read_table, write_table
 from tasks.clusters import Forest, forest_of_edges, joined
 from tasks.edges import EDGES
 from tasks.kernels import forest
 from tasks.storage import Folder
+from tasks.tables import read_table, write_table
 
 SOURCE_200 = 200 << 56  # an id that is negative where someone takes it for signed
 IDS = st.integers(0, 40) | st.integers(SOURCE_200, SOURCE_200 + 3)

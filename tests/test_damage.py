@@ -9,11 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
 
-from tasks import artifacts
-from tasks.artifacts import Manifest, corpus_folder, read_record, read_table, tables_of, unseal
+from tasks import tables
+from tasks.artifacts import Manifest, corpus_folder
 from tasks.built import Built, ledger_if_complete
 from tasks.errors import Damaged, Denied
-from tasks.listing import Listing, Register
+from tasks.listing import Listing
+from tasks.records import read_record, unseal
+from tasks.register import Register
+from tasks.tables import read_table, tables_of
 from tasks.upkeep import artifacts_in
 
 STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
@@ -154,7 +157,7 @@ def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
         undo_what_reads(recipe, stage)
         DAMAGES[damage](tmp_path / "out/small" / shard.path)
         caplog.clear()
-        artifacts.FOOTERS.clear()  # as in a worker that has not read the file before
+        tables.FOOTERS.clear()  # as in a worker that has not read the file before
         build_here(recipe)
         assert contents(recipe) == undisturbed, stage
         assert shard.path in caplog.text, stage
@@ -188,13 +191,11 @@ def test_damaged_register_says_what_to_do(tmp_path):
 
 def test_storage_that_damages_what_is_written_ends_the_build(tmp_path, monkeypatch):
     recipe = Corpus(tmp_path).load()
+    monkeypatch.setattr(tables, "footer_in", lambda folder, shard, stream: tables.damaged_here(folder, shard))
     monkeypatch.setattr(
-        artifacts, "footer_in", lambda folder, shard, stream: artifacts.damaged_here(folder, shard)
-    )
-    monkeypatch.setattr(
-        artifacts,
+        tables,
         "damaged_here",
-        lambda folder, shard: (_ for _ in ()).throw(artifacts.damaged(folder, shard, "bad")),
+        lambda folder, shard: (_ for _ in ()).throw(tables.damaged(folder, shard, "bad")),
         raising=False,
     )
     with pytest.raises(Denied, match="again after it was made anew: is the storage sound"):

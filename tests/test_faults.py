@@ -23,7 +23,7 @@ from flows.liveness import LEASE_SECONDS
 from flows.local_server import free_port
 from flows.watch import is_under_way as is_asked_for
 from tasks.artifacts import corpus_folder
-from tasks.listing import load_register
+from tasks.register import load_register
 
 
 @pytest.fixture(scope="module")

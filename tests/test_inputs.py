@@ -24,9 +24,10 @@ from tasks import readers, streams
 from tasks.artifacts import corpus_folder
 from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
 from tasks.ingest import ingest
-from tasks.listing import Piece, list_files, load_register
+from tasks.listing import Piece, list_files
 from tasks.prepare import prepare, sampled_files
 from tasks.recipe import Source
+from tasks.register import load_register
 from tasks.storage import Folder
 
 DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(60)})

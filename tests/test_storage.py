@@ -9,10 +9,12 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from small_corpus import build_here, contents, prose, rows, write_rows
 
-from tasks.artifacts import corpus_folder, read_table, tables_of, write_table
+from tasks.artifacts import corpus_folder
 from tasks.errors import Denied, Unavailable
 from tasks.published import published_manifest
-from tasks.storage import Folder, explained, is_final
+from tasks.storage import Folder
+from tasks.stores import explained, is_final
+from tasks.tables import read_table, tables_of, write_table
 
 TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some text"] * 1000})
 

@@ -11,11 +11,12 @@ from object_stores import KEY, SECRET
 from small_corpus import build_here, contents, zyda
 
 from flows.local_server import free_port
-from tasks import artifacts
-from tasks.artifacts import corpus_folder, read_table, tables_of, write_shard
+from tasks import tables
+from tasks.artifacts import corpus_folder
 from tasks.errors import BadInput, Denied, Unavailable
 from tasks.listing import list_files
 from tasks.storage import Folder
+from tasks.tables import read_table, tables_of, write_shard
 
 
 @pytest.fixture(params=["s3", "gcs"])
@@ -75,7 +76,7 @@ def test_of_a_stored_file_only_what_is_needed_is_read_and_neighbours_at_once(buc
         return fetch(self, start, end)
 
     monkeypatch.setattr(kind, "_fetch_range", counted)
-    monkeypatch.setattr(artifacts, "PART_BYTES", 1)
+    monkeypatch.setattr(tables, "PART_BYTES", 1)
     assert read_table(folder, shard, ["doc_id", "n_tokens"]) == table.select(["doc_id", "n_tokens"])
     footer = asked[0]
     assert sum(asked) < footer + size / 20
