@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import psutil
 import pytest
@@ -199,5 +200,6 @@ def test_cluster_on_this_machine_listens_on_the_loopback_address():
 
 
 def test_first_builds_may_ask_for_their_corpus_in_the_same_moment(server):
-    with ThreadPoolExecutor(8) as threads:
-        assert not any(threads.map(taken, ["zyda-first"] * 8))
+    with ThreadPoolExecutor(8) as threads:  # each in this context, or it would not know of the server
+        asked = [threads.submit(copy_context().run, taken, "zyda-first") for _ in range(8)]
+    assert not any(one.result() for one in asked)
