@@ -6,7 +6,7 @@
     ├── Denied          storage that will not answer differently: no such bucket, no permission
     ├── Unavailable     storage that may answer later; the only kind that is tried again
     ├── Damaged         artifacts that are not what was written; they are made again
-    ├── LostWorkers     a shard that takes every worker with it, for want of memory as a rule
+    ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one shard
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 
 The command line prints the message of any of these on one line (a BadRecipe: a line for each
@@ -56,7 +56,7 @@ class Damaged(ZydaError, ValueError):
 
 
 class LostWorkers(ZydaError, RuntimeError):
-    """Workers that died one after another on the same work."""
+    """A cluster without workers: they died one after another on the same work, or nobody started any."""
 
 
 class NotConserved(ZydaError, AssertionError):
