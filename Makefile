@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check format bench clean
+.PHONY: run test test-fast check format bench clean
 
 run: .venv/installed  ## make a small corpus from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
@@ -12,6 +12,9 @@ run: .venv/installed  ## make a small corpus from the text of the installed pack
 
 test: .venv/installed-dev  ## run all the tests
 	$(BIN)/pytest
+
+test-fast: .venv/installed-dev  ## run the tests that start no server, cluster or command
+	$(BIN)/pytest -m "not slow"
 
 check: .venv/installed-dev  ## lint, format, imports and types
 	$(BIN)/ruff check .

@@ -118,7 +118,7 @@ def on_one_core(recipe: Recipe) -> dict[str, float]:
     filtered = [run(filter_documents, *all_) for all_ in zip(ingested, removed, classified, strict=True)]
     files = [run(publish, *all_) for all_ in zip(ingested, removed, classified, filtered, strict=True)]
     ledger = make_ledger(zip(ingested, minhashed, removed, classified, filtered, files, strict=True))
-    run(publish_corpus, ledger, ingested, clustered, files)
+    run(publish_corpus, ledger, inputs, ingested, clustered, files)
     return spent
 
 

@@ -26,6 +26,30 @@ def pytest_addoption(parser):
     parser.addoption("--postgres", action="store_true", help="keep Prefect's state in PostgreSQL")
 
 
+SERVERS = {
+    "server",
+    "cluster",
+    "build",
+    "stack",
+    "running_stack",
+    "s3",
+    "gcs",
+    "bucket",
+    "broken_s3",
+    "postgres",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what starts a server as slow, and all tests of the files that start commands."""
+    for item in items:
+        starts_command = item.path.stem in {
+            "test_cli", "test_cluster", "test_faults", "test_flow", "test_stack", "test_schedules", "test_postgres", "test_rate",
+        }  # fmt: skip
+        if starts_command or SERVERS & set(item.fixturenames):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def shared():
     if not (SHARED / "corpora").is_dir():

@@ -109,8 +109,8 @@ def test_every_recipe_of_the_project_loads():
 
 def test_readme_names_only_commands_that_there_are():
     readme = (REPOSITORY / "README.md").read_text()
-    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"^make ([a-z]+)", readme, re.MULTILINE)) <= targets
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= targets
     help_text = zyda("--help").stdout
     for command in set(re.findall(r"\bzyda ([a-z]+)", readme)):
         assert re.search(rf"\b{command}\b", help_text), command

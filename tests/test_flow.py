@@ -86,10 +86,17 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     assert not_cached == {"prepare", "corpus", "note"}
 
 
-def test_manifest_that_someone_deleted_is_made_again_though_prefect_remembers_it(larger, undisturbed, build):
+def test_what_prefect_remembers_counts_for_nothing_where_it_is_changed_or_its_manifest_is_gone(
+    larger, undisturbed, build
+):
     build(larger.write())
     recipe = larger.load()
     folder = corpus_folder(recipe)
+    chance = random.Random(5)
+    for path in folder.files("work/prefect"):
+        content = bytearray(folder.read(path))
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        folder.write(path, bytes(content))
     for stage in ("minhash", "removals"):
         folder.delete(f"work/{stage}")
     for path in folder.files("work/manifests"):
