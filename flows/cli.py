@@ -5,12 +5,15 @@ Parses, calls, prints. What takes seconds to import is imported inside the comma
 
 import sys
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tasks.errors import BadRecipe, Denied, ZydaError, on_one_line
 from tasks.recipe import Recipe, load_recipe
+
+if TYPE_CHECKING:
+    from tasks.ledger import Ledger
 
 app = typer.Typer(
     help="Make language-model pretraining corpora out of many published datasets.",
@@ -59,13 +62,23 @@ def build(
     plan = load_recipe(recipe, storage=storage, sample=sample)
     from tasks.built import ledger_if_complete
 
-    ledger = ledger_if_complete(plan)
-    if ledger is None:
-        from flows.run import run_build
-
-        ledger = run_build(recipe, storage, sample, plan, replace=replace)
-    else:
+    if ledger := ledger_if_complete(plan):
         typer.echo("nothing to do: the corpus is complete, and its sources are as they were", err=True)
+        show_corpus(plan, ledger)
+    else:
+        build_and_show(recipe, storage, sample, plan, replace=replace)
+
+
+def build_and_show(
+    recipe: str, storage: str | None, sample: float | None, plan: Recipe, *, replace: bool = False
+) -> None:
+    from flows import run
+
+    show_corpus(plan, run.run_build(recipe, storage, sample, plan, replace=replace))
+
+
+def show_corpus(plan: Recipe, ledger: "Ledger") -> None:
+    """Print a corpus's ledger and where it is."""
     from flows.show import print_ledger
     from tasks.artifacts import corpus_folder
 
@@ -152,7 +165,7 @@ def verify(
         )
     if faults:
         mend(plan, faults)
-        build(recipe, storage, sample)
+        build_and_show(recipe, storage, sample, plan)
 
 
 @app.command()

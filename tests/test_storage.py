@@ -138,3 +138,21 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
         "manifest.json"
     }
     assert is_as_listed(folder)
+
+
+def test_footers_that_are_kept_take_a_bounded_amount_of_memory():
+    from tasks import tables
+
+    folder, before = Folder("memory://footers"), tables.FOOTERS.maxsize
+    shards = [write_table(folder, f"work/{i}.parquet", "a", TABLE.slice(i)) for i in range(9)]
+    try:
+        tables.FOOTERS.clear()
+        tables.FOOTERS._Cache__maxsize = (
+            3 * tables.footer_of(folder, shards[0]).serialized_size * tables.PARSED + 1
+        )
+        for shard in shards:
+            assert tables.footer_of(folder, shard).num_rows == shard.rows
+        assert 1 <= len(tables.FOOTERS) <= 3
+    finally:
+        tables.FOOTERS.clear()
+        tables.FOOTERS._Cache__maxsize = before
