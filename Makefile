@@ -4,6 +4,8 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+BESIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+
 .PHONY: run test test-fast check format bench clean
 
 run: .venv/installed  ## make a small corpus from the text of the installed packages
@@ -11,10 +13,10 @@ run: .venv/installed  ## make a small corpus from the text of the installed pack
 	$(BIN)/zyda build recipes/demo.yaml
 
 test: .venv/installed-dev  ## run all the tests
-	$(BIN)/pytest
+	$(BIN)/pytest $(BESIDE)
 
 test-fast: .venv/installed-dev  ## run the tests that start no server, cluster or command
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest $(BESIDE) -m "not slow"
 
 check: .venv/installed-dev  ## lint, format, imports and types
 	$(BIN)/ruff check .

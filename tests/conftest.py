@@ -38,16 +38,23 @@ SERVERS = {
     "broken_s3",
     "postgres",
 }
+COMMANDS = {"test_cli", "test_cluster", "test_faults", "test_flow", "test_schedules", "test_stack"}
+LONGEST_FIRST = ("stack", "test_flow", "test_faults", "test_stores", "test_postgres", "test_token_counts")
+
+
+def group_of(item):
+    """Name what a test shares with others: the stack, or what its file sets up once."""
+    return "stack" if {"stack", "running_stack"} & set(item.fixturenames) else item.path.stem
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what starts a server as slow, and all tests of the files that start commands."""
+    """Mark what starts servers or commands as slow; keep together what shares a fixture, longest first."""
     for item in items:
-        starts_command = item.path.stem in {
-            "test_cli", "test_cluster", "test_faults", "test_flow", "test_stack", "test_schedules", "test_postgres", "test_rate",
-        }  # fmt: skip
-        if starts_command or SERVERS & set(item.fixturenames):
+        if item.path.stem in COMMANDS or SERVERS & set(item.fixturenames):
             item.add_marker("slow")
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(group_of(item), len(places)))
 
 
 @pytest.fixture(scope="session")
