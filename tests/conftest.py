@@ -47,6 +47,7 @@ def group_of(item):
     return "stack" if {"stack", "running_stack"} & set(item.fixturenames) else item.path.stem
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
     """Mark what starts servers or commands as slow; keep together what shares a fixture, longest first."""
     for item in items:
