@@ -39,23 +39,43 @@ SERVERS = {
     "postgres",
 }
 COMMANDS = {"test_cli", "test_cluster", "test_faults", "test_flow", "test_schedules", "test_stack"}
-LONGEST_FIRST = ("stack", "test_flow", "test_faults", "test_stores", "test_postgres", "test_token_counts")
+# Files whose tests run one after another, for what they share; those that take longest come first.
+TOGETHER = {"test_schedules": "stack", "test_stack": "stack", "test_faults": "stack"}
+LONGEST_FIRST = (
+    "stack",
+    "test_flow",
+    "test_inputs",
+    "test_damage",
+    "test_stores",
+    "test_postgres",
+    "test_sweep",
+)
 
 
-def group_of(item):
-    """Name what a test shares with others: the stack, or what its file sets up once."""
-    return "stack" if {"stack", "running_stack"} & set(item.fixturenames) else item.path.stem
+def group_of(nodeid):
+    stem = nodeid.partition("::")[0].rpartition("/")[2].removesuffix(".py")
+    return TOGETHER.get(stem, stem)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
-    """Mark what starts servers or commands as slow; keep together what shares a fixture, longest first."""
+    """Mark what starts servers or commands as slow, and begin with what takes longest."""
     for item in items:
         if item.path.stem in COMMANDS or SERVERS & set(item.fixturenames):
             item.add_marker("slow")
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: places.get(group_of(item), len(places)))
+    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each of the processes that run tests beside each other a group at a time."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return group_of(nodeid)
+
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session")
