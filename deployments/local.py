@@ -44,13 +44,21 @@ def home() -> Path:
 
 
 def load() -> Stack:
+    """Read what runs. Raises NoServer where the file of it is damaged, which nothing else knows."""
     path = home() / "stack.json"
-    return Stack.model_validate_json(path.read_text()) if path.exists() else Stack()
+    try:
+        return Stack.model_validate_json(path.read_text()) if path.exists() else Stack()
+    except ValueError as error:
+        raise NoServer(
+            f"{path} is damaged: end what `zyda up` started by hand, delete this file, and start again"
+        ) from error
 
 
 def save(stack: Stack) -> None:
     home().mkdir(parents=True, exist_ok=True)
-    (home() / "stack.json").write_text(stack.model_dump_json(indent=1))
+    new = home() / "stack.json.new"
+    new.write_text(stack.model_dump_json(indent=1))
+    new.replace(home() / "stack.json")
 
 
 def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:

@@ -210,8 +210,12 @@ def watch(
 
 @app.command()
 def up(
-    workers: Annotated[int | None, typer.Option(help="Dask workers; one for each core if not given.")] = None,
-    threads: Annotated[int, typer.Option(help="Threads of each; 2 suit sources in an object store.")] = 1,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Dask workers; one for each core if not given.")
+    ] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads of each; 2 suit sources in an object store.")
+    ] = 1,
     env: Annotated[
         bool, typer.Option("--env", help="Print its settings for a shell; start nothing.")
     ] = False,

@@ -5,11 +5,11 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -37,7 +37,7 @@ def is_healthy(api_url: str) -> bool:
     try:
         with urllib.request.urlopen(f"{api_url}/health", timeout=5) as answer:  # noqa: S310
             return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
+    except (OSError, ValueError, HTTPException):  # nobody there, or no address at all
         return False
 
 

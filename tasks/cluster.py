@@ -10,6 +10,7 @@ from uuid import uuid4
 import dask
 import dask.system
 import distributed
+from distributed.comm import parse_address, parse_host_port
 from distributed.worker import thread_state
 from prefect.runtime import flow_run
 from prefect_dask import DaskTaskRunner
@@ -44,8 +45,19 @@ def task_runner(threads: int | None = None) -> DaskTaskRunner:
     many as suit the run's recipe.
     """
     if address := dask.config.get("scheduler-address", None):
+        check_address(address)
         return DaskTaskRunner(address=address)
     return DaskTaskRunner(cluster_class=open_cluster, cluster_kwargs={"threads": threads})
+
+
+def check_address(address: str) -> None:
+    """Raise LostWorkers where the address of a scheduler is none."""
+    try:
+        parse_host_port(parse_address(address)[1])
+    except ValueError as error:
+        raise LostWorkers(
+            f"DASK_SCHEDULER_ADDRESS: {address!r} is no address ({error}); expected tls://host:port"
+        ) from error
 
 
 def threads_for(recipe: Recipe) -> int:

@@ -73,7 +73,7 @@ def publish_corpus(
     there = {file.path for file in before.files} - broken if before is not None else set[str]()
     put = swap_in if folder.is_local else put_over
     put(folder, manifest, texts, there)
-    keep_stamps(folder, manifest.everything)
+    keep_stamps(folder, manifest.everything, text_of(manifest))
     return True
 
 
@@ -195,7 +195,7 @@ def swap_in(folder: Folder, manifest: Published, texts: Texts, there: set[str]) 
         made = f"{PUBLISHED}/{one.path}" if one.path in there else str(one.made_as and one.made_as.path)
         folder.copy(made, f"{staging}/{one.path}")
     for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
-        folder.write(f"{staging}/{path}", text)
+        folder.write(f"{staging}/{path}", text, read_only=True)
     folder.replace_folder(staging, PUBLISHED)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tasks.columns import TooWide, plain_schema, table_of
 from tasks.errors import bad_input
 from tasks.listing import InputFile, Piece
-from tasks.readers import BYTE_ORDER_MARK, ipc_reader
+from tasks.readers import BYTE_ORDER_MARK, ipc_reader, parse_line
 from tasks.stores import Stream
 from tasks.streams import (
     COMPRESSED_BLOCK,
@@ -37,23 +37,24 @@ class Inspected:
     table_schema: pa.Schema | None
 
 
-def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, set_aside: bool) -> Inspected:
+def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be_bad: bool) -> Inspected:
     """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
 
     Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
-    text, and where a Parquet or Arrow file cannot be opened at all and may not be set aside. Damage
-    further in is left for ingest. Raises Unavailable where it is the store that failed.
+    text, and where a file cannot be opened at all or one of its first lines is no document and bad rows
+    stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
     """
     kind, compression = format_of(source, file.url)
     with open_input(source, file.url, file.size, kind) as stream:
         if kind == "jsonl":
-            schema = first_lines(source, file.url, Lines(stream, compression), text)
+            lines = Lines(stream, compression)
+            schema = first_lines(source, file.url, lines, text, may_be_bad=may_be_bad)
             return Inspected(file.model_copy(update={"pieces": WHOLE}), schema)
         try:
             schema, pieces = head_of(stream, kind, text, shard_bytes)
         except DAMAGED as error:
             found = damage(stream, error)
-            if set_aside:
+            if may_be_bad:
                 return Inspected(file.model_copy(update={"pieces": WHOLE}), None)
             raise bad_input(source, f"cannot be read: {found}", file=file.url) from error
     check_names(source, file.url, schema)
@@ -83,17 +84,21 @@ def is_one_value(start: bytes) -> bool:
     return not rest.strip() and b"{" in line
 
 
-def first_lines(source: str, url: str, lines: Lines, text: str) -> pa.Schema | None:
+def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
     """Return the columns of the first lines, or None where there is no object among them."""
-    found = list[dict[str, Any]]()
+    found, first_bad = list[dict[str, Any]](), None
     try:
         if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
             shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
             raise bad_input(source, shape, file=url, row=0)
-        for line in islice(lines, INSPECTED_LINES):
+        for row, line in enumerate(islice(lines, INSPECTED_LINES)):
             found += objects_of(line)
+            first_bad = first_bad or bad_line(row, line, text)
     except UNREADABLE as error:
-        damage(lines.stream, error)  # ingest will say which row, or set it aside
+        reason = damage(lines.stream, error)
+        first_bad = first_bad or (len(found), f"the file is damaged from here on: {reason}")
+    if first_bad and not may_be_bad and (not found or any(text in row for row in found)):
+        raise bad_input(source, first_bad[1], file=url, row=first_bad[0])
     if not found:
         return None
     if not any(text in row for row in found):
@@ -104,6 +109,15 @@ def first_lines(source: str, url: str, lines: Lines, text: str) -> pa.Schema | N
         return table_of(found).schema
     except TooWide as error:
         raise bad_input(source, str(error), file=url) from error
+
+
+def bad_line(row: int, line: bytes | LongLine, text: str) -> tuple[int, str] | None:
+    """Return the place of a line and why it is no document, or None where it is one, or is blank."""
+    content = line.removeprefix(BYTE_ORDER_MARK) if isinstance(line, bytes) and row == 0 else line
+    if isinstance(content, bytes) and not content.strip():
+        return None
+    found = parse_line(content, text)
+    return (row, found) if isinstance(found, str) else None
 
 
 def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:

@@ -23,6 +23,7 @@ from tasks.filter import check_keep
 from tasks.ingest import Prepared
 from tasks.inspection import Inspected, inspect
 from tasks.listing import InputFile, list_files, sampled_files, save_listing
+from tasks.published import published_manifest
 from tasks.quality import Model, judged_model
 from tasks.recipe import Recipe, Source
 from tasks.register import Register, extend_register, known_files, number_files, number_sources
@@ -41,12 +42,12 @@ class Inspection:
     source: Source
     file: InputFile
     shard_bytes: int
-    set_aside: bool
+    may_be_bad: bool
 
     def __call__(self) -> Inspected | ZydaError:
         try:
             return inspect(
-                self.source.name, self.file, self.source.text, self.shard_bytes, set_aside=self.set_aside
+                self.source.name, self.file, self.source.text, self.shard_bytes, may_be_bad=self.may_be_bad
             )
         except BadInput as error:
             return error
@@ -107,15 +108,15 @@ def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) 
 
     A source is another one where none of its files is the same. Raises BadRecipe.
     """
-    now = {
-        source.name: {file.url for file in files}
-        for source, files in zip(recipe.sources, chosen, strict=True)
-    }
-    before = built_files(corpus_folder(recipe))
-    others = [name for name, files in before.items() if not now.get(name, set()) & files.keys()]
+    folder = corpus_folder(recipe)
+    now = {s.name: {file.url for file in files} for s, files in zip(recipe.sources, chosen, strict=True)}
+    manifest, before = published_manifest(folder), built_files(folder)
+    published = {one.source for one in manifest.made_of} if manifest else set()
+    others = [name for name in sorted(published | before.keys()) if name not in now]
+    others += [name for name, files in before.items() if name in now and not now[name] & files.keys()]
     if others:
         raise BadRecipe(
-            f"{corpus_folder(recipe).url}: a corpus with other sources is published there, and its "
+            f"{folder.url}: a corpus with other sources is published there, and its "
             f"{', '.join(others)} would go; give this recipe a name of its own, or build it with --replace"
         )
 
@@ -145,8 +146,8 @@ def inspect_new(
     known = {source.name: known_files(register, source.name) for source in recipe.sources}
     for source, files in zip(recipe.sources, chosen, strict=True):
         new = [file for file in files if (file.url, file.version) not in known[source.name]]
-        set_aside = recipe.on_bad_rows_of(source) == "set_aside"
-        jobs += [Inspection(source, file, size, set_aside) for file in new or files[:1]]
+        may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
+        jobs += [Inspection(source, file, size, may_be_bad) for file in new or files[:1]]
     found = spread(Inspection.__call__, jobs, stage="prepare", source=None)
     faults = [str(one) for one in found if isinstance(one, ZydaError)]
     if faults:

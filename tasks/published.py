@@ -65,9 +65,13 @@ class Published(Record):
 
 
 class Stamps(Record):
-    """What storage said of each published file when it was published: its size and when it was written."""
+    """What storage said of each published file when it was published: its size and when it was written.
+
+    `manifest` is what the manifest was, which cannot stand in itself.
+    """
 
     stamps: dict[str, str] = {}
+    manifest: File | None = None
 
 
 def published_manifest(folder: Folder) -> Published | None:
@@ -99,20 +103,21 @@ def stamps_now(folder: Folder) -> dict[str, str]:
     return {path.removeprefix(f"{PUBLISHED}/"): stamp for path, stamp in folder.stamps(PUBLISHED).items()}
 
 
-def keep_stamps(folder: Folder, files: Iterable[File]) -> None:
+def keep_stamps(folder: Folder, files: Iterable[File], manifest: bytes) -> None:
     """Remember what storage says of the published files, now that they have been put there."""
     names = {file.path for file in files} | {MANIFEST}
     stamps = {path: stamp for path, stamp in stamps_now(folder).items() if path in names}
-    write_record(folder, STAMPS, Stamps(stamps=stamps))
+    itself = File(path=MANIFEST, sha256=hashlib.sha256(manifest).hexdigest(), size=len(manifest))
+    write_record(folder, STAMPS, Stamps(stamps=stamps, manifest=itself))
 
 
-def kept_stamps(folder: Folder) -> dict[str, str]:
+def kept_stamps(folder: Folder) -> Stamps:
     try:
         found = read_record(folder, STAMPS, Stamps)
     except Damaged as error:
         warn(f"{error}; the published files are read to see whether they are whole")
         found = None
-    return found.stamps if found else {}
+    return found or Stamps()
 
 
 def broken_files(folder: Folder, manifest: Published) -> Iterator[tuple[File, str]]:
@@ -121,10 +126,10 @@ def broken_files(folder: Folder, manifest: Published) -> Iterator[tuple[File, st
     A file of which storage says what it said when it was published is believed; another is read.
     """
     before, now = kept_stamps(folder), stamps_now(folder)
-    for file in manifest.everything:
+    for file in (*manifest.everything, *([before.manifest] if before.manifest else [])):
         if file.path not in now:
             yield file, "is gone"
-        elif before.get(file.path) != now[file.path] and (fault := fault_of(folder, file)):
+        elif before.stamps.get(file.path) != now[file.path] and (fault := fault_of(folder, file)):
             yield file, fault
 
 

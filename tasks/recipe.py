@@ -1,5 +1,6 @@
 """The recipe: the YAML file that describes a corpus, judged completely before work starts."""
 
+import glob
 import os
 import re
 from pathlib import Path
@@ -26,6 +27,7 @@ from tasks.storage import absolute
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 OnBadRows = Literal["fail", "set_aside"]
+OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
 SECRETIVE = "a recipe holds no credentials"
 RESERVED_NAMES = {
     "removed", "clusters", "set_aside",
@@ -58,11 +60,17 @@ def readable(url: str) -> str:
         raise ValueError("a path or a URL with a place in it is expected")
     if "\0" in url:
         raise ValueError("a path holds no null character")
+    if "://" not in url:
+        try:
+            Path(url).expanduser()
+        except RuntimeError as error:
+            raise ValueError("there is no such user") from error
     url = re.sub(r"(?<![^:])[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url)
     for link in url.split("::"):
         scheme = link.partition("://")[0] if "://" in link else ""
-        if scheme and scheme not in known_implementations and scheme not in registry:
-            raise ValueError(f"{scheme}:// is no kind of URL that fsspec knows")
+        unknown = scheme not in known_implementations and scheme not in registry
+        if scheme and (unknown or scheme in OF_OTHERS):
+            raise ValueError(f"{scheme}:// is no kind of URL of which files can be read here")
     return url
 
 
@@ -214,7 +222,7 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
     if sample is not None:
         content["sample"] = sample
     if storage is not None:
-        content["storage"] = absolute(storage) if storage.strip() else storage
+        content["storage"] = storage if is_odd(storage) else absolute(storage)
     try:
         recipe = Recipe.model_validate(content)
     except ValidationError as error:
@@ -227,13 +235,18 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
 def anchored(recipe: Recipe, folder: Path) -> Recipe:
     """Make the relative paths of a recipe absolute, seen from the recipe's folder."""
 
-    def place(path: str, *, always: bool) -> str:
-        if "://" in path or not (always or (folder / path).exists()):
+    def place(path: str, *, always: bool, at: Path = folder) -> str:
+        if "://" in path or not (always or os.path.exists(folder / path)):
             return path
-        return os.path.abspath(folder / Path(path).expanduser())  # a link keeps its name, and its ending
+        return os.path.abspath(at / Path(path).expanduser())  # a link keeps its name, and its ending
+
+    def pattern(path: str) -> str:
+        """Anchor a pattern in the folder, whose own name is none."""
+        is_pattern = any(mark in path for mark in "*?[") and not os.path.exists(folder / path)
+        return place(path, always=True, at=Path(glob.escape(str(folder))) if is_pattern else folder)
 
     def anchor(source: Source) -> Source:
-        files = tuple(place(file, always=True) for file in source.files)
+        files = tuple(map(pattern, source.files))
         if source.classify is None:
             return source.model_copy(update={"files": files})
         model = place(source.classify.model, always=False)
@@ -283,6 +296,11 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
     return [
         f"{path}{line_of(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}" for fault in own
     ]
+
+
+def is_odd(path: str) -> bool:
+    """Say whether a path is one that the recipe will refuse."""
+    return not path.strip() or "\0" in path or (path.startswith("~") and path == os.path.expanduser(path))
 
 
 def field_of(location: tuple[int | str, ...]) -> str:

@@ -10,6 +10,7 @@ from tasks.errors import Damaged
 from tasks.storage import Folder
 
 SEAL = b'{"sha256":"'
+BODY = b'","record":'
 
 
 class Record(BaseModel):
@@ -30,16 +31,20 @@ def digest_of(value: Any) -> str:
 def seal(record: Record) -> bytes:
     """Write a record as JSON with a hash of itself."""
     body = record.model_dump_json().encode()
-    return SEAL + hashlib.sha256(body).hexdigest().encode() + b'","record":' + body + b"}"
+    return SEAL + hashlib.sha256(body).hexdigest().encode() + BODY + body + b"}"
 
 
 def unseal(content: bytes, kind: type[Sealed], path: str) -> Sealed:
     """Read a sealed record. Raises Damaged where it is not as it was written."""
-    head, colon, rest = content.partition(b'","record":')
-    body = rest[:-1]
-    if head != SEAL + hashlib.sha256(body).hexdigest().encode() or not colon or rest[-1:] != b"}":
+    if not is_sealed(content):
         raise Damaged(f"{path} is cut or changed, or of another version", path)
-    return kind.model_validate_json(body)
+    return kind.model_validate_json(content.partition(BODY)[2][:-1])
+
+
+def is_sealed(content: bytes) -> bool:
+    """Say whether a record's hash is that of the rest of it."""
+    head, _, rest = content.partition(BODY)
+    return head == SEAL + hashlib.sha256(rest[:-1]).hexdigest().encode() and rest[-1:] == b"}"
 
 
 def write_record(folder: Folder, path: str, record: Record) -> None:

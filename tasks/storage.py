@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -140,8 +140,10 @@ class Folder:
                 if str(name).rstrip("/") != place
             }
 
-    def write(self, path: str, content: bytes) -> None:
-        self.write_file(path, lambda scratch: scratch.write_bytes(content))
+    def write(self, path: str, content: bytes, *, read_only: bool = False) -> None:
+        with self.scratch_file() as scratch:
+            scratch.write_bytes(content)
+            self.put(scratch, path, read_only=read_only)
 
     def create(self, path: str, content: bytes) -> bool:
         """Write a file that nobody has written yet, in one step; return False where it is there already.
@@ -180,12 +182,6 @@ class Folder:
                     raise
                 return created(target, content)
         return True
-
-    def write_file(self, path: str, fill: Callable[[Path], object]) -> None:
-        """Call `fill` with a scratch file to write, then put that file in place in one step."""
-        with self.scratch_file() as scratch:
-            fill(scratch)
-            self.put(scratch, path)
 
     @contextmanager
     def scratch_file(self) -> Iterator[Path]:

@@ -65,7 +65,8 @@ def is_storage_failure(error: Exception) -> bool:
     """Say whether an exception came from a storage back end or the network below it."""
     package = type(error).__module__.partition(".")[0]
     return isinstance(error, OSError) or package in {
-        "aiohttp", "aiobotocore", "botocore", "gcsfs", "google", "s3fs", "huggingface_hub", "httpx",
+        "aiohttp", "aiobotocore", "botocore", "gcsfs", "google", "s3fs", "huggingface_hub", "hf_xet",
+        "httpx", "httpx2", "httpcore", "httpcore2",  # the hub's client has changed from one to the other
         "requests", "urllib3",
     }  # fmt: skip
 

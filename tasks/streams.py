@@ -25,6 +25,7 @@ FORMATS = {
     ".arrow": "ipc", ".ipc": "ipc", ".feather": "ipc",
 }  # fmt: skip
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+DECODED_AT_ONCE = 1 << 14  # compressed bytes: so much is lost before a damaged place, and not a whole block
 COMPRESSED_BLOCK = 1 << 18
 DECODERS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: zlib.decompressobj(wbits=31),
@@ -216,8 +217,8 @@ def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
                 expect_padding(block, compression)
                 break
             decoder = decoder or DECODERS[compression]()
-            yield decoder.decompress(block)
-            block = decoder.unused_data if decoder.eof else b""
+            yield decoder.decompress(block[:DECODED_AT_ONCE])
+            block = (decoder.unused_data if decoder.eof else b"") + block[DECODED_AT_ONCE:]
             decoder = None if decoder.eof else decoder
     if is_empty:
         raise EOFError(f"it has no bytes, where {compression} data has at least a head")

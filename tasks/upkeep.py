@@ -13,11 +13,11 @@ from dask.system import CPU_COUNT
 
 from tasks.artifacts import WORK, corpus_folder
 from tasks.artifacts import Manifest as StageManifest
-from tasks.built import BUILT, Built, last_build
+from tasks.built import BUILT, Built, last_build, whole_register
 from tasks.errors import Damaged, Denied
-from tasks.published import PUBLISHED, STAMPS, corpus_of, digest_of_file
+from tasks.published import MANIFEST, PUBLISHED, STAMPS, corpus_of, digest_of_file, kept_stamps
 from tasks.recipe import Recipe
-from tasks.records import Record, read_record
+from tasks.records import Record, digest_of, is_sealed, read_record
 from tasks.register import REGISTER
 from tasks.storage import Folder
 from tasks.watching import WATCHED
@@ -72,7 +72,11 @@ def items_of(recipe: Recipe) -> tuple[list[Item], list[Fault]]:
         Item(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
         for file in manifest.everything
     ]
-    faults = list[Fault]()
+    stamps = kept_stamps(folder)
+    if stamps.manifest:
+        itself = stamps.manifest
+        items.append(Item(path=f"{PUBLISHED}/{MANIFEST}", size=itself.size, sha256=itself.sha256))
+    faults = list(record_faults(folder))
     built = last_build(folder)
     for path in built.manifests if built else ():
         try:
@@ -85,6 +89,24 @@ def items_of(recipe: Recipe) -> tuple[list[Item], list[Fault]]:
         else:
             items += artifacts_in(stage.model_dump(mode="json"))
     return list({item.path: item for item in items}.values()), faults
+
+
+def record_faults(folder: Folder) -> Iterator[Fault]:
+    """Yield the records of a corpus that are cut, changed or gone, its register before all."""
+    whole_register(folder)
+    built = last_build(folder)
+    for path in (*folder.files(REGISTER), *(built.listings.values() if built else ()), BUILT, STAMPS):
+        content = folder.read_if_there(path)
+        if content is None or not is_sealed(content):
+            yield Fault(path=path, found="is gone" if content is None else "is cut or changed")
+    for path in folder.files(WORK):
+        name = path.removeprefix(f"{WORK}/tokenizer-")
+        if (
+            name != path
+            and name.endswith(".json")
+            and digest_of(folder.read(path).decode(errors="replace")) != name[:-5]
+        ):
+            yield Fault(path=path, found="has another content than was written")
 
 
 def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], object]) -> list[Fault]:

@@ -223,6 +223,41 @@ def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, 
     assert ledger_if_complete(recipe) is not None
 
 
+def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
+    recipe = Corpus(tmp_path).load()
+    build_here(recipe)
+    undisturbed = contents(recipe)
+    path = tmp_path / "out/small/published/manifest.json"
+    assert not path.stat().st_mode & 0o222
+    text = path.read_text()
+    path.unlink()
+    path.write_text(text.replace('"tokens": 2391', '"tokens": 9999'))
+    assert path.read_text() != text
+    assert zyda("verify", str(tmp_path / "recipe.yaml")).returncode == 1
+    assert ledger_if_complete(recipe) is None
+    build_here(recipe)
+    assert contents(recipe) == undisturbed
+
+
+def test_verify_looks_at_the_register_and_the_other_records(tmp_path):
+    from tasks.upkeep import items_of
+
+    recipe = Corpus(tmp_path).load()
+    build_here(recipe)
+    folder = corpus_folder(recipe)
+    assert items_of(recipe)[1] == []
+    listing = folder.files("work/listings")[0]
+    tokenizer = next(path for path in folder.files("work") if "tokenizer" in path and path.endswith("json"))
+    for path in (listing, tokenizer, "work/published.json"):
+        before = folder.read(path)
+        change(tmp_path / "out/small" / path)
+        assert [fault.path for fault in items_of(recipe)[1]] == [path]
+        folder.write(path, before)
+    take_away(tmp_path / "out/small/work/register/000000.json")
+    with pytest.raises(Denied, match="is missing from the register"):
+        items_of(recipe)
+
+
 def test_edit_of_a_published_file_in_place_does_not_reach_the_next_corpus(tmp_path):
     recipe = Corpus(tmp_path).load()
     build_here(recipe)

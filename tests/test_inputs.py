@@ -604,3 +604,12 @@ def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, monkeypatch):
     monkeypatch.setattr(shards, "MAX_TEXT", 100)
     with pytest.raises(BadInput, match=r"source best, file .*, row \d .*: a text of [0-9,]+ bytes, expected"):
         build_here(corpus.load(name="again"))
+
+
+def test_damaged_place_in_gzip_costs_what_comes_after_it_and_little_before(corpus):
+    lines = b"".join(b'{"text": "%s"}\n' % os.urandom(60).hex().encode() for _ in range(3000))
+    content = bytearray(gzip.compress(lines, mtime=0))
+    content[len(content) // 2] ^= 16
+    (corpus.folder / "in/x.jsonl.gz").write_bytes(bytes(content))
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl.gz"}], on_bad_rows="set_aside")
+    assert 1000 < build_here(recipe).of("ingest").documents < 3000

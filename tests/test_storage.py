@@ -71,6 +71,18 @@ def test_what_cannot_get_better_is_not_tried_again(error, final):
         raise error
 
 
+def test_failures_of_the_hubs_client_are_those_of_a_store():
+    import httpx2
+
+    for error in (
+        httpx2.ConnectError("refused"),
+        httpx2.ReadTimeout("late"),
+        httpx2.RemoteProtocolError("cut"),
+    ):
+        with pytest.raises(Unavailable), explained("hf://datasets/a/b/c.parquet"):
+            raise error
+
+
 def test_file_system_without_hard_links_can_be_used(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)

@@ -91,7 +91,7 @@ def test_corpus_that_lost_a_source_leaves_no_stale_file(corpus, bucket):
     recipe = corpus.load(storage=f"{bucket}/stale")
     build_here(recipe)
     fewer = corpus.load(storage=f"{bucket}/stale", sources=corpus.recipe["sources"][:2])
-    build_here(fewer)
+    build_here(fewer, replace=True)
     assert not corpus_folder(fewer).files("published/worst")
 
 

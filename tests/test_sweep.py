@@ -79,6 +79,11 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "storage with a password": ({"storage": "s3://me:hunter2@bucket/x"}, "no credentials"),
     "storage with a password in capitals": ({"storage": "S3://me:hunter2@bucket/x"}, "no credentials"),
     "storage with a null": ({"storage": "a\0b"}, "null character"),
+    "storage of nobody": ({"storage": "~nobody-here/x"}, "storage: there is no such user"),
+    "storage of a kind that wraps others": ({"storage": "dir://x"}, "storage: .*of which files can be read"),
+    "files of a kind that wraps others": (of_source(files="generic://x"), "of which files can be read"),
+    "model of a long name": (of_source(classify={"model": "m" * 5000, "keep": ["a"]}), "classify.model"),
+    "tokenizer of a long name": ({"tokenizer": "t" * 5000}, "tokenizer: "),
     "storage is a number": ({"storage": 1}, "storage: "),
     "tokenizer is missing": ({"tokenizer": "missing.json"}, "tokenizer: .*cannot be loaded"),
     "tokenizer is a folder": ({"tokenizer": "in"}, "tokenizer"),
@@ -240,6 +245,7 @@ INPUTS = {  # a file's name, its bytes, and what is said
     "no line": ("x.jsonl", b"", "no document"),
     "blank lines": ("x.jsonl", b"\n\n\n", "no document"),
     "nested too deep": ("x.jsonl", lines_file(nested(5000)), "row 0"),
+    "not gzip at all": ("x.jsonl.gz", b"hello" * 99, r"x\.jsonl\.gz"),
     "not gzip": ("x.jsonl.gz", b'{"text": "a"}\n', r"x\.jsonl\.gz"),
     "empty gzip": ("x.jsonl.gz", b"", r"x\.jsonl\.gz|no document"),
     "cut gzip": ("x.jsonl.gz", gzip.compress(lines_file({"text": "a" * 999}))[:-9], r"x\.jsonl\.gz"),
@@ -380,3 +386,60 @@ def test_recipe_with_the_name_and_place_of_another_corpus_is_refused_unless_told
         is_told(*zyda("check", "second.yaml"), "with other sources")
         assert os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns == before
     assert zyda("build", "second.yaml", "--replace")[0] == 0
+
+
+def test_corpus_of_others_is_not_replaced_where_the_note_of_its_build_is_damaged(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
+    assert zyda("build", "recipe.yaml")[0] == 0
+    second = good(tmp_path, sources=[{"name": "b", "files": "in/a.parquet"}])
+    (tmp_path / "second.yaml").write_text(yaml.safe_dump(second))
+    for content in (b"{}", None):
+        (tmp_path / "out/swept/work/built.json").unlink()
+        if content is not None:
+            (tmp_path / "out/swept/work/built.json").write_bytes(content)
+        is_told(
+            *zyda("build", "second.yaml"),
+            "a corpus with other sources is published there, and its a would go",
+        )
+
+
+def test_recipe_may_lie_in_a_folder_whose_name_looks_like_a_pattern(zyda, tmp_path, monkeypatch):
+    folder = tmp_path / "sp ace [x]"
+    recipe = good(folder, sources=[{"name": "a", "files": "in/*.parquet"}])
+    (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert zyda("build", str(folder / "recipe.yaml"))[0] == 0
+
+
+def test_check_says_what_the_first_rows_show(zyda, tmp_path):
+    (tmp_path / "odd").mkdir()
+    for i, line in enumerate((b'{"text": 3}', b"[1, 2]", b'{"text": "\xff"}', b"{")):
+        (tmp_path / f"odd/{i}.jsonl").write_bytes(b'{"text": "good"}\n' + line + b"\n")
+        recipe = good(tmp_path, sources=[{"name": "odd", "files": f"odd/{i}.jsonl"}])
+        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+        is_told(*zyda("check", "recipe.yaml"), r"source odd, file .*, row 1 \(line 2\)")
+        recipe["on_bad_rows"] = "set_aside"
+        (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+        assert zyda("check", "recipe.yaml")[0] == 0
+
+
+def test_addresses_that_are_none_are_nobodys():
+    from flows.local_server import is_healthy
+    from tasks.cluster import check_address
+    from tasks.errors import LostWorkers
+
+    assert not is_healthy("foo")
+    assert not is_healthy("http://127.0.0.1:abc/api")
+    check_address("tls://127.0.0.1:8786")
+    for address in ("foo", "tcp://x:y"):
+        with pytest.raises(LostWorkers, match="is no address"):
+            check_address(address)
+
+
+def test_damaged_state_of_the_stack_is_one_line(zyda, tmp_path, monkeypatch):
+    from deployments import local
+
+    monkeypatch.setattr(local, "home", lambda: tmp_path)
+    (tmp_path / "stack.json").write_text('{"parts": {"ser')
+    for command in (("down",), ("up", "--env"), ("watch", "--list")):
+        monkeypatch.delenv("PREFECT_API_URL", raising=False)
+        is_told(*zyda(*command), r"stack\.json is damaged")
