@@ -164,7 +164,7 @@ def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undi
     recipe = larger.load()
     process = start_build(larger.write(), server)
     waiting = ["ingest", "minhash", "edges", "clusters", "removals", "classify", "filter", "publish"]
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 420
     while process.poll() is None and time.monotonic() < deadline:
         if waiting and has_begun(corpus_folder(recipe), waiting[0]):
             for worker in workers_of(process)[:1]:

@@ -119,7 +119,7 @@ def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):
     with get_client(sync_client=True) as client:
         build = client.read_deployment_by_name("build/build")
         properties = build.parameter_openapi_schema["properties"]
-        assert set(properties) == {"recipe", "storage", "sample"}
+        assert set(properties) == {"recipe", "storage", "sample", "replace"}
         assert all(one.get("description") for one in properties.values())
         with pytest.raises(Exception, match="maximum"):
             client.create_flow_run_from_deployment(build.id, parameters={"recipe": "x.yaml", "sample": 2})
