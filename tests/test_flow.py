@@ -1,5 +1,6 @@
 """The flow itself: a real Prefect server, a real Dask cluster, killed workers, interrupted builds."""
 
+import contextlib
 import os
 import random
 import signal
@@ -152,8 +153,12 @@ def runs_of(corpus):
 
 
 def workers_of(process):
-    children = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    """Return the living workers of a build; one that was just killed is still among its children."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += [child] if "spawn_main" in " ".join(child.cmdline()) else []
+    return found
 
 
 def has_begun(folder, stage):
