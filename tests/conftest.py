@@ -38,7 +38,7 @@ SERVERS = {
     "broken_s3",
     "postgres",
 }
-COMMANDS = {"test_cli", "test_cluster", "test_faults", "test_flow", "test_schedules", "test_stack"}
+LONG = {"test_cli", "test_cluster", "test_faults", "test_flow", "test_rate", "test_schedules", "test_stack"}
 # Files whose tests run one after another, for what they share; those that take longest come first.
 TOGETHER = {"test_schedules": "stack", "test_stack": "stack", "test_faults": "stack"}
 LONGEST_FIRST = (
@@ -58,9 +58,9 @@ def group_of(nodeid):
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what starts servers or commands as slow, and begin with what takes longest."""
+    """Mark as slow what starts servers or commands or computes for long; begin with what takes longest."""
     for item in items:
-        if item.path.stem in COMMANDS or SERVERS & set(item.fixturenames):
+        if item.path.stem in LONG or SERVERS & set(item.fixturenames):
             item.add_marker("slow")
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
