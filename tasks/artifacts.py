@@ -23,7 +23,7 @@ from typing import Any
 from tasks.errors import Damaged
 from tasks.log import warn
 from tasks.recipe import Recipe
-from tasks.records import Record, Sealed, digest_of, read_record, write_record
+from tasks.records import KEY, Record, Sealed, digest_of, read_record, write_record
 from tasks.storage import Folder
 
 WORK = "work"
@@ -173,6 +173,8 @@ def forget(folder: Folder, paths: Iterable[str]) -> None:
         folder.delete(path)
         parent, _, name = path.rpartition("/")
         its_key = name.rpartition("-")[2].partition(".")[0]
+        if not KEY.fullmatch(its_key):  # a record of the corpus's own, which vouches for nothing else
+            continue
         for record in folder.files(parent):
             if record.endswith(".json") and its_key in record:
                 folder.delete(record)

@@ -1,13 +1,13 @@
 """What the last build of a corpus was made from, and whether anything has changed since."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from tasks.artifacts import WORK, Done, corpus_folder
-from tasks.errors import Damaged, Denied, ZydaError
+from tasks.errors import Damaged, ZydaError
 from tasks.ledger import Ledger
 from tasks.listing import InputFile, list_files, load_listing, sampled_files
 from tasks.log import warn
@@ -17,6 +17,7 @@ from tasks.recipe import Recipe
 from tasks.records import Record, digest_of, read_record
 from tasks.register import Register, load_register, lost_entry
 from tasks.storage import Folder
+from tasks.token_counts import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
 
@@ -33,13 +34,22 @@ class Built(Record):
     entries: int = 0
 
 
-def plan_of(recipe: Recipe) -> str:
-    """Hash all that decides what is built, but for the files of the sources."""
+def plan_with(recipe: Recipe, tokenizer: str, models: Sequence[str]) -> str:
+    """Hash all that decides what is built, but for the files of the sources.
+
+    tokenizer, models: their digests, of the models in the order of the sources that have one.
+    """
+    return digest_of([recipe.model_dump(mode="json"), tokenizer, list(models), digest_of_code()])
+
+
+def plan_now(recipe: Recipe) -> str | None:
+    """Hash the same with the tokenizer and the models as they are now, or None where one cannot be read."""
     asked = [source.classify for source in recipe.sources if source.classify]
-    models = [digest_of_model(model_folder(one.model, one.revision)) for one in asked]
-    tokenizer = Path(recipe.tokenizer)
-    content = hashlib.sha256(tokenizer.read_bytes()).hexdigest() if tokenizer.is_file() else ""
-    return digest_of([recipe.model_dump(mode="json"), models, content, digest_of_code()])
+    try:
+        models = [digest_of_model(model_folder(one.model, one.revision)) for one in asked]
+        return plan_with(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models)
+    except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
+        return None
 
 
 @cache
@@ -49,9 +59,10 @@ def digest_of_code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
 
-def built_of(recipe: Recipe, listings: dict[str, str], receipts: Iterable[Done]) -> Built:
+def built_of(recipe: Recipe, plan: str, listings: dict[str, str], receipts: Iterable[Done]) -> Built:
+    """Say what a build was made from; `plan` with what it used, whatever lies there by now."""
     return Built(
-        plan=plan_of(recipe),
+        plan=plan,
         listings=listings,
         manifests=tuple(sorted({done.path for done in receipts})),
         entries=load_register(corpus_folder(recipe)).entries,
@@ -104,7 +115,7 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
     folder = corpus_folder(recipe)
     built = last_build(folder)
     try:
-        if built is None or built.plan != plan_of(recipe):
+        if built is None or built.plan != plan_now(recipe):
             return None
         before = built_files(folder)
         if before != {name: versions(found) for name, found in listed_files(recipe).items()}:
@@ -112,6 +123,6 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         manifest = published_manifest(folder)
         if manifest is None or any(broken_files(folder, manifest)):
             return None
-    except (ZydaError, Denied):  # the build itself will say it, with all other faults
+    except ZydaError:  # the build itself will say it, with all other faults
         return None
     return manifest.ledger

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from tasks.errors import Damaged
 from tasks.storage import Folder
 
+KEY = re.compile("[0-9a-f]{20}")  # what `digest_of` returns, in the names of what was made
 SEAL = b'{"sha256":"'
 BODY = b'","record":'
 

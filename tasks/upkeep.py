@@ -3,7 +3,6 @@
 What a corpus needs is found from its last finished build: the manifests of all stages and what they list.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +16,13 @@ from tasks.built import BUILT, Built, last_build, whole_register
 from tasks.errors import Damaged, Denied
 from tasks.published import MANIFEST, PUBLISHED, STAMPS, corpus_of, digest_of_file, kept_stamps
 from tasks.recipe import Recipe
-from tasks.records import Record, digest_of, is_sealed, read_record
+from tasks.records import KEY, Record, digest_of, is_sealed, read_record
 from tasks.register import REGISTER
 from tasks.storage import Folder
 from tasks.watching import WATCHED
 
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
-KEY = re.compile("[0-9a-f]{20}")
 KEPT = (f"{REGISTER}/", f"{WORK}/tokenizer-", BUILT, WATCHED, STAMPS)
 
 

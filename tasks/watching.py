@@ -6,7 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.artifacts import WORK, Done, corpus_folder
-from tasks.built import BUILT, built_files, built_of, last_build, listed_files, versions
+from tasks.built import BUILT, built_files, built_of, last_build, listed_files, plan_with, versions
 from tasks.errors import Damaged
 from tasks.ingest import Prepared
 from tasks.log import warn
@@ -57,7 +57,9 @@ class Sight(Record):
 def note_built(recipe: Recipe, inputs: list[Prepared], receipts: list[Done]) -> None:
     """Remember what the published corpus was built from."""
     folder = corpus_folder(recipe)
-    built = built_of(recipe, {prepared.source: prepared.listing for prepared in inputs}, receipts)
+    models = [prepared.model.digest for prepared in inputs if prepared.model]
+    plan = plan_with(recipe, inputs[0].parameters.tokenizer, models)
+    built = built_of(recipe, plan, {prepared.source: prepared.listing for prepared in inputs}, receipts)
     if last_build(folder) != built:
         write_record(folder, BUILT, built)
 

@@ -11,7 +11,7 @@ from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, wri
 
 from flows import run
 from flows.cli import main
-from tasks import tables
+from tasks import artifacts, tables
 from tasks.artifacts import Manifest, corpus_folder
 from tasks.built import Built, ledger_if_complete
 from tasks.errors import Damaged, Denied
@@ -390,3 +390,60 @@ def test_corpus_says_what_it_was_made_of(built):
         files = pq.read_table(file).to_pylist()
     assert {one["file"] for one in files} >= {"best-0.parquet", "middle.jsonl.gz"}
     assert all(one["version"] for one in files)
+
+
+def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_do(tmp_path):
+    import shutil
+
+    corpus = with_model(tmp_path)
+    model = tmp_path / "model"
+    shutil.copytree(QUALITY, model)
+    corpus.recipe["sources"][2]["classify"]["model"] = str(model)
+    recipe = corpus.load()
+    build_here(recipe)
+    assert ledger_if_complete(recipe) is not None
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "note": "another"}))
+    assert ledger_if_complete(recipe) is None
+    shutil.rmtree(model)
+    assert ledger_if_complete(recipe) is None
+    said = zyda("check", str(corpus.path))
+    assert said.returncode == 1
+    assert said.stderr.startswith("zyda: source worst: classify.model: ")
+
+
+def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_there_at_its_end(tmp_path):
+    import shutil
+
+    from small_corpus import stages_here
+
+    from tasks import watching
+
+    corpus = with_model(tmp_path)
+    model = tmp_path / "model"
+    shutil.copytree(QUALITY, model)
+    corpus.recipe["sources"][2]["classify"]["model"] = str(model)
+    recipe, note = corpus.load(), watching.note_built.fn
+
+    class Late:
+        @staticmethod
+        def fn(*asked):
+            config = json.loads((model / "config.json").read_text())
+            (model / "config.json").write_text(json.dumps({**config, "note": "changed while it was built"}))
+            note(*asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watching, "note_built", Late)
+        stages_here(recipe)
+    assert ledger_if_complete(recipe) is None
+
+
+def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path):
+    corpus = Corpus(tmp_path)
+    corpus.recipe["sources"][0]["name"] = "built"
+    recipe = corpus.load()
+    build_here(recipe)
+    folder = corpus_folder(recipe)
+    before = set(folder.files("work"))
+    artifacts.forget(folder, ["work/built.json"])
+    assert before - set(folder.files("work")) == {"work/built.json"}
