@@ -30,7 +30,6 @@ from tasks.published import (
     File,
     Published,
     broken_files,
-    digest_of_file,
     keep_stamps,
     published_manifest,
 )
@@ -155,13 +154,8 @@ class Proof:
     made: Shard
 
     def __call__(self) -> str | None:
-        path = self.made.path
-        if (
-            self.folder.size_of(path) != self.made.size
-            or digest_of_file(self.folder, path) != self.made.digest
-        ):
-            return path
-        return None
+        made = self.made
+        return made.path if self.folder.difference(made.path, made.size, made.digest) else None
 
 
 @dataclass(frozen=True)

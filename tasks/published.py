@@ -129,24 +129,9 @@ def broken_files(folder: Folder, manifest: Published) -> Iterator[tuple[File, st
     for file in (*manifest.everything, *([before.manifest] if before.manifest else [])):
         if file.path not in now:
             yield file, "is gone"
-        elif before.stamps.get(file.path) != now[file.path] and (fault := fault_of(folder, file)):
+        elif before.stamps.get(file.path) != now[file.path] and (fault := difference(folder, file)):
             yield file, fault
 
 
-def fault_of(folder: Folder, file: File) -> str | None:
-    """Read a published file and say how it differs from what was published, if it does."""
-    size = folder.size_of(f"{PUBLISHED}/{file.path}")
-    if size != file.size:
-        return "is gone" if size is None else f"has {size:,} bytes, expected {file.size:,}"
-    if digest_of_file(folder, f"{PUBLISHED}/{file.path}") != file.sha256:
-        return "has another content than was published"
-    return None
-
-
-def digest_of_file(folder: Folder, path: str) -> str:
-    """Return the SHA-256 of a file, read some MiB at a time."""
-    digest = hashlib.sha256()
-    with folder.open(path) as stream:
-        while block := stream.read(8 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+def difference(folder: Folder, file: File) -> str | None:
+    return folder.difference(f"{PUBLISHED}/{file.path}", file.size, file.sha256)

@@ -7,6 +7,7 @@ environment, never by us.
 """
 
 import errno
+import hashlib
 import os
 import shutil
 import tempfile
@@ -109,36 +110,44 @@ class Folder:
                 return None
             raise
 
-    def files(self, path: str) -> list[str]:
-        """List the files below a path, sorted, relative to this folder."""
+    def listed(self, path: str) -> dict[str, dict[str, Any]]:
+        """List the files below a path, relative to this folder, sorted, each with what the store says of it."""
         with explained(f"{self.url}/{path}"):
             self.fs.invalidate_cache()
             top, place = self.path(""), self.path(path).rstrip("/")
-            found = self.fs.find(place) if self.fs.exists(place) else []
+            found = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
             # Some stores list an empty folder as if it were a file in itself.
-            names = (str(file).rstrip("/") for file in found if str(file).rstrip("/") != place)
-            return sorted(name.removeprefix(top).lstrip("/") for name in names)
+            infos = {str(name).rstrip("/"): info for name, info in found.items()}
+            return {
+                name.removeprefix(top).lstrip("/"): infos[name] for name in sorted(infos) if name != place
+            }
+
+    def files(self, path: str) -> list[str]:
+        """List the files below a path, sorted, relative to this folder."""
+        return list(self.listed(path))
 
     def stamps(self, path: str) -> dict[str, str]:
         """List the files below a path with their sizes and what else says that they are the same."""
-        with explained(f"{self.url}/{path}"):
-            self.fs.invalidate_cache()
-            top, place = self.path(""), self.path(path).rstrip("/")
-            found = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
-            infos = ((str(name).rstrip("/"), info) for name, info in found.items())
-            return {name.removeprefix(top).lstrip("/"): stamp_of(i) for name, i in infos if name != place}
+        return {name: stamp_of(info) for name, info in self.listed(path).items()}
 
     def written(self, path: str) -> dict[str, tuple[int, float]]:
         """List the files below a path with their bytes and when they were written, in seconds since 1970."""
-        with explained(f"{self.url}/{path}"):
-            self.fs.invalidate_cache()
-            top, place = self.path(""), self.path(path).rstrip("/")
-            found = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
-            return {
-                str(name).removeprefix(top).lstrip("/"): (int(info["size"]), seconds_of(info))
-                for name, info in found.items()
-                if str(name).rstrip("/") != place
-            }
+        return {name: (int(info["size"]), seconds_of(info)) for name, info in self.listed(path).items()}
+
+    def digest_of(self, path: str) -> str:
+        """Return the SHA-256 of a file, read some MiB at a time."""
+        digest = hashlib.sha256()
+        with self.open(path) as stream:
+            while block := stream.read(8 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def difference(self, path: str, size: int, digest: str) -> str | None:
+        """Read a file and say how it differs from one of this size and SHA-256, if it does."""
+        found = self.size_of(path)
+        if found != size:
+            return "is gone" if found is None else f"has {found:,} bytes, expected {size:,}"
+        return None if self.digest_of(path) == digest else "has another content than was written"
 
     def write(self, path: str, content: bytes, *, read_only: bool = False) -> None:
         with self.scratch_file() as scratch:

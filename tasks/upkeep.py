@@ -14,7 +14,7 @@ from tasks.artifacts import WORK, corpus_folder
 from tasks.artifacts import Manifest as StageManifest
 from tasks.built import BUILT, Built, last_build, whole_register
 from tasks.errors import Damaged, Denied
-from tasks.published import MANIFEST, PUBLISHED, STAMPS, corpus_of, digest_of_file, kept_stamps
+from tasks.published import MANIFEST, PUBLISHED, STAMPS, corpus_of, kept_stamps
 from tasks.recipe import Recipe
 from tasks.records import KEY, Record, digest_of, is_sealed, read_record
 from tasks.register import REGISTER
@@ -112,20 +112,12 @@ def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], obje
     folder = corpus_folder(recipe)
 
     def look(item: Item) -> Fault | None:
-        found = fault_of(folder, item)
+        found = folder.difference(item.path, item.size, item.sha256)
         tell(item)
         return Fault(path=item.path, found=found) if found else None
 
     with ThreadPoolExecutor(CPU_COUNT if folder.is_local else READERS_OF_STORES) as readers:
         return [fault for fault in readers.map(look, items) if fault]
-
-
-def fault_of(folder: Folder, item: Item) -> str | None:
-    size = folder.size_of(item.path)
-    if size != item.size:
-        return "is gone" if size is None else f"has {size:,} bytes, expected {item.size:,}"
-    is_same = digest_of_file(folder, item.path) == item.sha256
-    return None if is_same else "has another content than was written"
 
 
 def waste_of(recipe: Recipe) -> list[Waste]:
