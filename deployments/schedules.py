@@ -27,6 +27,7 @@ from tasks.storage import absolute
 
 WATCH = "watch/watch"
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+SHORTEST = timedelta(seconds=10)
 NOBODY = "nothing runs that could watch; start it with: zyda up"
 
 
@@ -49,11 +50,14 @@ class Watch(BaseModel):
 
 
 def duration(text: str) -> timedelta:
-    """Read `30s`, `15m`, `1h` or `1d`."""
+    """Read `30s`, `15m`, `1h` or `1d`. Raises NotUnderstood."""
     found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
     if not found:
         raise NotUnderstood(f"--every {text}: expected a whole number and a unit: 30s, 15m, 1h or 1d")
-    return timedelta(**{UNITS[found[2]]: int(found[1])})
+    every = timedelta(**{UNITS[found[2]]: int(found[1])})
+    if every < SHORTEST:
+        raise NotUnderstood(f"--every {text}: a look itself takes seconds; give {in_words(SHORTEST)} or more")
+    return every
 
 
 def in_words(every: timedelta) -> str:

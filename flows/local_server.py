@@ -69,11 +69,14 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
+        # To mark runs as late is work for the database at the very moment when the machine has too much.
+        "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "300",
         # Kept in memory, the leases of concurrency limits are forgotten by a server that is started
         # again, and a slot that a build held when the machine went down is never given back.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", HOST, "--port", str(port)]
+    command = [sys.executable, "-m", "flows.prefect_server", "server", "start"]
+    command += ["--host", HOST, "--port", str(port)]
     guard = [sys.executable, "-m", "flows.guard"] if guarded else []
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:

@@ -2,13 +2,14 @@
 
 import logging
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from flows.ending import ends_in_order, ends_without
 from flows.local_server import configured_url, prefect_server
+from tasks.errors import Unavailable
 
 if TYPE_CHECKING:
     from tasks.ledger import Ledger
@@ -31,6 +32,9 @@ def run_build(
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     console = Console(stderr=True, soft_wrap=True)
     with ends_in_order(), ExitStack() as stack:
+        if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
+            with console.status("looking at the sources"):
+                look_before(plan, replace=replace)
         use_the_running_stack(console)
         with console.status("starting Prefect"):
             server = stack.enter_context(prefect_server())
@@ -44,6 +48,14 @@ def run_build(
         runner = task_runner(threads_for(plan))
         stack.enter_context(explained())
         return build.with_options(task_runner=runner)(recipe, storage, sample, replace)
+
+
+def look_before(plan: "Recipe", *, replace: bool) -> None:
+    """Find what can be found in seconds before any server is started. Raises BadRecipe."""
+    from tasks.prepare import survey
+
+    with suppress(Unavailable):  # the build asks again, and again
+        survey(plan, replace=replace)
 
 
 def use_the_running_stack(console: Console) -> None:

@@ -1,8 +1,9 @@
 """Dask: which cluster a build runs on, and how a stage spreads its shards over it."""
 
+import multiprocessing
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -32,6 +33,7 @@ IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
 LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
+CLOSE_SECONDS = 30
 QUIET = "tasks.quiet_worker"
 SILENT = 50  # Dask's own log, of which every worker writes one
 GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
@@ -47,7 +49,7 @@ def task_runner(threads: int | None = None) -> DaskTaskRunner:
     if address := dask.config.get("scheduler-address", None):
         check_address(address)
         return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_class=open_cluster, cluster_kwargs={"threads": threads})
+    return DaskTaskRunner(cluster_class=cluster_here, cluster_kwargs={"threads": threads})
 
 
 def check_address(address: str) -> None:
@@ -64,6 +66,23 @@ def threads_for(recipe: Recipe) -> int:
     """Return how many threads for each core suit a build: one waits for a store while another works."""
     urls = [recipe.storage, *(url for source in recipe.sources for url in source.files)]
     return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
+
+
+@contextmanager
+def cluster_here(threads: int | None = None) -> Iterator[Any]:
+    """Give a cluster on this machine for as long as the block lasts.
+
+    Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
+    """
+    cluster = open_cluster(threads)
+    try:
+        yield cluster
+    finally:
+        try:
+            cluster.close(timeout=CLOSE_SECONDS)
+        except TimeoutError:
+            for process in multiprocessing.active_children():
+                process.kill()
 
 
 def open_cluster(threads: int | None = None) -> Any:

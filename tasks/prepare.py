@@ -5,7 +5,7 @@ for each source, which is what ingest starts from.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from tasks.artifacts import corpus_folder
 from tasks.built import built_files, whole_register
 from tasks.cluster import fan_out
 from tasks.columns import unify
-from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
 from tasks.filter import check_keep
 from tasks.ingest import Prepared
 from tasks.inspection import Inspected, inspect
@@ -57,15 +57,15 @@ class Inspection:
 class Judged:
     """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
 
-    `listed` are all files of each source, `chosen` those of the sample, `inspected` those of them that have
-    no number yet; `models` are by source.
+    `listed` are all files of each source, `chosen` those of the sample; `models` are by source. `inspected`
+    are the chosen files that have no number yet, where somebody has looked into them.
     """
 
     register: Register
     listed: list[list[InputFile]]
     chosen: list[list[InputFile]]
     models: dict[str, Model]
-    inspected: list[list[Inspected]]
+    inspected: list[list[Inspected]] = field(default_factory=list)
 
 
 @task(task_run_name="prepare", cache_policy=NO_CACHE, **RETRYING)
@@ -92,15 +92,25 @@ def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) ->
 
     spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
     """
-    register = whole_register(corpus_folder(recipe))
-    listed = gathered([partial(list_files, source) for source in recipe.sources])
-    chosen = [sampled_files(files, recipe.sample) for files in listed]
-    checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer)]
-    checks += [] if replace else [partial(check_is_this_corpus, recipe, chosen)]
+    judged = survey(recipe, replace=replace)
+    found = inspect_new(recipe, judged.register, judged.chosen, judged.models, spread)
+    return Judged(judged.register, judged.listed, judged.chosen, judged.models, found)
+
+
+def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
+    """Find the faults that can be found without reading any document. Raises BadRecipe with all of them."""
+    folder = corpus_folder(recipe)
+    register = whole_register(folder)
+    listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
     judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
-    found = zip(recipe.sources, gathered([*checks, *judging])[len(checks) :], strict=True)
-    models = {source.name: model for source, model in found if isinstance(model, Model)}
-    return Judged(register, listed, chosen, models, inspect_new(recipe, register, chosen, models, spread))
+    checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer), folder.check_writable]
+    found = gathered([*listing, *judging, *checks])
+    listed, models = found[: len(listing)], found[len(listing) : 2 * len(listing)]
+    chosen = [sampled_files(files, recipe.sample) for files in listed]
+    if not replace:
+        check_is_this_corpus(recipe, chosen)
+    named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
+    return Judged(register, listed, chosen, named)
 
 
 def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
@@ -127,7 +137,7 @@ def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
     for call in calls:
         try:
             found.append(call())
-        except (BadInput, BadRecipe) as error:
+        except (BadInput, BadRecipe, Denied) as error:
             faults.append(str(error))
     if faults:
         raise BadRecipe(*faults)

@@ -18,6 +18,7 @@ from prefect.filesystems import RemoteFileSystem
 from prefect.futures import PrefectFuture
 from prefect.runtime import task_run
 from prefect.serializers import JSONSerializer
+from prefect.settings import get_current_settings
 from prefect.tasks import exponential_backoff
 
 from tasks.artifacts import WORK, Done, Manifest, corpus_folder, finish_stage, finished_stage
@@ -31,6 +32,12 @@ RETRIES = 4
 SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
 
 
+def seconds_before_retry() -> int:
+    """Return how long to wait before the first retry: Prefect's own setting of it, where there is one."""
+    configured = get_current_settings().tasks.default_retry_delay_seconds
+    return round(configured) if isinstance(configured, int | float) and configured else SECONDS_BEFORE_RETRY
+
+
 def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
     """Say whether what a task raised may not happen again."""
     return isinstance(state.result(raise_on_failure=False), Unavailable)
@@ -40,7 +47,7 @@ def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
 # is too much for one that comes back.
 RETRYING: dict[str, Any] = {
     "retries": RETRIES,
-    "retry_delay_seconds": exponential_backoff(SECONDS_BEFORE_RETRY),
+    "retry_delay_seconds": exponential_backoff(seconds_before_retry()),
     "retry_jitter_factor": 0.5,
     "retry_condition_fn": can_help,
 }

@@ -255,6 +255,19 @@ class Folder:
             os.rename(source, target)
         shutil.rmtree(old, ignore_errors=True)
 
+    def check_writable(self) -> None:
+        """Try whether anything can be written here; nothing of it stays. Raises Denied where not."""
+        if self.is_local:
+            place = Path(self.path(""))
+            there = next(parent for parent in (place, *place.parents) if parent.exists())
+            if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+                raise Denied(f"{self.url}: nothing can be written there: {there} is no folder to write in")
+            return
+        path = f"{SCRATCH}/{scratch_name()}"
+        with explained(self.url):
+            self.fs.pipe_file(self.path(path), b"")
+            self.fs.rm_file(self.path(path))
+
     def clear_scratch(self) -> None:
         """Remove what processes of this machine that are no more were writing."""
         parents = [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]

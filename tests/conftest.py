@@ -1,14 +1,18 @@
 """What the tests share: a small corpus, a real Prefect server, a real Dask cluster."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import dask
 import distributed
 import pytest
+from filelock import FileLock
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus, zyda
+from small_corpus import SHARED, Corpus, build_here, contents, prose, rows, write_rows, zyda
 
 from deployments.local import Stack
 from flows.local_server import free_port, start_server, wait_until_healthy
@@ -18,8 +22,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for i
 # What takes a minute of patience for people takes a moment here.
 IMPATIENT = {
     "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "1",
+    "PREFECT_TASK_DEFAULT_RETRY_DELAY_SECONDS": "2",
     "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
 }
+os.environ.update(IMPATIENT)
 
 
 def pytest_addoption(parser):
@@ -38,11 +44,21 @@ SERVERS = {
     "broken_s3",
     "postgres",
 }
-LONG = {"test_cli", "test_cluster", "test_faults", "test_flow", "test_rate", "test_schedules", "test_stack"}
+LONG = {
+    "test_cli",
+    "test_cluster",
+    "test_faults",
+    "test_flow",
+    "test_rate",
+    "test_schedules",
+    "test_stack",
+    "test_stack_faults",
+}
 # Files whose tests run one after another, for what they share; those that take longest come first.
-TOGETHER = {"test_schedules": "stack", "test_stack": "stack", "test_faults": "stack"}
+TOGETHER = {"test_schedules": "stack", "test_stack": "stack", "test_stack_faults": "stack"}
 LONGEST_FIRST = (
     "stack",
+    "test_faults",
     "test_flow",
     "test_inputs",
     "test_damage",
@@ -90,15 +106,73 @@ def corpus(tmp_path):
     return Corpus(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """Give a corpus of a dozen files, so that something is always under way."""
+    corpus = Corpus(tmp_path_factory.mktemp("inputs"))
+    for i in range(8):
+        write_rows(
+            corpus.folder / f"in/worst-{i + 2}.arrow", rows(**{f"n{i}_{j}": prose(f"n{j}") for j in range(5)})
+        )
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def undisturbed(inputs):
+    """Give the digests of the files that a build of `inputs` publishes."""
+    recipe = inputs.elsewhere(inputs.folder).load(storage=str(inputs.folder / "undisturbed"))
+    build_here(recipe)
+    return contents(recipe)
+
+
+@pytest.fixture
+def larger(inputs, tmp_path):
+    """Give the same corpus, to be built in a folder of the test's own."""
+    return inputs.elsewhere(tmp_path)
+
+
 @pytest.fixture(scope="session")
-def prefect_home(tmp_path_factory):
-    return tmp_path_factory.mktemp("prefect")
+def prefect_database(tmp_path_factory):
+    """Make an empty database of Prefect once for all tests: every server would take ten seconds for it."""
+    beside = "PYTEST_XDIST_WORKER" in os.environ
+    place = tmp_path_factory.getbasetemp().parent if beside else tmp_path_factory.getbasetemp()
+    home = place / "prefect-database"
+    with FileLock(place / "prefect-database.lock"):
+        if not home.exists():
+            command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+            subprocess.run(command, env=nothing_named(home), check=True, capture_output=True)
+    return home / "prefect.db"
+
+
+def nothing_named(home):
+    """Return the environment of a terminal in which nothing names a server or a cluster."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    return {**environment, "PREFECT_HOME": str(home)}
+
+
+@pytest.fixture
+def terminal(prefect_database, tmp_path):
+    """Give the environments of terminals in which nothing names a server or a cluster, each with a home."""
+
+    def environment(name="home"):
+        (tmp_path / name).mkdir()
+        shutil.copy(prefect_database, tmp_path / name)
+        return nothing_named(tmp_path / name)
+
+    return environment
+
+
+@pytest.fixture(scope="session")
+def prefect_home(tmp_path_factory, prefect_database):
+    home = tmp_path_factory.mktemp("prefect")
+    shutil.copy(prefect_database, home)
+    return home
 
 
 @pytest.fixture(scope="session")
 def server(prefect_home, request):
     """Give the address of a Prefect server of these tests' own, also to the processes they start."""
-    os.environ.update(IMPATIENT, PREFECT_HOME=str(prefect_home))
+    os.environ["PREFECT_HOME"] = str(prefect_home)
     if request.config.getoption("postgres"):
         os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")("tests")
     log = prefect_home / "server.log"
@@ -114,11 +188,11 @@ def server(prefect_home, request):
 
 
 @pytest.fixture(scope="session")
-def running_stack(tmp_path_factory):
+def running_stack(tmp_path_factory, prefect_database):
     """Bring up one stack for all tests, in a home of its own; give its environment."""
     home = tmp_path_factory.mktemp("stack")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-    environment |= {"PREFECT_HOME": str(home), **IMPATIENT}
+    shutil.copy(prefect_database, home)
+    environment = {**nothing_named(home), **IMPATIENT}
     said = zyda("up", "--workers", "2", env=environment)
     assert said.returncode == 0, said.stderr
     yield environment

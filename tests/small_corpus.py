@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).parent.parent
 TOKENIZER = REPOSITORY / "recipes/models/demo-tokenizer.json"
 QUALITY = REPOSITORY / "recipes/models/demo-quality"
 SHARED = REPOSITORY.parent / "shared"
+COMMAND = [sys.executable, "-c", "import sys; from flows.cli import main; sys.exit(main())"]
 WORDS = (TOKENIZER.parent / "demo-quality/tokenizer.json").read_text(encoding="utf-8")
 WORDS = sorted({word for word in json.loads(WORDS)["model"]["vocab"] if word.isalpha() and word.isascii()})
 
@@ -188,5 +189,5 @@ def contents(recipe):
 
 def zyda(*arguments, **more):
     """Run the command line in a process of its own."""
-    command = [sys.executable, "-c", "import sys; from flows.cli import main; sys.exit(main())", *arguments]
+    command = [*COMMAND, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **more)

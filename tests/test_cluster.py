@@ -1,15 +1,26 @@
 """Where a stage's shards run, on a real Dask cluster."""
 
+import asyncio
 import copy
 import os
+import time
 from types import SimpleNamespace
 
 import dask
 import distributed
+import psutil
 import pytest
 
 from deployments.local import Part, Stack, worker_commands
-from tasks.cluster import LIVES, fan_out, open_cluster, threads_for, threads_of_this_run, with_cpu_workers
+from tasks.cluster import (
+    LIVES,
+    cluster_here,
+    fan_out,
+    open_cluster,
+    threads_for,
+    threads_of_this_run,
+    with_cpu_workers,
+)
 
 
 def name_of_worker(_):
@@ -115,6 +126,20 @@ def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):
         assert cluster.scheduler.allowed_failures == LIVES
         assert cluster.scheduler.no_workers_timeout == 300
     assert dask.config.config == before
+
+
+def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
+    async def never(*_, **__):
+        await asyncio.sleep(1000)
+
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    monkeypatch.setattr("tasks.cluster.CLOSE_SECONDS", 1)
+    with cluster_here() as cluster:
+        worker = psutil.Process(cluster.workers[0].process.pid)
+        monkeypatch.setattr(distributed.Nanny, "close", never)
+        start = time.monotonic()
+    assert time.monotonic() - start < 20
+    assert not psutil.wait_procs([worker], timeout=10)[1]
 
 
 def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(corpus, monkeypatch):

@@ -5,24 +5,23 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
 import psutil
 import pytest
+from disturbances import start_build, task_runs_of, using
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import StateType
-from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
+from small_corpus import QUALITY, Corpus, contents, prose, rows, write_rows, zyda
 from tokenizers import Tokenizer, models
 
 from flows.exclusion import taken
 from flows.liveness import runs_in
 from tasks.artifacts import corpus_folder
 
-BUILD = "import sys; from flows.cli import main; sys.exit(main())"
 STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
 
 
@@ -40,22 +39,6 @@ def inputs(tmp_path_factory):
         "max_tokens": 64,
     }
     return corpus
-
-
-@pytest.fixture(scope="module")
-def undisturbed(inputs):
-    recipe = inputs.elsewhere(inputs.folder).load(storage=str(inputs.folder / "undisturbed"))
-    build_here(recipe)
-    return contents(recipe)
-
-
-@pytest.fixture
-def larger(inputs, tmp_path):
-    return inputs.elsewhere(tmp_path)
-
-
-def task_runs_of(client, flow_run_id):
-    return client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run_id]}), limit=200)
 
 
 def task_states(count):
@@ -137,15 +120,6 @@ def test_log_of_the_run_says_that_a_tokenizer_is_counted_by_its_own_library(corp
     assert logged(f"{path} is counted by its own library, slowly: its model is WordLevel")
 
 
-def start_build(path, server, **environment):
-    """Start a build in a process of its own, with a Dask cluster of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", BUILD, "build", path],
-        env={**os.environ, "PREFECT_API_URL": server, **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-
-
 def runs_of(corpus):
     with get_client(sync_client=True) as client:
         found = runs_in(client, *StateType, flows=["build"])
@@ -167,7 +141,7 @@ def has_begun(folder, stage):
 
 def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undisturbed, server):
     recipe = larger.load()
-    process = start_build(larger.write(), server)
+    process = start_build(larger.write(), using(server))
     waiting = ["ingest", "minhash", "edges", "clusters", "removals", "classify", "filter", "publish"]
     deadline = time.monotonic() + 420
     while process.poll() is None and time.monotonic() < deadline:
@@ -176,8 +150,8 @@ def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undi
                 worker.send_signal(signal.SIGKILL)
                 waiting.pop(0)
         time.sleep(0.01)
-    output = process.communicate(timeout=60)[0].decode()
-    assert process.returncode == 0, output[-3000:]
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, said[-3000:]
     assert not waiting
     assert contents(recipe) == undisturbed
 
@@ -187,14 +161,14 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
     chance = random.Random(11)
     interruptions = 0
     for _ in range(4):
-        process = start_build(larger.write(), server)
+        process = start_build(larger.write(), using(server))
         try:
             process.wait(chance.uniform(7, 14))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             interruptions += 1
-    done = zyda("build", larger.write(), env={**os.environ, "PREFECT_API_URL": server})
+    done = zyda("build", larger.write(), env=using(server))
     assert done.returncode == 0, done.stderr
     assert interruptions >= 1
     assert {run.state_name for run in runs_of(larger)} == {"Completed", "Crashed"}  # and none Running

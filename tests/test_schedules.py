@@ -111,6 +111,11 @@ def test_durations_are_read_and_written(text, seconds):
     assert in_words(duration(text)) == text
 
 
+def test_looks_that_would_not_end_before_the_next_are_refused():
+    with pytest.raises(NotUnderstood, match=r"--every 9s: .* give 10s or more"):
+        duration("9s")
+
+
 @pytest.mark.parametrize("text", ["", "1", "h", "0s", "-1h", "1.5h", "1 h", "1w", "99999999d"])
 def test_other_durations_are_refused(text):
     with pytest.raises(NotUnderstood, match="30s, 15m, 1h or 1d"):

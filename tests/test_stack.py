@@ -12,9 +12,9 @@ from pathlib import Path
 import distributed
 import pytest
 import yaml
+from disturbances import task_runs_of
 from prefect.client.orchestration import get_client
 from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
-from test_flow import task_runs_of
 
 from deployments.local import Stack
 from flows.accounts import artifact_key

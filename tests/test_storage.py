@@ -168,3 +168,27 @@ def test_footers_that_are_kept_take_a_bounded_amount_of_memory():
     finally:
         tables.FOOTERS.clear()
         tables.FOOTERS._Cache__maxsize = before
+
+
+def test_place_where_nothing_can_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
+    (tmp_path / "a-file").write_bytes(b"")
+    Folder(str(tmp_path / "not/there/yet")).check_writable()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-file"]
+    with pytest.raises(Denied, match="nothing can be written there"):
+        Folder(str(tmp_path / "a-file/below")).check_writable()
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere but on what is read-only
+    with pytest.raises(Denied, match="nothing can be written there"):
+        Folder(str(tmp_path)).check_writable()
+
+
+def test_store_where_nothing_can_be_written_is_refused_before_any_work(s3, monkeypatch):
+    place = Folder(f"{s3}/writable")
+    place.check_writable()
+    assert place.files("") == []
+
+    def refuse(*_, **__):
+        raise PermissionError("you may only read")
+
+    monkeypatch.setattr(place.fs, "pipe_file", refuse)
+    with pytest.raises(Denied, match="you may only read"):
+        place.check_writable()

@@ -1,6 +1,7 @@
 """The same build on a real S3 server and on a GCS server gives the same corpus as on local files."""
 
 import os
+from pathlib import Path
 
 import fsspec
 import pyarrow as pa
@@ -112,12 +113,10 @@ def files_with(secret, folder):
     return [p for p in folder.rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
 
 
-def test_secret_is_in_no_manifest_artifact_log_line_or_database(corpus, s3, tmp_path):
+def test_secret_is_in_no_manifest_artifact_log_line_or_database(corpus, s3, terminal):
     """Prefect's home holds its database, with every log line, parameter and artifact, and our logs."""
-    home = tmp_path / "home"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {
-        "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "DEBUG",
-    }  # fmt: skip
+    environment = {**terminal(), "PREFECT_LOGGING_LEVEL": "DEBUG"}
+    home = Path(environment["PREFECT_HOME"])
     done = zyda("build", corpus.write(storage=f"{s3}/secret"), env=environment)
     assert done.returncode == 0, done.stderr
     wrong = {**environment, "AWS_SECRET_ACCESS_KEY": "wrong-test-secret"}

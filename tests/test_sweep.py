@@ -24,7 +24,13 @@ from tasks.recipe import load_recipe
 
 @pytest.fixture
 def zyda(tmp_path, monkeypatch, capsys):
-    """Give the command line, in this process: exit status and the lines of standard error."""
+    """Give the command line, in this process: exit status and the lines of standard error.
+
+    Nothing names a server, whatever other tests of this process have set.
+    """
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(
@@ -40,7 +46,8 @@ def zyda(tmp_path, monkeypatch, capsys):
         said = capsys.readouterr().err
         return status or 0, [line for line in said.splitlines() if " | WARNING | " not in line]
 
-    return call
+    with temporary_settings(restore_defaults={PREFECT_API_URL}):
+        yield call
 
 
 def good(folder, **changes):
@@ -435,11 +442,10 @@ def test_addresses_that_are_none_are_nobodys():
             check_address(address)
 
 
-def test_damaged_state_of_the_stack_is_one_line(zyda, tmp_path, monkeypatch):
+def test_damaged_state_of_the_stack_is_one_line(server, zyda, tmp_path, monkeypatch):
     from deployments import local
 
     monkeypatch.setattr(local, "home", lambda: tmp_path)
     (tmp_path / "stack.json").write_text('{"parts": {"ser')
     for command in (("down",), ("up", "--env"), ("watch", "--list")):
-        monkeypatch.delenv("PREFECT_API_URL", raising=False)
         is_told(*zyda(*command), r"stack\.json is damaged")

@@ -1,0 +1,49 @@
+"""Ways to start builds in processes of their own, to wait for what they do, and to look at their runs."""
+
+import os
+import subprocess
+import time
+
+import psutil
+from prefect.client.schemas.filters import FlowRunFilter
+from small_corpus import COMMAND
+
+from tasks.artifacts import corpus_folder
+
+
+def start_build(path, environment):
+    """Start a build that can be killed with all that it starts."""
+    return subprocess.Popen(
+        [*COMMAND, "build", path],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def using(server, **environment):
+    """Return the environment of a terminal in which a Prefect server is named."""
+    return {**os.environ, "PREFECT_API_URL": server, **environment}
+
+
+def wait_for(condition, seconds=120, process=None):
+    """Wait until something holds; a process that ends before is shown with what it said."""
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        if process is not None and process.poll() is not None:
+            said = process.communicate()
+            assert condition(), f"ended with {process.returncode}: {said}"
+            return
+        time.sleep(0.05)
+    assert condition()
+
+
+def is_under_way(corpus):
+    return bool(corpus_folder(corpus.load()).files("work/ingest"))
+
+
+def family_of(process):
+    """Return the processes of a build: its server, its guard, its workers."""
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def task_runs_of(client, flow_run_id):
+    return client.read_task_runs(flow_run_filter=FlowRunFilter(id={"any_": [flow_run_id]}), limit=200)

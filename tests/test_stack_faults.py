@@ -1,0 +1,97 @@
+"""What `zyda up` does when parts of what it started have died, and what the builds on it do."""
+
+import contextlib
+from pathlib import Path
+
+import psutil
+from disturbances import is_under_way, start_build, wait_for
+from prefect.client.orchestration import get_client
+from small_corpus import contents, zyda
+
+from deployments.local import Stack
+from flows.liveness import LEASE_SECONDS
+from flows.watch import is_under_way as is_asked_for
+from tasks.artifacts import corpus_folder
+
+
+def parts(stack):
+    return Stack.model_validate_json(Path(stack["PREFECT_HOME"], "zyda/stack.json").read_text())
+
+
+def unset(stack):
+    """Return the environment of a terminal of the stack's owner, who has set nothing."""
+    return {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
+
+
+def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_stack(
+    larger, undisturbed, stack
+):
+    before = parts(stack)
+    build = start_build(larger.write(), unset(stack))  # it finds the stack by itself
+    wait_for(lambda: is_under_way(larger), process=build)
+    psutil.Process(before.parts["scheduler"].pid).kill()
+    _, errors = build.communicate(timeout=90)
+    assert build.returncode == 1
+    assert len(errors.splitlines()) == 3, errors
+    on_stack, _, end = errors.splitlines()
+    assert on_stack == "on the server and the cluster of `zyda up`"
+    assert end.startswith("zyda: the Dask cluster is gone: ")
+    said = zyda("up", "--workers", "2", env=unset(stack)).stdout
+    for name in ("scheduler", "dask-workers", "worker"):
+        assert f"starting the {name}\n" in said
+    assert "starting the server" not in said
+    after = parts(stack)
+    assert {name: part.address for name, part in after.parts.items()} == {
+        name: part.address for name, part in before.parts.items()
+    }
+    done = zyda("build", larger.write(), env=unset(stack))
+    assert done.returncode == 0, done.stderr
+    assert contents(larger.load()) == undisturbed
+
+
+def kill_all(stack):
+    """Take the power away from everything that runs at once."""
+    family = []
+    for part in stack.parts.values():
+        process = psutil.Process(part.pid)
+        family += [*process.children(recursive=True), process]
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            member.kill()
+    psutil.wait_procs(family, timeout=20)
+
+
+def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
+    from prefect.deployments import run_deployment
+
+    recipe, path = larger.load(), larger.write()
+    before = parts(stack)
+    broken = run_deployment("build/build", parameters={"recipe": path}, timeout=0)
+    wait_for(lambda: is_under_way(larger))
+    assert not corpus_folder(recipe).exists("published")
+    kill_all(before)
+    said = zyda("up", "--workers", "2", env=unset(stack))
+    assert said.returncode == 0, said.stderr
+    assert f"marked the run `build {path}` as crashed" in said.stdout
+    assert parts(stack).ports == before.ports
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(broken.id).state
+    assert state.is_crashed()
+    assert "process of this run is gone" in state.message
+    assert not is_asked_for(path, None, None)  # so that the watcher asks again
+    run = run_deployment("build/build", parameters={"recipe": path}, timeout=200)
+    assert run.state.is_completed(), run.state
+    assert run.total_run_time.total_seconds() < LEASE_SECONDS  # nobody waited for what the dead one held
+    assert contents(recipe) == undisturbed
+
+
+def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
+    before = parts(stack).parts["dask-workers"]
+    children = psutil.Process(before.pid).children(recursive=True)
+    for child in children:
+        child.suspend()  # or they would see that their parent is gone
+    psutil.Process(before.pid).kill()
+    said = zyda("up", "--workers", "2", env=unset(stack)).stdout
+    assert "stopped what was left of the dask-workers, which had died" in said
+    assert "starting the dask-workers" in said
+    assert not psutil.wait_procs(children, timeout=1)[1]
