@@ -1,5 +1,6 @@
 """How a build from the terminal ends early: by a signal, or because what it stands on is gone."""
 
+import logging
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ def ends_in_order() -> Iterator[None]:
 
     def handle(number: int, _: FrameType | None) -> NoReturn:
         received.append(number)
+        be_silent()
         raise Ended(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -42,6 +44,12 @@ def ends_in_order() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def be_silent() -> None:
+    """Leave what libraries say of an end that was asked for unsaid."""
+    logging.disable()
+    threading.excepthook = lambda _: None
 
 
 @contextmanager

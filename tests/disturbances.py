@@ -9,6 +9,7 @@ from prefect.client.schemas.filters import FlowRunFilter
 from small_corpus import COMMAND
 
 from tasks.artifacts import corpus_folder
+from tasks.recipe import load_recipe
 
 
 def start_build(path, environment):
@@ -37,7 +38,8 @@ def wait_for(condition, seconds=120, process=None):
 
 
 def is_under_way(corpus):
-    return bool(corpus_folder(corpus.load()).files("work/ingest"))
+    """Say whether a build has written anything; the recipe it reads is not written again meanwhile."""
+    return bool(corpus_folder(load_recipe(str(corpus.path))).files("work/ingest"))
 
 
 def family_of(process):

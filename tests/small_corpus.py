@@ -102,7 +102,10 @@ class Corpus:
         }
 
     def write(self, **changes):
-        self.path.write_text(yaml.safe_dump({**self.recipe, **changes}))
+        """Write the recipe, whole at every moment: a build may be reading it."""
+        new = self.path.with_suffix(".new")
+        new.write_text(yaml.safe_dump({**self.recipe, **changes}))
+        new.replace(self.path)
         return str(self.path)
 
     def load(self, **changes):

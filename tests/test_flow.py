@@ -160,7 +160,7 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
     recipe = larger.load()
     chance = random.Random(11)
     interruptions = 0
-    for _ in range(4):
+    for _ in range(3):
         process = start_build(larger.write(), using(server))
         try:
             process.wait(chance.uniform(7, 14))

@@ -62,9 +62,9 @@ def wait_for(condition, seconds):
 
 def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselves(stack, watched_corpora):
     for corpus in watched_corpora:
-        assert "watching every" in watch(stack, corpus.path, "--every", "15s")
+        assert "watching every" in watch(stack, corpus.path, "--every", "10s")
     names = sorted(corpus.folder.name for corpus in watched_corpora)
-    assert listed(stack) == [("15s", name) for name in names]
+    assert listed(stack) == [("10s", name) for name in names]
     for corpus in watched_corpora:
         write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
     wait_for(lambda: all(map(has_build, watched_corpora)), 150)
