@@ -94,7 +94,6 @@ def open_cluster(threads: int | None = None) -> Any:
     threads = threads or threads_of_this_run()
     common = {
         "dashboard_address": ANY_PORT,
-        "worker_dashboard_address": ANY_PORT,
         "host": LOOPBACK,
         "protocol": "tls://",
         "security": distributed.Security.temporary(),
@@ -150,7 +149,7 @@ def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
     options = {
         "nthreads": threads,
         "memory_limit": "auto",
-        "dashboard_address": ANY_PORT,
+        "dashboard": False,
         "host": LOOPBACK,
         "protocol": "tls://",
         "security": cluster.security,

@@ -29,7 +29,8 @@ from tasks.published import (
     STAMPS,
     File,
     Published,
-    broken_files,
+    difference,
+    doubts,
     keep_stamps,
     published_manifest,
 )
@@ -62,18 +63,30 @@ def publish_corpus(
     ]
     manifest = manifest.model_copy(update={"accounts": tuple(listed)})
     before = published_manifest(folder)
-    broken = set[str]()
-    if before is not None:
-        for file, fault in broken_files(folder, before):
-            warn(f"{folder.url}/{PUBLISHED}/{file.path} {fault}; it is published again")
-            broken.add(file.path)
-        if before == manifest and not broken and no_stranger(folder, manifest):
-            return False
+    broken = broken_files(folder, before) if before is not None else set[str]()
+    if before == manifest and not broken and no_stranger(folder, manifest):
+        keep_stamps(folder, manifest.everything, text_of(manifest))
+        return False
     there = {file.path for file in before.files} - broken if before is not None else set[str]()
     put = swap_in if folder.is_local else put_over
     put(folder, manifest, texts, there)
     keep_stamps(folder, manifest.everything, text_of(manifest))
     return True
+
+
+def broken_files(folder: Folder, before: Published) -> set[str]:
+    """Return the paths of published files that are not as they were, and say so."""
+
+    def look(file: File) -> str | None:
+        return difference(folder, file)
+
+    gone, changed = doubts(folder, before)
+    found = fan_out(look, changed, stage="corpus", source=None)
+    faults = [(file, "is gone") for file in gone]
+    faults += [(file, fault) for file, fault in zip(changed, found, strict=True) if fault]
+    for file, fault in faults:
+        warn(f"{folder.url}/{PUBLISHED}/{file.path} {fault}; it is published again")
+    return {file.path for file, _ in faults}
 
 
 def no_stranger(folder: Folder, manifest: Published) -> bool:

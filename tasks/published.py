@@ -1,7 +1,7 @@
 """The published folder: what its manifest says of it, and whether it is still so."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -120,18 +120,17 @@ def kept_stamps(folder: Folder) -> Stamps:
     return found or Stamps()
 
 
-def broken_files(folder: Folder, manifest: Published) -> Iterator[tuple[File, str]]:
-    """Yield the published files that are not as they were, with what is wrong.
-
-    A file of which storage says what it said when it was published is believed; another is read.
+def doubts(folder: Folder, manifest: Published) -> tuple[list[File], list[File]]:
+    """Return the published files that are gone, and those of which storage does not say what it said when
+    they were published: whether they are as they were is known when they have been read.
     """
     before, now = kept_stamps(folder), stamps_now(folder)
-    for file in (*manifest.everything, *([before.manifest] if before.manifest else [])):
-        if file.path not in now:
-            yield file, "is gone"
-        elif before.stamps.get(file.path) != now[file.path] and (fault := difference(folder, file)):
-            yield file, fault
+    files = [*manifest.everything, *([before.manifest] if before.manifest else [])]
+    there = [file for file in files if file.path in now]
+    changed = [file for file in there if before.stamps.get(file.path) != now[file.path]]
+    return [file for file in files if file.path not in now], changed
 
 
 def difference(folder: Folder, file: File) -> str | None:
+    """Read a published file and say how it differs from what the manifest says of it, if it does."""
     return folder.difference(f"{PUBLISHED}/{file.path}", file.size, file.sha256)

@@ -1,7 +1,9 @@
 """Ways to start builds in processes of their own, to wait for what they do, and to look at their runs."""
 
 import os
+import re
 import subprocess
+import sys
 import time
 
 import psutil
@@ -40,6 +42,30 @@ def wait_for(condition, seconds=120, process=None):
 def is_under_way(corpus):
     """Say whether a build has written anything; the recipe it reads is not written again meanwhile."""
     return bool(corpus_folder(load_recipe(str(corpus.path))).files("work/ingest"))
+
+
+STRANGER = """
+import os, sys, distributed
+address, *files = sys.argv[1:]
+names = ("tls_ca_file", "tls_client_cert", "tls_client_key")
+own = distributed.Security.temporary if files == ["own"] else distributed.Security
+security = own(**({} if files == ["own"] else dict(zip(names, files))))
+with distributed.Client(address, security=security, timeout=5) as client:
+    print(client.submit(os.getuid).result(10))
+"""
+
+
+def code_run_by(address, *files):
+    """Have Dask's scheduler at an address run code, from a process of its own; return what came of it.
+
+    files: certificates and key that it shows, or `own` for those that it makes itself.
+    """
+    command = [sys.executable, "-c", STRANGER, address, *map(str, files)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def is_refused(said):
+    return said.returncode == 1 and not said.stdout and re.search(r"^[\w.]*Error: ", said.stderr, re.M)
 
 
 def family_of(process):

@@ -18,6 +18,7 @@ from tasks.errors import Damaged, Denied
 from tasks.listing import Listing
 from tasks.records import read_record, unseal
 from tasks.register import Register
+from tasks.storage import Folder
 from tasks.tables import read_table, tables_of
 from tasks.upkeep import artifacts_in
 
@@ -221,6 +222,30 @@ def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, 
     build_here(recipe)
     assert contents(recipe) == undisturbed
     assert ledger_if_complete(recipe) is not None
+
+
+def test_files_of_which_storage_says_something_new_are_read_by_the_next_build_alone(tmp_path, monkeypatch):
+    recipe = Corpus(tmp_path).load()
+    build_here(recipe)
+    undisturbed = contents(recipe)
+    corpus_folder(recipe).delete("work/published.json")
+    for path in (tmp_path / "out/small/published").rglob("*.parquet"):
+        path.touch()
+    read = []
+    digest_of = Folder.digest_of
+    monkeypatch.setattr(
+        Folder, "digest_of", lambda folder, path: read.append(path) or digest_of(folder, path)
+    )
+    assert ledger_if_complete(recipe) is None
+    assert not read  # whoever asks from a laptop does not read terabytes
+    build_here(recipe)
+    assert {path for path in read if path.startswith("published/")} >= {
+        f"published/{path}" for path in undisturbed if path != "manifest.json"
+    }
+    assert contents(recipe) == undisturbed
+    read.clear()
+    assert ledger_if_complete(recipe) is not None
+    assert not read
 
 
 def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):

@@ -9,10 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-import distributed
 import pytest
 import yaml
-from disturbances import task_runs_of
+from disturbances import code_run_by, is_refused, task_runs_of
 from prefect.client.orchestration import get_client
 from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
 
@@ -69,24 +68,16 @@ def scheduler_of(stack):
     return found.parts["scheduler"].address
 
 
-def whose_code_runs_there(address, **more):
-    with distributed.Client(address, timeout=5, **more) as client:
-        return client.submit(os.getuid).result(10)
-
-
 def test_dask_takes_no_work_from_who_has_not_the_key(stack):
     home, address = Path(stack["PREFECT_HOME"], "zyda"), scheduler_of(stack)
-    other_key = distributed.Security.temporary()
-    for place, more in [
-        (address, {"security": other_key}),
-        (address.replace("tls://", "tcp://"), {}),
-        (address, {"security": distributed.Security(tls_ca_file=str(home / "dask-certificate.pem"))}),
+    certificate, key = home / "dask-certificate.pem", home / "dask-key.pem"
+    for place, files in [
+        (address, ["own"]),
+        (address.replace("tls://", "tcp://"), []),
+        (address, [certificate]),
     ]:
-        with pytest.raises((OSError, TypeError, RuntimeError)):
-            whose_code_runs_there(place, **more)
-    certificate, key = str(home / "dask-certificate.pem"), str(home / "dask-key.pem")
-    ours = distributed.Security(tls_ca_file=certificate, tls_client_cert=certificate, tls_client_key=key)
-    assert whose_code_runs_there(address, security=ours) == os.getuid()
+        assert is_refused(code_run_by(place, *files))
+    assert code_run_by(address, certificate, certificate, key).stdout == f"{os.getuid()}\n"
 
 
 def test_key_is_readable_by_its_owner_alone(stack):
