@@ -3,11 +3,12 @@
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ from flows.local_server import Server
 
 KEPT = "what is finished is kept; start the build again and it goes on from there"
 LOOK_SECONDS = 1
+ENDING: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
 
 
 class Ended(BaseException):
@@ -24,26 +26,48 @@ class Ended(BaseException):
 @contextmanager
 def ends_in_order() -> Iterator[None]:
     """End the block, and the program, with one line and the usual exit status at Ctrl-C and SIGTERM."""
-    received: list[int] = []
 
     def handle(number: int, _: FrameType | None) -> NoReturn:
-        received.append(number)
         be_silent()
         raise Ended(number)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    except BaseException:
-        if not received:
-            raise
-        # What is raised after a signal is only how it looks from within that everything was stopped.
-        what = "interrupted" if received[0] == signal.SIGINT else "ended by SIGTERM"
-        print(f"zyda: {what}; {KEPT}", file=sys.stderr)  # noqa: T201
-        sys.exit(128 + received[0])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    before = {number: signal.signal(number, handle) for number in ENDING}
+    with noted_signals() as noted:
+        try:
+            yield
+        except BaseException:
+            number = next((number for number in noted() if number in ENDING), None)
+            if number is None:
+                raise
+            # What is raised after a signal is only how it looks from within that everything was stopped.
+            print(f"zyda: {ENDING[number]}; {KEPT}", file=sys.stderr)  # noqa: T201
+            sys.exit(128 + number)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def noted_signals() -> Iterator[Callable[[], bytes]]:
+    """Give a function that returns the numbers of the signals that came in the block, whoever handles them.
+
+    Prefect has a handler of its own during a flow run, and what that raises may come out as another error.
+    """
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        reading.setblocking(False)
+        writing.setblocking(False)
+
+        def noted() -> bytes:
+            with suppress(BlockingIOError):
+                return reading.recv(100)
+            return b""
+
+        before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        try:
+            yield noted
+        finally:
+            signal.set_wakeup_fd(before)
 
 
 def be_silent() -> None:

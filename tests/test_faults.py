@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 import dask
@@ -106,6 +107,28 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, s
         assert re.fullmatch(ONE_LINE.format(said), errors)
     _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive
+
+
+SWALLOWED = """
+import os, signal
+from flows.ending import ends_in_order
+
+class Other(BaseException): pass
+def another(number, frame): raise Other
+with ends_in_order():
+    signal.signal(signal.SIGTERM, another)  # as Prefect does during a flow run
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+    except Other:
+        raise ValueError("how pydantic says it") from None
+"""
+
+
+def test_signal_that_comes_out_as_another_error_is_still_one_line():
+    ended = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, check=False)
+    assert ended.returncode == 143
+    assert re.fullmatch(r"zyda: ended by SIGTERM; .*\n", ended.stderr)
 
 
 def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
