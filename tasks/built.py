@@ -11,7 +11,7 @@ from tasks.errors import Damaged, ZydaError
 from tasks.ledger import Ledger
 from tasks.listing import InputFile, list_files, load_listing, sampled_files
 from tasks.log import warn
-from tasks.published import doubts, published_manifest
+from tasks.published import doubts, published_manifest, stamps_now
 from tasks.quality import digest_of_model, model_folder
 from tasks.recipe import Recipe
 from tasks.records import Record, digest_of, read_record
@@ -121,7 +121,7 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         if before != {name: versions(found) for name, found in listed_files(recipe).items()}:
             return None
         manifest = published_manifest(folder)
-        if manifest is None or any(doubts(folder, manifest)):
+        if manifest is None or any(doubts(folder, manifest, stamps_now(folder))):
             return None
     except ZydaError:  # the build itself will say it, with all other faults
         return None

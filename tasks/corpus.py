@@ -33,6 +33,7 @@ from tasks.published import (
     doubts,
     keep_stamps,
     published_manifest,
+    stamps_now,
 )
 from tasks.recipe import Recipe
 from tasks.scratch import SCRATCH, scratch_name
@@ -63,24 +64,27 @@ def publish_corpus(
     ]
     manifest = manifest.model_copy(update={"accounts": tuple(listed)})
     before = published_manifest(folder)
-    broken = broken_files(folder, before) if before is not None else set[str]()
-    if before == manifest and not broken and no_stranger(folder, manifest):
-        keep_stamps(folder, manifest.everything, text_of(manifest))
+    seen = stamps_now(folder)
+    broken = broken_files(folder, before, seen) if before is not None else set[str]()
+    is_same = before is not None and text_of(before) == text_of(manifest)
+    if is_same and not broken and not strangers(folder, manifest):
+        keep_stamps(folder, manifest.everything, text_of(manifest), seen)
         return False
     there = {file.path for file in before.files} - broken if before is not None else set[str]()
     put = swap_in if folder.is_local else put_over
     put(folder, manifest, texts, there)
-    keep_stamps(folder, manifest.everything, text_of(manifest))
+    stamps = {path: stamp for path, stamp in seen.items() if path in there}
+    keep_stamps(folder, manifest.everything, text_of(manifest), stamps)
     return True
 
 
-def broken_files(folder: Folder, before: Published) -> set[str]:
+def broken_files(folder: Folder, before: Published, seen: dict[str, str]) -> set[str]:
     """Return the paths of published files that are not as they were, and say so."""
 
     def look(file: File) -> str | None:
         return difference(folder, file)
 
-    gone, changed = doubts(folder, before)
+    gone, changed = doubts(folder, before, seen)
     found = fan_out(look, changed, stage="corpus", source=None)
     faults = [(file, "is gone") for file in gone]
     faults += [(file, fault) for file, fault in zip(changed, found, strict=True) if fault]
@@ -89,12 +93,8 @@ def broken_files(folder: Folder, before: Published) -> set[str]:
     return {file.path for file, _ in faults}
 
 
-def no_stranger(folder: Folder, manifest: Published) -> bool:
-    """Say whether a folder in a store holds nothing but what its manifest lists."""
-    return folder.is_local or not strangers(folder, manifest)
-
-
 def strangers(folder: Folder, manifest: Published) -> list[str]:
+    """List the files in the published folder that its manifest does not."""
     wanted = {f"{PUBLISHED}/{file.path}" for file in manifest.everything} | {f"{PUBLISHED}/{MANIFEST}"}
     return [path for path in folder.files(PUBLISHED) if path not in wanted]
 

@@ -86,7 +86,7 @@ def is_one_value(start: bytes) -> bool:
 
 def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
     """Return the columns of the first lines, or None where there is no object among them."""
-    found, first_bad = list[dict[str, Any]](), None
+    found, first_bad, row = list[dict[str, Any]](), None, -1
     try:
         if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
             shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
@@ -96,7 +96,7 @@ def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: b
             first_bad = first_bad or bad_line(row, line, text)
     except UNREADABLE as error:
         reason = damage(lines.stream, error)
-        first_bad = first_bad or (len(found), f"the file is damaged from here on: {reason}")
+        first_bad = first_bad or (row + 1, f"the file is damaged from here on: {reason}")
     if first_bad and not may_be_bad and (not found or any(text in row for row in found)):
         raise bad_input(source, first_bad[1], file=url, row=first_bad[0])
     if not found:

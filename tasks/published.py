@@ -103,10 +103,14 @@ def stamps_now(folder: Folder) -> dict[str, str]:
     return {path.removeprefix(f"{PUBLISHED}/"): stamp for path, stamp in folder.stamps(PUBLISHED).items()}
 
 
-def keep_stamps(folder: Folder, files: Iterable[File], manifest: bytes) -> None:
-    """Remember what storage says of the published files, now that they have been put there."""
+def keep_stamps(folder: Folder, files: Iterable[File], manifest: bytes, seen: dict[str, str]) -> None:
+    """Remember what storage says of the published files.
+
+    seen: what it said before they were read. Of those it is remembered and not what it says now: somebody
+    may have changed a file since.
+    """
     names = {file.path for file in files} | {MANIFEST}
-    stamps = {path: stamp for path, stamp in stamps_now(folder).items() if path in names}
+    stamps = {path: stamp for path, stamp in (stamps_now(folder) | seen).items() if path in names}
     itself = File(path=MANIFEST, sha256=hashlib.sha256(manifest).hexdigest(), size=len(manifest))
     write_record(folder, STAMPS, Stamps(stamps=stamps, manifest=itself))
 
@@ -120,11 +124,13 @@ def kept_stamps(folder: Folder) -> Stamps:
     return found or Stamps()
 
 
-def doubts(folder: Folder, manifest: Published) -> tuple[list[File], list[File]]:
+def doubts(folder: Folder, manifest: Published, now: dict[str, str]) -> tuple[list[File], list[File]]:
     """Return the published files that are gone, and those of which storage does not say what it said when
     they were published: whether they are as they were is known when they have been read.
+
+    now: what storage says of the files that are there.
     """
-    before, now = kept_stamps(folder), stamps_now(folder)
+    before = kept_stamps(folder)
     files = [*manifest.everything, *([before.manifest] if before.manifest else [])]
     there = [file for file in files if file.path in now]
     changed = [file for file in there if before.stamps.get(file.path) != now[file.path]]

@@ -259,7 +259,8 @@ class Folder:
         """Try whether anything can be written here; nothing of it stays. Raises Denied where not."""
         if self.is_local:
             place = Path(self.path(""))
-            there = next(parent for parent in (place, *place.parents) if parent.exists())
+            with explained(self.url):
+                there = next(parent for parent in (place, *place.parents) if parent.exists())
             if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
                 raise Denied(f"{self.url}: nothing can be written there: {there} is no folder to write in")
             return

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus, build_here, contents, prose, rows, write_rows, zyda
+from small_corpus import SHARED, Corpus, build_here, contents, of_many_files, zyda
 
 from deployments.local import Stack
 from flows.local_server import free_port, start_server, wait_until_healthy
@@ -109,13 +109,8 @@ def corpus(tmp_path):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """Give a corpus of a dozen files, so that something is always under way."""
-    corpus = Corpus(tmp_path_factory.mktemp("inputs"))
-    for i in range(8):
-        write_rows(
-            corpus.folder / f"in/worst-{i + 2}.arrow", rows(**{f"n{i}_{j}": prose(f"n{j}") for j in range(5)})
-        )
-    return corpus
+    """Give a corpus of a dozen files."""
+    return of_many_files(tmp_path_factory.mktemp("inputs"), 8)
 
 
 @pytest.fixture(scope="module")

@@ -123,6 +123,15 @@ class Corpus:
         return other
 
 
+def of_many_files(folder, count):
+    """Return a corpus of some files more, so that something is always under way."""
+    corpus = Corpus(folder)
+    for i in range(count):
+        documents = {f"n{i}_{j}": prose(f"n{j}") for j in range(5)}
+        write_rows(corpus.folder / f"in/worst-{i + 2}.arrow", rows(**documents))
+    return corpus
+
+
 def build_here(recipe, **options):
     """Build a corpus in this process, stage after stage, without Prefect or Dask."""
     from tasks.healing import healed

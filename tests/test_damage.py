@@ -248,6 +248,43 @@ def test_files_of_which_storage_says_something_new_are_read_by_the_next_build_al
     assert not read
 
 
+def test_corpus_that_is_there_is_left_as_it_is(tmp_path):
+    recipe = Corpus(tmp_path).load()
+    build_here(recipe)
+    folder = tmp_path / "out/small/published"
+    before = folder.stat().st_ino
+    build_here(recipe)
+    assert folder.stat().st_ino == before
+    (folder / "best/stranger.parquet").touch()
+    build_here(recipe)
+    assert folder.stat().st_ino != before
+    assert not (folder / "best/stranger.parquet").exists()
+
+
+def test_file_that_is_edited_after_it_was_read_is_read_again(tmp_path, monkeypatch):
+    recipe = Corpus(tmp_path).load()
+    build_here(recipe)
+    undisturbed = contents(recipe)
+    corpus_folder(recipe).delete("work/published.json")
+    path = tmp_path / "out/small/published/README.md"
+    digest_of = Folder.digest_of
+
+    def edited_after(folder, read):
+        found = digest_of(folder, read)
+        if read.endswith("README.md"):
+            path.unlink()
+            path.write_bytes(b"x" * len(undisturbed))
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "digest_of", edited_after)
+        build_here(recipe)
+    assert ledger_if_complete(recipe) is None
+    build_here(recipe)
+    assert contents(recipe) == undisturbed
+    assert ledger_if_complete(recipe) is not None
+
+
 def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
     recipe = Corpus(tmp_path).load()
     build_here(recipe)

@@ -15,7 +15,7 @@ from disturbances import start_build, task_runs_of, using
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import StateType
-from small_corpus import QUALITY, Corpus, contents, prose, rows, write_rows, zyda
+from small_corpus import QUALITY, contents, of_many_files, write_rows, zyda
 from tokenizers import Tokenizer, models
 
 from flows.exclusion import taken
@@ -28,11 +28,7 @@ STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "cl
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     """A corpus of several shards in each source and with a model, for builds that are disturbed."""
-    corpus = Corpus(tmp_path_factory.mktemp("inputs"))
-    for i in range(6):
-        write_rows(
-            corpus.folder / f"in/worst-{i + 2}.arrow", rows(**{f"n{i}_{j}": prose(f"n{j}") for j in range(5)})
-        )
+    corpus = of_many_files(tmp_path_factory.mktemp("inputs"), 6)
     corpus.recipe["sources"][2]["classify"] = {
         "model": str(QUALITY),
         "keep": ["High", "Medium"],
