@@ -17,8 +17,17 @@ from pydantic import BaseModel
 
 from deployments.certificates import make_certificate, tls_environment
 from deployments.processes import Part, part, start, stop
-from flows.local_server import HOST, NoServer, free_port, is_free, start_server, wait_until_healthy
-from tasks.cluster import ALLOCATOR, GPU, LIVES, gpu_count, patience
+from flows.local_server import (
+    HOST,
+    NoServer,
+    clients_of,
+    free_port,
+    is_free,
+    start_server,
+    wait_until_healthy,
+)
+from tasks.cluster import ALLOCATOR, GPU, LIVES, WORKER_PROCESS, gpu_count, patience
+from tasks.worker_process import FORKED
 
 POOL = "zyda"
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
@@ -153,9 +162,10 @@ def worker_commands(
         f"{HOST}:0",
     ]
     cpu = ["distributed.cli.dask_worker", scheduler, "--nworkers", str(count), *flags]
+    cpu += ["--preload-nanny", WORKER_PROCESS]
     gpu = ["dask", "cuda", "worker", scheduler, "--resources", f"{GPU}=1", *flags]
     return {
-        "dask-workers": (cpu, {"CUDA_VISIBLE_DEVICES": ""} if gpus else {}),
+        "dask-workers": (cpu, {**FORKED, **({"CUDA_VISIBLE_DEVICES": ""} if gpus else {})}),
         **({"gpu-workers": (gpu, {})} if gpus else {}),
         "worker": (["prefect", "worker", "start", "--pool", POOL, "--name", "local"], {}),
     }
@@ -169,7 +179,7 @@ def scheduling() -> dict[str, str]:
 def environment(stack: Stack) -> dict[str, str]:
     """Return what a process needs in its environment to use the stack."""
     return {
-        "PREFECT_API_URL": stack.parts["server"].address,
+        **clients_of(stack.parts["server"].address, home()),
         "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
         **tls_environment(home()),
         **scheduling(),

@@ -13,7 +13,6 @@ from prefect.artifacts import (
 )
 from prefect.futures import PrefectFuture
 
-from flows import plots
 from tasks.artifacts import Done, corpus_folder
 from tasks.card import card
 from tasks.ledger import STAGES, Ledger
@@ -64,6 +63,8 @@ def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Done]]) -> list[Done]
 
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, and where it lies."""
+    from flows import plots  # matplotlib takes half a second to import, also for workers
+
     _, manifest = corpus_of(recipe)
     text = card(recipe, manifest).partition("---\n\n")[2]
     create_markdown_artifact(

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import certifi
+
 from tasks.errors import ZydaError
 
 HOST = "127.0.0.1"
@@ -116,25 +118,48 @@ class Server(NamedTuple):
     patience: float
 
 
+def clients_of(url: str, home: Path) -> dict[str, str]:
+    """Return what makes Prefect's clients use one of our servers.
+
+    Each of them reads the certificates of all authorities of the web first, 35 ms of computing and more
+    than a hundred times in a small build. Our servers speak plain http, for which one certificate does.
+
+    home: the folder that keeps a file with that certificate.
+    """
+    path = home / "one-authority.pem"
+    if not path.exists():
+        first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
+        home.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.write_text(f"{first}{end}\n", encoding="utf-8")
+        new.replace(path)
+    return {"PREFECT_API_URL": url, "PREFECT_API_SSL_CERT_FILE": str(path)}
+
+
 @contextmanager
-def prefect_server() -> Iterator[Server]:
+def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[Server]:
     """Give a running server.
 
     The server is the one that is configured, or one of our own, which keeps its history in Prefect's
     home and ends with the block, or with this process where that is killed.
+
+    meanwhile: what to do while a server starts.
     """
     from prefect.settings import PREFECT_HOME
 
     if url := configured_url():
         if not is_healthy(url):
             raise NoServer(f"{url}: no Prefect server answers there, and PREFECT_API_URL says it should")
+        meanwhile()
         yield Server(url, partial(answers, url), AWAY_SECONDS)
         return
-    log = PREFECT_HOME.value() / "zyda" / "server.log"
+    home = PREFECT_HOME.value() / "zyda"
+    log = home / "server.log"
     process, url = start_server(free_port(), log, guarded=True)
     try:
+        meanwhile()
         wait_until_healthy(process, url, log)
-        with used_by_all(url):
+        with used_by_all(clients_of(url, home)):
             yield Server(url, lambda: process.poll() is None, 0)
     finally:
         process.terminate()
@@ -145,20 +170,22 @@ def prefect_server() -> Iterator[Server]:
 
 
 @contextmanager
-def used_by_all(url: str) -> Iterator[None]:
+def used_by_all(clients: dict[str, str]) -> Iterator[None]:
     """Have this process and those that it starts use a server; send what is left before it ends."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_URL, temporary_settings
 
-    os.environ["PREFECT_API_URL"] = url
+    url, authority = clients["PREFECT_API_URL"], clients["PREFECT_API_SSL_CERT_FILE"]
+    os.environ.update(clients)
     try:
-        with temporary_settings({PREFECT_API_URL: url}):
+        with temporary_settings({PREFECT_API_URL: url, PREFECT_API_SSL_CERT_FILE: authority}):
             try:
                 yield
             finally:  # also of a build that failed: at its exit the server would be gone
                 if is_healthy(url):
                     send_what_is_left()
     finally:
-        os.environ.pop("PREFECT_API_URL", None)
+        for name in clients:
+            os.environ.pop(name, None)
 
 
 def answers(url: str) -> bool:

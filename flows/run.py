@@ -3,6 +3,8 @@
 import logging
 import os
 from contextlib import ExitStack, suppress
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -37,7 +39,7 @@ def run_build(
                 look_before(plan, replace=replace)
         use_the_running_stack(console)
         with console.status("starting Prefect"):
-            server = stack.enter_context(prefect_server())
+            server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
             from flows.build import build
             from flows.cluster_trouble import explained
             from tasks.cluster import task_runner, threads_for

@@ -1,6 +1,7 @@
 """Dask: which cluster a build runs on, and how a stage spreads its shards over it."""
 
 import multiprocessing
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from tasks.errors import BadRecipe, LostWorkers
 from tasks.progress import TOPIC, Progress
 from tasks.recipe import Recipe, load_recipe
 from tasks.storage import is_local
+from tasks.worker_process import born_with_imports
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -34,7 +36,7 @@ LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
 CLOSE_SECONDS = 30
-QUIET = "tasks.quiet_worker"
+WORKER_PROCESS = "tasks.worker_process"
 SILENT = 50  # Dask's own log, of which every worker writes one
 GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
 
@@ -74,15 +76,16 @@ def cluster_here(threads: int | None = None) -> Iterator[Any]:
 
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
     """
-    cluster = open_cluster(threads)
-    try:
-        yield cluster
-    finally:
+    with born_with_imports():
+        cluster = open_cluster(threads)
         try:
-            cluster.close(timeout=CLOSE_SECONDS)
-        except TimeoutError:
-            for process in multiprocessing.active_children():
-                process.kill()
+            yield cluster
+        finally:
+            try:
+                cluster.close(timeout=CLOSE_SECONDS)
+            except TimeoutError:
+                for process in multiprocessing.active_children():
+                    process.kill()
 
 
 def open_cluster(threads: int | None = None) -> Any:
@@ -99,7 +102,7 @@ def open_cluster(threads: int | None = None) -> Any:
         "security": distributed.Security.temporary(),
         "silence_logs": SILENT,
         "scheduler_kwargs": {"allowed_failures": LIVES},
-        "preload": [QUIET],
+        "preload": [WORKER_PROCESS],
     }
     cores = dask.system.CPU_COUNT
     with dask.config.set({NO_WORKERS: patience(), ENVIRON: dask.config.get(ENVIRON) | ALLOCATOR}):
@@ -108,8 +111,9 @@ def open_cluster(threads: int | None = None) -> Any:
 
             return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus, threads)
         return distributed.LocalCluster(
-            n_workers=cores, threads_per_worker=threads, memory_limit="auto", **common
-        )
+            n_workers=cores, threads_per_worker=threads, memory_limit="auto",
+            preload_nanny=[WORKER_PROCESS], env=dict(os.environ), **common,
+        )  # fmt: skip
 
 
 def patience() -> str:
@@ -153,7 +157,7 @@ def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
         "host": LOOPBACK,
         "protocol": "tls://",
         "security": cluster.security,
-        "preload": [QUIET],
+        "preload": [WORKER_PROCESS],
         "silence_logs": SILENT,
         "env": {"CUDA_VISIBLE_DEVICES": ""},
     }

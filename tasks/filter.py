@@ -2,6 +2,8 @@
 
 Rows out: `doc_id` (uint64), `reason` (`quality` or `keep`), sorted by doc_id, for every document
 that deduplication left and that goes now. A document that both would let go goes for `quality`.
+
+`tasks.keep` is imported where a source has an expression: polars takes a third of a second and starts threads.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,6 @@ from tasks.cluster import fan_out
 from tasks.columns import conform, pack, unpack
 from tasks.errors import bad_input
 from tasks.ids import split
-from tasks.keep import BadKeep, columns_of, fault, kept
 from tasks.quality import Model
 from tasks.recipe import Recipe, Source
 from tasks.register import load_register
@@ -85,14 +86,21 @@ def visible_columns(source: Source, stored: pa.Schema, model: Model | None) -> p
 
 def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
     """Raise BadInput where a source's `keep` cannot be evaluated on its documents, one by one."""
-    found = fault(source.keep or "true", visible_columns(source, stored, model))
-    if found:
+    if not source.keep:
+        return
+    from tasks.keep import fault
+
+    if found := fault(source.keep, visible_columns(source, stored, model)):
         raise bad_input(source.name, f"keep: {source.keep}: {found}")
 
 
 def judged_schema(source: Source, stored: pa.Schema) -> pa.Schema:
     """Return those columns of a source's documents that have to be read to judge them."""
-    named = set(columns_of(source.keep)) if source.keep else set[str]()
+    named = set[str]()
+    if source.keep:
+        from tasks.keep import columns_of
+
+        named.update(columns_of(source.keep))
     if named & set(names_of_text(source.text, classified=source.classify is not None)):
         named |= {"text"}
     return pa.schema([field for field in stored if field.name in named or field.name in COUNTED.names])
@@ -114,6 +122,8 @@ def reasons_to_go(job: Job, table: pa.Table) -> pa.Table:
 
 def kept_rows(job: Job, keep: str, table: pa.Table) -> NDArray[np.bool_]:
     """Say which rows `keep` is true for: (n,) bool. Raises BadInput that names the row it fails on."""
+    from tasks.keep import BadKeep, kept
+
     try:
         return kept(keep, table)
     except BadKeep as error:

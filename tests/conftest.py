@@ -15,7 +15,7 @@ from postgres import postgres  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, build_here, contents, of_many_files, zyda
 
 from deployments.local import Stack
-from flows.local_server import free_port, start_server, wait_until_healthy
+from flows.local_server import clients_of, free_port, start_server, used_by_all, wait_until_healthy
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
 
@@ -174,10 +174,9 @@ def server(prefect_home, request):
     log = prefect_home / "server.log"
     process, url = start_server(free_port(), log)
     wait_until_healthy(process, url, log)
-    os.environ["PREFECT_API_URL"] = url
-    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+    from prefect.settings import PREFECT_HOME, temporary_settings
 
-    with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: prefect_home}):
+    with temporary_settings({PREFECT_HOME: prefect_home}), used_by_all(clients_of(url, prefect_home)):
         yield url
     process.kill()
     process.wait(20)

@@ -22,6 +22,7 @@ from tasks.cluster import (
     threads_of_this_run,
     with_cpu_workers,
 )
+from tasks.worker_process import FORKED
 
 
 def name_of_worker(_):
@@ -97,7 +98,7 @@ def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_
     assert list(worker_commands(stack, 3, 0)) == ["dask-workers", "worker"]
     with_gpus = worker_commands(stack, 3, 2)
     assert list(with_gpus) == ["dask-workers", "gpu-workers", "worker"]
-    assert with_gpus["dask-workers"][1] == {"CUDA_VISIBLE_DEVICES": ""}
+    assert with_gpus["dask-workers"][1] == {**FORKED, "CUDA_VISIBLE_DEVICES": ""}
     command, environment = with_gpus["gpu-workers"]
     assert command[:3] == ["dask", "cuda", "worker"]
     assert command[command.index("--resources") + 1] == "GPU=1"
