@@ -27,6 +27,8 @@ IMPATIENT = {
     "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
 }
 os.environ.update(IMPATIENT)
+# Hundreds of processes are started here; each would compile every file of the project again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser):
