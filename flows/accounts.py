@@ -5,12 +5,14 @@ from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
+from prefect import task
 from prefect.artifacts import (
     create_image_artifact,
     create_link_artifact,
     create_markdown_artifact,
     create_table_artifact,
 )
+from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 
 from tasks.artifacts import Done, corpus_folder
@@ -19,6 +21,7 @@ from tasks.ledger import STAGES, Ledger
 from tasks.published import corpus_of
 from tasks.recipe import Recipe
 from tasks.records import digest_of
+from tasks.stage import RETRYING
 
 BAR = 40  # characters of a full bar
 
@@ -61,6 +64,7 @@ def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Done]]) -> list[Done]
     return receipts
 
 
+@task(task_run_name="accounts", cache_policy=NO_CACHE, **RETRYING)
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, and where it lies."""
     from flows import plots  # matplotlib takes half a second to import, also for workers

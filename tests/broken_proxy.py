@@ -6,6 +6,7 @@ import socket
 import socketserver
 import threading
 import time
+from collections import Counter
 
 ANSWER = b"HTTP/1.1 %d Broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 REQUESTS = {b"GET", b"PUT", b"POST", b"HEAD", b"DELETE"}
@@ -29,7 +30,7 @@ class Proxy(socketserver.ThreadingTCPServer):
         self.answers_500 = self.resets = self.resets_bodies = self.cuts_bodies = 0.0
         self.refuses_until = 0.0
         self.only = b""
-        self.broken = 0
+        self.broken = Counter()
         self.chance = random.Random(3)
         super().__init__(("127.0.0.1", 0), Connection)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -38,10 +39,11 @@ class Proxy(socketserver.ThreadingTCPServer):
     def address(self):
         return f"127.0.0.1:{self.server_address[1]}"
 
-    def breaks(self, share, request=b""):
-        """Say whether to break this one, and count it."""
+    def breaks(self, how, request=b""):
+        """Say whether to break this one so, and count it."""
+        share = getattr(self, how)
         is_broken = share > 0 and self.only in request and self.chance.random() < share
-        self.broken += is_broken
+        self.broken[how] += is_broken
         return is_broken
 
 
@@ -52,7 +54,7 @@ class Connection(socketserver.BaseRequestHandler):
         proxy = self.server
         self.asked = b""
         if time.monotonic() < proxy.refuses_until:
-            proxy.broken += 1
+            proxy.broken["refused"] += 1
             self.reset()
             return
         with socket.create_connection(("127.0.0.1", proxy.target)) as beyond:
@@ -66,10 +68,10 @@ class Connection(socketserver.BaseRequestHandler):
             is_request = data.split(b" ", 1)[0] in REQUESTS
             if is_request:
                 self.asked = data.partition(b"\r\n")[0]
-            if is_request and proxy.breaks(proxy.answers_500, self.asked):
+            if is_request and proxy.breaks("answers_500", self.asked):
                 self.request.sendall(ANSWER % proxy.chance.choice((500, 503)))
                 return
-            if is_request and proxy.breaks(proxy.resets, self.asked):
+            if is_request and proxy.breaks("resets", self.asked):
                 beyond.sendall(data[: len(data) // 2])
                 self.reset()
                 return
@@ -81,11 +83,11 @@ class Connection(socketserver.BaseRequestHandler):
             while data := beyond.recv(1 << 16):
                 is_asked_for = self.asked[:3] in {b"GET", b""}  # nothing where it is all in cipher
                 has_body = is_asked_for and len(data.rpartition(b"\r\n\r\n")[2]) > BODY
-                if has_body and proxy.breaks(proxy.resets_bodies, self.asked):
+                if has_body and proxy.breaks("resets_bodies", self.asked):
                     self.request.sendall(data[: -BODY // 2])
                     self.reset()
                     return
-                if has_body and proxy.breaks(proxy.cuts_bodies, self.asked):
+                if has_body and proxy.breaks("cuts_bodies", self.asked):
                     self.request.sendall(data[: -BODY // 2])
                     self.request.shutdown(socket.SHUT_RDWR)
                     return

@@ -116,7 +116,7 @@ def inputs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(inputs):
+def undisturbed(inputs, compiled):
     """Give the digests of the files that a build of `inputs` publishes."""
     recipe = inputs.elsewhere(inputs.folder).load(storage=str(inputs.folder / "undisturbed"))
     build_here(recipe)
@@ -130,12 +130,24 @@ def larger(inputs, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def prefect_database(tmp_path_factory):
+def of_all(tmp_path_factory):
+    """Give a folder that the processes of the tests, which run beside each other, share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def compiled(of_all, tmp_path_factory):
+    """Compile the kernels once, where no run before has: half a minute for each process that has to."""
+    with FileLock(of_all / "compiled.lock"):
+        build_here(Corpus(tmp_path_factory.mktemp("compiled")).load())
+
+
+@pytest.fixture(scope="session")
+def prefect_database(of_all):
     """Make an empty database of Prefect once for all tests: every server would take ten seconds for it."""
-    beside = "PYTEST_XDIST_WORKER" in os.environ
-    place = tmp_path_factory.getbasetemp().parent if beside else tmp_path_factory.getbasetemp()
-    home = place / "prefect-database"
-    with FileLock(place / "prefect-database.lock"):
+    home = of_all / "prefect-database"
+    with FileLock(of_all / "prefect-database.lock"):
         if not home.exists():
             command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
             subprocess.run(command, env=nothing_named(home), check=True, capture_output=True)
@@ -185,13 +197,14 @@ def server(prefect_home, request):
 
 
 @pytest.fixture(scope="session")
-def running_stack(tmp_path_factory, prefect_database):
+def running_stack(tmp_path_factory, prefect_database, request):
     """Bring up one stack for all tests, in a home of its own; give its environment."""
     home = tmp_path_factory.mktemp("stack")
     shutil.copy(prefect_database, home)
     environment = {**nothing_named(home), **IMPATIENT}
     said = zyda("up", "--workers", "2", env=environment)
     assert said.returncode == 0, said.stderr
+    request.getfixturevalue("compiled")
     yield environment
     zyda("down", env=environment)
 

@@ -20,6 +20,8 @@ from tokenizers import Tokenizer, models
 from flows.exclusion import taken
 from flows.liveness import runs_in
 from tasks.artifacts import corpus_folder
+from tasks.errors import Unavailable
+from tasks.published import corpus_of
 
 STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
 
@@ -58,11 +60,11 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     assert set(corpus_folder(recipe).files("")) == files
     expected = {f"{stage} {source}" for stage in STAGES for source in ("best", "middle", "worst")
                 if stage not in ("edges", "clusters", "decisions")}  # fmt: skip
-    expected |= {"edges", "clusters", "decisions", "prepare", "corpus", "note"}
+    expected |= {"edges", "clusters", "decisions", "prepare", "corpus", "note", "accounts"}
     states = task_states(len(expected))  # the server hears of task runs a moment after they end
     assert set(states) == expected
     not_cached = {name for name, state in states.items() if state != "Cached"}
-    assert not_cached == {"prepare", "corpus", "note"}
+    assert not_cached == {"prepare", "corpus", "note", "accounts"}
 
 
 def test_what_prefect_remembers_counts_for_nothing_where_it_is_changed_or_its_manifest_is_gone(
@@ -93,6 +95,20 @@ def test_fault_in_a_source_fails_the_run_with_source_file_and_row(larger, build)
         ValueError, match=r"source worst, file .*worst-x\.jsonl, row 0 \(line 1\): 'text' is a int"
     ):
         build(larger.write())
+
+
+def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, build, monkeypatch):
+    asked = []
+
+    def away_at_first(recipe):
+        asked.append(recipe)
+        if len(asked) == 1:
+            raise Unavailable("the store is away")
+        return corpus_of(recipe)
+
+    monkeypatch.setattr("flows.accounts.corpus_of", away_at_first)
+    assert build(corpus.write()).sources == ("best", "middle", "worst")
+    assert len(asked) == 2
 
 
 def logged(text):
