@@ -44,7 +44,7 @@ def test_shards_that_want_a_gpu_run_on_workers_with_one_where_there_are_any(offe
     }
     scheduler = {
         "cls": distributed.Scheduler,
-        "options": {"dashboard": False, "port": 0, "host": "127.0.0.1"},
+        "options": {"dashboard_address": "127.0.0.1:0", "port": 0, "host": "127.0.0.1"},
     }
     with (
         distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster,
@@ -67,7 +67,7 @@ def test_machine_with_gpus_has_a_worker_for_every_other_core_too(monkeypatch):
             n_workers=1,
             threads_per_worker=1,
             resources={"GPU": 1},
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             protocol="tls://",
             security=distributed.Security.temporary(),
         ) as cluster,

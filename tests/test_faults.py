@@ -148,7 +148,7 @@ def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
 def test_cluster_without_workers_is_waited_for_aloud_and_then_given_up(larger, server):
     with (
         dask.config.set({"distributed.scheduler.no-workers-timeout": "25s"}),
-        distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
     ):
         said = zyda(
             "build", larger.write(),
