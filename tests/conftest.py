@@ -223,7 +223,9 @@ def stack(running_stack):
 @pytest.fixture(scope="session")
 def cluster(server):
     """Give a Dask cluster of two workers that all flows of the tests use."""
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as found:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as found:
         yield found
 
 
