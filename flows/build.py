@@ -48,7 +48,7 @@ def build(
     with one_at_a_time(plan), on_a_cluster(), progress_bars(), pass_on_warnings():
         folder.clear_scratch()
         ledger = healed(folder, lambda: made(plan, replace=replace))
-    show_ledger(plan, ledger)
+        show_ledger(plan, ledger)
     return ledger
 
 
