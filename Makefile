@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
-.PHONY: run test test-fast check format bench clean
+.PHONY: run test test-fast check format schema bench clean
 
 run: .venv/installed  ## make a small corpus from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
@@ -27,6 +27,9 @@ check: .venv/installed-dev  ## lint, format, imports and types
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+schema: .venv/installed  ## write recipes/schema.json, by which editors check a recipe
+	$(BIN)/python -m tasks.recipe.schema > recipes/schema.json
 
 bench: .venv/installed-dev  ## measure ourselves against the usual libraries
 	$(INSTALL) --requirement benchmarks/requirements.txt

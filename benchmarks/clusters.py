@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import as_workers_are, show
-from tasks.artifacts import Shard, shard_path
-from tasks.bands import key_ranges, read_range, write_band_rows
-from tasks.clusters import jobs_of_level, reduce_edges
-from tasks.edges import star_edges
-from tasks.storage import Folder
-from tasks.tables import read_table, write_shard, write_table
+from tasks.dedup.bands import key_ranges, read_range, write_band_rows
+from tasks.dedup.clusters import jobs_of_level
+from tasks.dedup.edges import star_edges
+from tasks.storage.artifacts import Shard, shard_path
+from tasks.storage.folder import Folder
+from tasks.storage.tables import read_table, write_shard, write_table
 
 BANDS = 8
 DOCUMENTS_PER_FILE = 4_000_000
@@ -73,7 +73,7 @@ def find_clusters(folder: Folder, shards: list[Shard], documents: int) -> int:
     level = 0
     while True:
         jobs = jobs_of_level(folder, found, level)
-        found = [reduce_edges(job) for job in jobs]
+        found = [job() for job in jobs]
         if jobs[0].is_last:
             return len(np.unique(read_table(folder, found[0], ["cluster_id"]).column(0).to_numpy()))
         level += 1

@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, show
-from tasks.recipe import Recipe, load_recipe
+from tasks.recipe.fields import Recipe
+from tasks.recipe.reading import load_recipe
 
 SOURCES = ("best", "middle", "worst")
 FILE_MEGABYTES = 800  # more than a shard, as the files of the hub sometimes are
@@ -84,41 +85,18 @@ def write_recipe(folder: Path, name: str, tokenizer: str) -> str:
 
 def on_one_core(recipe: Recipe) -> dict[str, float]:
     """Build a corpus in this process, shard after shard; return the seconds of each stage."""
-    from tasks.classify import classify
-    from tasks.clusters import clusters
-    from tasks.corpus import publish_corpus
-    from tasks.edges import edges
-    from tasks.filter import filter_documents
-    from tasks.ingest import ingest
-    from tasks.ledger import make_ledger
-    from tasks.minhash import minhash
-    from tasks.prepare import prepare
-    from tasks.publish import publish
-    from tasks.removals import decisions, removals
+    from flows.build import made
+    from tasks.stage.task import HERE
 
     spent = dict[str, float]()
 
-    @contextmanager
-    def timed(name: str) -> Iterator[None]:
+    def timed(stage: Any, *inputs: Any, **options: Any) -> Any:
         start = time.perf_counter()
-        yield
-        spent[name] = spent.get(name, 0) + time.perf_counter() - start
+        done = stage.fn(*inputs, **options)
+        spent[stage.name] = spent.get(stage.name, 0) + time.perf_counter() - start
+        return done
 
-    def run(stage, *inputs):  # noqa: ANN001, ANN002, ANN202
-        with timed(stage.name):
-            return stage.fn(recipe, *inputs)
-
-    inputs = run(prepare)
-    ingested = [run(ingest, one) for one in inputs]
-    minhashed = [run(minhash, one) for one in ingested]
-    clustered = run(clusters, run(edges, minhashed))
-    decided = run(decisions, clustered, inputs)
-    removed = [run(removals, one, decided) for one in ingested]
-    classified = [run(classify, *two) for two in zip(ingested, removed, strict=True)]
-    filtered = [run(filter_documents, *all_) for all_ in zip(ingested, removed, classified, strict=True)]
-    files = [run(publish, *all_) for all_ in zip(ingested, removed, classified, filtered, strict=True)]
-    ledger = make_ledger(zip(ingested, minhashed, removed, classified, filtered, files, strict=True))
-    run(publish_corpus, ledger, inputs, ingested, clustered, files)
+    made(recipe, HERE._replace(submit=timed))
     return spent
 
 
@@ -164,7 +142,7 @@ class Memory(threading.Thread):
 
 def with_prefect(path: str) -> tuple[float, float]:
     """Build a corpus as `zyda build` does; return the seconds of its flow and its largest worker's GiB."""
-    from flows.local_server import prefect_server
+    from flows.server.local_server import prefect_server
 
     with prefect_server():
         from flows.build import build

@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from tasks.cluster import ALLOCATOR
-from tasks.inspection import inspect
-from tasks.listing import list_files
-from tasks.readers import read
-from tasks.recipe import Source
+from tasks.recipe.fields import Source
+from tasks.sources.listing import list_files
+from tasks.sources.reading import inspect, read
+from tasks.stage.workers import ALLOCATOR
 
 REPOSITORY = Path(__file__).parent.parent
 DEMO = REPOSITORY / "demo/sources"

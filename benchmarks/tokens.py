@@ -13,8 +13,8 @@ import tiktoken
 from tokenizers import Tokenizer
 
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.byte_level import byte_characters, character_classes, why_slow
-from tasks.token_counts import Counter
+from tasks.tokens.byte_level import byte_characters, character_classes, why_slow
+from tasks.tokens.counter import Counter
 
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 SLOW_DOCUMENTS = 300

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from deployments.certificates import make_certificate, tls_environment
 from deployments.processes import Part, part, start, stop
-from flows.local_server import (
+from flows.server.local_server import (
     HOST,
     NoServer,
     clients_of,
@@ -26,8 +26,8 @@ from flows.local_server import (
     start_server,
     wait_until_healthy,
 )
-from tasks.cluster import ALLOCATOR, GPU, LIVES, WORKER_PROCESS, gpu_count, patience
-from tasks.worker_process import FORKED
+from tasks.stage.worker_process import FORKED
+from tasks.stage.workers import ALLOCATOR, GPU, LIVES, WORKER_PROCESS, gpu_count, patience
 
 POOL = "zyda"
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
@@ -114,7 +114,7 @@ def bury(stack: Stack, say: Callable[[str], None]) -> None:
     """Mark the runs that died with their processes as crashed, so that nothing waits for them."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    from flows.liveness import mark_dead_runs
+    from flows.server.liveness import mark_dead_runs
 
     with temporary_settings({PREFECT_API_URL: stack.parts["server"].address}):
         for run in mark_dead_runs(worker_is_new=not stack.runs("worker")):

@@ -19,11 +19,11 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import BaseModel
 
 from deployments.local import stack_url
-from flows.exclusion import name_of
-from flows.local_server import NoServer, configured_url, is_healthy
+from flows.server.exclusion import name_of
+from flows.server.local_server import NoServer, configured_url, is_healthy
 from tasks.errors import ZydaError
-from tasks.recipe import load_recipe
-from tasks.storage import absolute
+from tasks.recipe.reading import load_recipe
+from tasks.storage.folder import absolute
 
 WATCH = "watch/watch"
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

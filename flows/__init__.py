@@ -1,1 +1,5 @@
-"""The flows a person can start, and the command line that starts them."""
+"""The flows that people start: `build` a corpus, `watch` its sources, `report` on it.
+
+`command` is the command line, `dashboard` what Prefect's pages and the report show, and `server` what has
+to run for a flow: a Prefect server, and who may build when.
+"""

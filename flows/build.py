@@ -1,32 +1,35 @@
 """The flow that a person starts: from a recipe to a published corpus with its accounts."""
 
 from itertools import chain
-from typing import Annotated
+from operator import methodcaller
+from typing import Annotated, Any
 
-from prefect import flow
+from prefect import Task, flow
 from pydantic import Field
 
-from flows.accounts import finished, show_ledger
-from flows.cluster_trouble import on_a_cluster
-from flows.exclusion import one_at_a_time
-from flows.progress_bars import pass_on_warnings, progress_bars
-from tasks.artifacts import corpus_folder
-from tasks.classify import classify
-from tasks.cluster import task_runner
-from tasks.clusters import clusters
-from tasks.corpus import publish_corpus
-from tasks.edges import edges
-from tasks.filter import filter_documents
-from tasks.healing import healed
-from tasks.ingest import ingest
-from tasks.ledger import Ledger, make_ledger
-from tasks.minhash import minhash
-from tasks.prepare import prepare
-from tasks.publish import publish
-from tasks.recipe import Recipe, load_recipe
-from tasks.removals import decisions, removals
-from tasks.stage import start
-from tasks.watching import note_built
+from flows.dashboard.artifacts import finished, show_ledger
+from flows.dashboard.progress_bars import pass_on_warnings, progress_bars
+from flows.server.cluster_trouble import on_a_cluster
+from flows.server.exclusion import one_at_a_time
+from tasks import pipeline
+from tasks.accounts.ledger import Ledger, make_ledger
+from tasks.pipeline import (
+    clusters,
+    decisions,
+    edges,
+    ingest,
+    minhash,
+    note_built,
+    prepare,
+    publish,
+    publish_corpus,
+    removals,
+)
+from tasks.recipe.fields import Recipe
+from tasks.recipe.reading import load_recipe
+from tasks.stage.healing import healed
+from tasks.stage.task import Runner, results_beside_manifests
+from tasks.stage.workers import task_runner
 
 Sample = Annotated[float, Field(gt=0, le=1)]
 
@@ -44,39 +47,47 @@ def build(
         replace: Build it also where a corpus of other sources is published under its name, which goes.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    folder = corpus_folder(plan)
     with one_at_a_time(plan), on_a_cluster(), progress_bars(), pass_on_warnings():
-        folder.clear_scratch()
-        ledger = healed(folder, lambda: made(plan, replace=replace))
+        plan.folder.clear_scratch()
+        results_beside_manifests(plan)
+        ledger = healed(plan.folder, lambda: made(plan, ON_PREFECT, replace=replace))
         show_ledger(plan, ledger)
     return ledger
 
 
-def made(plan: Recipe, *, replace: bool) -> Ledger:
+ON_PREFECT = Runner(submit=Task.submit, result=methodcaller("result"), finished=finished)
+
+
+def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     """Do every stage of every source that has not been done, and publish the corpus."""
-    inputs = prepare.submit(plan, replace=replace).result()
+    submit, result = stages.submit, stages.result
+    sources = result(submit(prepare, plan, replace=replace))
 
-    ingesting = [start(ingest, plan, one) for one in inputs]
-    minhashing = [start(minhash, plan, one) for one in ingesting]
-    edging = start(edges, plan, minhashing)
-    clustering = start(clusters, plan, edging)
-    deciding = start(decisions, plan, clustering, inputs)
-    removing = [start(removals, plan, one, deciding) for one in ingesting]
-    classifying = [start(classify, plan, *two) for two in zip(ingesting, removing, strict=True)]
-    filtering = [
-        start(filter_documents, plan, *three) for three in zip(ingesting, removing, classifying, strict=True)
-    ]
-    publishing = [
-        start(publish, plan, *four) for four in zip(ingesting, removing, classifying, filtering, strict=True)
-    ]
+    steps = [[submit(ingest, plan, source) for source in sources]]
+    trails = [[step] for step in steps[0]]
 
-    ingested, minhashed = finished(plan, ingesting), finished(plan, minhashing)
-    clustered = finished(plan, [edging, clustering, deciding])
-    judged = [finished(plan, stage) for stage in (removing, classifying, filtering)]
-    published = finished(plan, publishing)
+    def judge_with(stage: Any, *inputs: Any) -> None:
+        """Have a stage look at what is left of each source."""
+        steps.append([submit(stage, plan, trail, *inputs) for trail in trails])
+        trails[:] = [[*trail, step] for trail, step in zip(trails, steps[-1], strict=True)]
 
-    ledger = make_ledger(zip(ingested, minhashed, *judged, published, strict=True))
-    publish_corpus.submit(plan, ledger, inputs, ingested, clustered[1], published).result()
-    receipts = [*ingested, *minhashed, *clustered, *chain(*judged), *published]
-    note_built.submit(plan, inputs, receipts).result()
+    for stage in pipeline.BEFORE_DEDUP:
+        judge_with(stage)
+
+    sketching = [submit(minhash, plan, trail) for trail in trails]
+    edging = submit(edges, plan, sketching)
+    clustering = submit(clusters, plan, edging)
+    deciding = submit(decisions, plan, clustering, sources)
+    steps += [sketching, [edging, clustering, deciding]]
+
+    judge_with(removals, deciding)
+    for stage in pipeline.AFTER_DEDUP:
+        judge_with(stage)
+    steps.append([submit(publish, plan, trail) for trail in trails])
+
+    receipts = [stages.finished(plan, step) for step in steps]
+    ledger = make_ledger(zip(*(of for of in receipts if of[0].source), strict=True))
+    files = (receipts[0], result(clustering), receipts[-1])
+    result(submit(publish_corpus, plan, ledger, sources, *files))
+    result(submit(note_built, plan, sources, [*chain(*receipts)]))
     return ledger

@@ -6,24 +6,24 @@ from jinja2 import Environment
 from prefect import flow
 from prefect.artifacts import create_link_artifact
 
-from flows import plots
-from flows.accounts import artifact_key, link_to
 from flows.build import Sample
-from flows.liveness import living
-from tasks.artifacts import corpus_folder
-from tasks.findings import Findings, find
-from tasks.ledger import start_and_end
-from tasks.recipe import Recipe, load_recipe
+from flows.dashboard import plots
+from flows.dashboard.artifacts import artifact_key, link_to
+from flows.server.liveness import living
+from tasks.accounts.ledger import start_and_end
+from tasks.publish.findings import Findings, find
+from tasks.recipe.fields import Recipe
+from tasks.recipe.reading import load_recipe
 
 PAGE = "report.html"
 
 
 def page(recipe: Recipe, found: Findings) -> str:
     """Write the page."""
-    template = Environment(autoescape=True).from_string((files("flows") / "report.html").read_text())
+    template = Environment(autoescape=True).from_string((files("flows.dashboard") / PAGE).read_text())
     return template.render(
         name=recipe.corpus,
-        counts=found.ledger.of("publish"),
+        counts=found.ledger.of(found.ledger.stages[-1]),
         rows=start_and_end(found.ledger),
         plots=chosen_plots(found),
         largest=found.largest,
@@ -59,7 +59,7 @@ def chosen_plots(found: Findings) -> list[tuple[str, str, str]]:
 
 def write_report(recipe: Recipe) -> str:
     """Make the report and put it beside the published corpus; return its URL."""
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     folder.write(PAGE, page(recipe, find(recipe)).encode())
     return f"{folder.url}/{PAGE}"
 

@@ -21,11 +21,10 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import nn
 from transformers import DebertaV2Config, PreTrainedTokenizerFast
 
-from tasks.inspection import inspect
-from tasks.listing import list_files
-from tasks.models import HeadOnFirst
-from tasks.readers import read
-from tasks.recipe import Source
+from tasks.quality.torch_models import HeadOnFirst
+from tasks.recipe.fields import Source
+from tasks.sources.listing import list_files
+from tasks.sources.reading import inspect, read
 
 VOCABULARY = 4096
 MAX_TOKENS = 128

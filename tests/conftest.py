@@ -15,7 +15,7 @@ from postgres import postgres  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, build_here, contents, of_many_files, zyda
 
 from deployments.local import Stack
-from flows.local_server import clients_of, free_port, start_server, used_by_all, wait_until_healthy
+from flows.server.local_server import clients_of, free_port, start_server, used_by_all, wait_until_healthy
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
 
@@ -233,7 +233,7 @@ def cluster(server):
 def build(cluster):
     """Give the build flow, on the tests' server and cluster."""
     from flows.build import build
-    from tasks.cluster import task_runner
+    from tasks.stage.workers import task_runner
 
     with dask.config.set({"scheduler-address": cluster.scheduler_address}):
         yield build.with_options(task_runner=task_runner())

@@ -10,8 +10,7 @@ import psutil
 from prefect.client.schemas.filters import FlowRunFilter
 from small_corpus import COMMAND
 
-from tasks.artifacts import corpus_folder
-from tasks.recipe import load_recipe
+from tasks.recipe.reading import load_recipe
 
 
 def start_build(path, environment):
@@ -41,7 +40,7 @@ def wait_for(condition, seconds=120, process=None):
 
 def is_under_way(corpus):
     """Say whether a build has written anything; the recipe it reads is not written again meanwhile."""
-    return bool(corpus_folder(load_recipe(str(corpus.path))).files("work/ingest"))
+    return bool(load_recipe(str(corpus.path)).folder.files("work/ingest"))
 
 
 STRANGER = """

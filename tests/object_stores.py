@@ -11,7 +11,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from flows.local_server import free_port
+from flows.server.local_server import free_port
 
 KEY, SECRET = "test-key", "test-secret"
 IDENTITIES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.local_server import free_port
+from flows.server.local_server import free_port
 
 
 def programs():

@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,13 @@ import pyarrow.parquet as pq
 import yaml
 import zstandard
 
-from tasks.artifacts import corpus_folder
-from tasks.recipe import load_recipe
+from tasks.recipe.reading import load_recipe
 
 REPOSITORY = Path(__file__).parent.parent
 TOKENIZER = REPOSITORY / "recipes/models/demo-tokenizer.json"
 QUALITY = REPOSITORY / "recipes/models/demo-quality"
 SHARED = REPOSITORY.parent / "shared"
-COMMAND = [sys.executable, "-c", "import sys; from flows.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from flows.command.cli import main; sys.exit(main())"]
 WORDS = (TOKENIZER.parent / "demo-quality/tokenizer.json").read_text(encoding="utf-8")
 WORDS = sorted({word for word in json.loads(WORDS)["model"]["vocab"] if word.isalpha() and word.isascii()})
 
@@ -133,48 +131,16 @@ def of_many_files(folder, count):
 
 
 def build_here(recipe, **options):
-    """Build a corpus in this process, stage after stage, without Prefect or Dask."""
-    from tasks.healing import healed
+    """Build a corpus in this process, with the flow's own stages one after another, without Prefect or Dask."""
+    from flows.build import made
+    from tasks.stage.healing import healed
+    from tasks.stage.task import HERE
 
-    return healed(corpus_folder(recipe), lambda: stages_here(recipe, **options))
-
-
-def stages_here(recipe, **options):
-    from tasks.classify import classify
-    from tasks.clusters import clusters
-    from tasks.corpus import publish_corpus
-    from tasks.edges import edges
-    from tasks.filter import filter_documents
-    from tasks.ingest import ingest
-    from tasks.ledger import make_ledger
-    from tasks.minhash import minhash
-    from tasks.prepare import prepare
-    from tasks.publish import publish
-    from tasks.removals import decisions, removals
-    from tasks.watching import note_built
-
-    def run(stage, *inputs):
-        return stage.fn(recipe, *inputs)
-
-    inputs = prepare.fn(recipe, **options)
-    ingested = [run(ingest, one) for one in inputs]
-    minhashed = [run(minhash, one) for one in ingested]
-    edged = run(edges, minhashed)
-    clustered = run(clusters, edged)
-    decided = run(decisions, clustered, inputs)
-    removed = [run(removals, one, decided) for one in ingested]
-    classified = [run(classify, *two) for two in zip(ingested, removed, strict=True)]
-    filtered = [run(filter_documents, *three) for three in zip(ingested, removed, classified, strict=True)]
-    published = [run(publish, *four) for four in zip(ingested, removed, classified, filtered, strict=True)]
-    stages = (ingested, minhashed, removed, classified, filtered, published)
-    ledger = make_ledger(zip(*stages, strict=True))
-    publish_corpus.fn(recipe, ledger, inputs, ingested, clustered, published)
-    note_built.fn(recipe, inputs, [*chain(*stages), edged, clustered, decided])
-    return ledger
+    return healed(recipe.folder, lambda: made(recipe, HERE, **options))
 
 
 def published(recipe):
-    return corpus_folder(recipe).folder("published")
+    return recipe.folder.folder("published")
 
 
 def table_of(recipe, place):

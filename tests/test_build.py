@@ -18,17 +18,18 @@ from small_corpus import (
     write_rows,
 )  # fmt: skip
 
-from tasks import bands, prepare
-from tasks.artifacts import corpus_folder
+from tasks.accounts.published import published_ledger
+from tasks.dedup import bands
+from tasks.dedup.minhash import minhash
 from tasks.errors import Unavailable
 from tasks.ids import split
-from tasks.ingest import ingest
-from tasks.ledger import STAGES
-from tasks.minhash import minhash
-from tasks.published import published_ledger
-from tasks.register import load_register
+from tasks.intake import prepare
+from tasks.intake.ingest import ingest
+from tasks.sources.register import load_register
+from tasks.stage.verdicts import Trail
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
+ACCOUNTED = ("ingest", "minhash", "removals", "classify", "filter", "publish")
 DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
 
 
@@ -79,7 +80,7 @@ def test_ledger_has_a_line_for_every_stage_and_source_and_adds_up(corpus):
     recipe = corpus.load()
     ledger = build_here(recipe)
     assert [(line.stage, line.source) for line in ledger.lines] == [
-        (stage, source) for stage in STAGES for source in ("best", "middle", "worst")
+        (stage, source) for stage in ACCOUNTED for source in ("best", "middle", "worst")
     ]
     assert ledger.of("ingest").documents == len(ALL)
     assert ledger.of("publish").documents == len(kept_names(recipe))
@@ -102,7 +103,7 @@ def test_texts_and_other_columns_are_published_unchanged(corpus):
 def test_built_twice_writes_nothing_the_second_time(corpus):
     recipe = corpus.load()
     build_here(recipe)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     before = {path: folder.fs.info(folder.path(path))["mtime"] for path in folder.files("work/ingest")}
     everything, corpus_before = set(folder.files("")), contents(recipe)
     build_here(recipe)
@@ -114,7 +115,7 @@ def test_built_twice_writes_nothing_the_second_time(corpus):
 
 def places(recipe):
     """Return source, file and row of every document that is in the corpus, and of every removed one."""
-    from tasks.explain import Corpus as Published
+    from tasks.publish.explain import Corpus as Published
 
     looked_up = Published(recipe)
     kept = [row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)]
@@ -128,7 +129,7 @@ def places(recipe):
 
 
 def band_files(recipe):
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     return {path: folder.read(path) for path in folder.files("work/minhash")}
 
 
@@ -136,7 +137,7 @@ def test_ingest_makes_the_same_band_keys_in_passing_as_the_stage_makes_from_shar
     words = {"shingle": "words", "bands": 16}
     recipe = corpus.load()
     build_here(recipe)
-    in_passing, folder = band_files(recipe), corpus_folder(recipe)
+    in_passing, folder = band_files(recipe), recipe.folder
     ingested = {path: folder.read(path) for path in folder.files("work/ingest")}
     for stage in ("work/minhash", "work/manifests"):
         for path in folder.files(stage):
@@ -155,19 +156,19 @@ def test_ingest_makes_the_same_band_keys_in_passing_as_the_stage_makes_from_shar
 def test_minhash_does_not_read_the_shards_that_were_just_ingested(corpus):
     recipe = corpus.load()
     inputs = prepare.prepare.fn(recipe)
-    ingested = [ingest.fn(recipe, one) for one in inputs]
-    folder = corpus_folder(recipe)
+    trails = [Trail(one.source, [ingest.fn(recipe, one)]) for one in inputs]
+    folder = recipe.folder
     for path in folder.files("work/ingest"):
         if path.endswith(".parquet"):
             folder.delete(path)
-    assert [minhash.fn(recipe, one).out for one in ingested] == [one.out for one in ingested]
+    assert [minhash.fn(recipe, trail).out for trail in trails] == [trail.left for trail in trails]
 
 
 @pytest.mark.parametrize("scope", ["across", "global"])
 def test_added_file_costs_its_shards_and_gives_what_a_build_from_nothing_gives(corpus, scope):
     recipe = corpus.load(dedup={"scope": scope})
     build_here(recipe)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     before = set(folder.files("work"))
     # Its name sorts before the others': the order in which files arrived must not matter.
     new = rows(
@@ -201,7 +202,7 @@ def test_file_that_changed_or_went_away_takes_its_documents_along(corpus):
 def test_build_that_read_the_register_before_another_wrote_to_it_begins_again(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     stale = load_register(folder)
     write_rows(corpus.folder / "in/worst-2.jsonl.zst", rows(late=prose("late")))
     build_here(recipe)
@@ -230,7 +231,7 @@ def test_small_shards_give_the_same_corpus(corpus):
     recipe, small = corpus.load(), corpus.load(name="small-shards", shard_mib=0.002)
     build_here(recipe)
     build_here(small)
-    assert len(corpus_folder(small).files("published/best")) > 2
+    assert len(small.folder.files("published/best")) > 2
     assert kept_names(small) == kept_names(recipe)
     assert places(small) == places(recipe)
 
@@ -247,9 +248,9 @@ def test_source_of_many_shards_has_its_band_files_merged(corpus, monkeypatch, mo
     recipe = corpus.load(dedup={"scope": "global"})
     build_here(recipe)
     names = kept_names(recipe)
-    merged = [path for path in corpus_folder(recipe).files("work/bands") if path.endswith("parquet")]
+    merged = [path for path in recipe.folder.files("work/bands") if path.endswith("parquet")]
     assert len(merged) in files
-    assert len(corpus_folder(recipe).files("work/edges")) >= 2 * 8 * (1 if rows_of_range > 99 else 2)
+    assert len(recipe.folder.files("work/edges")) >= 2 * 8 * (1 if rows_of_range > 99 else 2)
     assert "m68" in names
     assert "m0" in names
     assert "m69" not in names
@@ -279,9 +280,9 @@ def test_files_that_came_between_others_are_merged_in_the_order_of_their_numbers
             write_rows(corpus.folder / f"in/worst-{i:03d}.arrow", rows(**{f"m{i}": prose("all the same")}))
         build_here(recipe)
     assert kept_names(recipe) & {f"m{i}" for i in range(24)} == {"m0"}
-    written = [path for path in corpus_folder(recipe).files("work/bands") if path.endswith("parquet")]
+    written = [path for path in recipe.folder.files("work/bands") if path.endswith("parquet")]
     for path in written:
-        table = pq.read_table(corpus_folder(recipe).path(path))
+        table = pq.read_table(recipe.folder.path(path))
         assert table.equals(table.sort_by([(name, "ascending") for name in table.column_names]))
 
 
@@ -315,7 +316,7 @@ def test_reader_never_sees_half_of_a_corpus(corpus):
     build_here(recipe)
     first = contents(recipe)
     listed = {path for path in first if path != "manifest.json"}
-    from tasks.published import Published as Listing
+    from tasks.accounts.published import Published as Listing
 
     manifest = Listing.model_validate_json(published(recipe).read("manifest.json"))
     assert {file.path for file in manifest.everything} == listed

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY, build_here, table_of, zyda
 
-from tasks.recipe import load_recipe
+from tasks.recipe.reading import load_recipe
 
 COMMANDS = ("build", "explain", "ledger", "report")
 
@@ -117,7 +117,7 @@ def test_readme_names_only_commands_that_there_are():
 
 
 def test_readme_documents_every_field_of_a_recipe():
-    from tasks.recipe import Classify, Dedup, Recipe, Source
+    from tasks.recipe.fields import Classify, Dedup, Recipe, Source
 
     readme = (REPOSITORY / "README.md").read_text()
     for model in (Recipe, Source, Dedup, Classify):

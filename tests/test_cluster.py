@@ -13,16 +13,16 @@ import pytest
 from disturbances import code_run_by, is_refused
 
 from deployments.local import Part, Stack, worker_commands
-from tasks.cluster import (
+from tasks.stage.spread import fan_out
+from tasks.stage.worker_process import FORKED
+from tasks.stage.workers import (
     LIVES,
     cluster_here,
-    fan_out,
     open_cluster,
     threads_for,
     threads_of_this_run,
     with_cpu_workers,
 )
-from tasks.worker_process import FORKED
 
 
 def name_of_worker(_):
@@ -130,7 +130,7 @@ def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
         await asyncio.sleep(1000)
 
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
-    monkeypatch.setattr("tasks.cluster.CLOSE_SECONDS", 1)
+    monkeypatch.setattr("tasks.stage.workers.CLOSE_SECONDS", 1)
     with cluster_here() as cluster:
         worker = psutil.Process(cluster.workers[0].process.pid)
         monkeypatch.setattr(distributed.Nanny, "close", never)
@@ -142,7 +142,9 @@ def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
 def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(corpus, monkeypatch):
     """The worker that runs a deployment says which run it is by the environment."""
     asked = {"recipe": corpus.write(storage="gs://corpora"), "storage": None, "sample": None}
-    monkeypatch.setattr("tasks.cluster.flow_run", SimpleNamespace(parameters=asked))
+    monkeypatch.setattr("tasks.stage.workers.flow_run", SimpleNamespace(parameters=asked))
     assert threads_of_this_run() == threads_for(corpus.load(storage="gs://corpora")) == 2
-    monkeypatch.setattr("tasks.cluster.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"}))
+    monkeypatch.setattr(
+        "tasks.stage.workers.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"})
+    )
     assert threads_of_this_run() == 1

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of
 
-from tasks import clusters
-from tasks.clusters import Forest, forest_of_edges, joined
-from tasks.edges import EDGES
+from tasks.dedup import clusters
+from tasks.dedup.clusters import Forest, forest_of_edges, joined
+from tasks.dedup.edges import EDGES
 from tasks.kernels import forest
-from tasks.storage import Folder
-from tasks.tables import read_table, write_table
+from tasks.storage.folder import Folder
+from tasks.storage.tables import read_table, write_table
 
 SOURCE_200 = 200 << 56  # an id that is negative where someone takes it for signed
 IDS = st.integers(0, 40) | st.integers(SOURCE_200, SOURCE_200 + 3)
@@ -48,7 +48,7 @@ def clusters_of(folder, files):
     level = 0
     while True:
         jobs = clusters.jobs_of_level(folder, shards, level)
-        shards = [clusters.reduce_edges(job) for job in jobs]
+        shards = [job() for job in jobs]
         if jobs[0].is_last:
             return read_table(folder, shards[0])
         level += 1

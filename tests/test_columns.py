@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of, write_rows
 
-from tasks import columns, readers
-from tasks.agreement import PER_SECOND, Spans, spans_of
-from tasks.columns import conform, is_json, plain, plain_schema, unify
 from tasks.errors import ZydaError
-from tasks.readers import parse_line
+from tasks.sources import columns, rows
+from tasks.sources.agreement import PER_SECOND, Spans, spans_of
+from tasks.sources.columns import conform, is_json, plain, plain_schema, unify
+from tasks.sources.formats.jsonl import parse_line
 
 numbers = st.one_of(
     st.integers(-3, 3), st.integers(-(2**70), 2**70), st.sampled_from([2**53, 2**53 + 1, 2**63, 2**64 - 1, -(2**63)]),
@@ -255,4 +255,4 @@ def test_names_that_we_need_are_changed_alike_in_every_file(corpus):
 def test_good_parquet_rows_are_not_touched_one_by_one(monkeypatch):
     table = pa.table({"text": ["a"] * 9, "n": range(9), "meta": [{"a": 1.5}] * 9})
     monkeypatch.setattr(columns, "array_as_json", None)
-    assert readers.arrow_chunk(table, "text", 0).table.schema.names == ["text", "n", "meta"]
+    assert rows.arrow_chunk(table, "text", 0).table.schema.names == ["text", "n", "meta"]

@@ -9,18 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
 
-from flows import run
-from flows.cli import main
-from tasks import artifacts, tables
-from tasks.artifacts import Manifest, corpus_folder
-from tasks.built import Built, ledger_if_complete
+from flows.command import run
+from flows.command.cli import main
 from tasks.errors import Damaged, Denied
-from tasks.listing import Listing
-from tasks.records import read_record, unseal
-from tasks.register import Register
-from tasks.storage import Folder
-from tasks.tables import read_table, tables_of
-from tasks.upkeep import artifacts_in
+from tasks.intake.built import Built, ledger_if_complete
+from tasks.publish.upkeep import artifacts_in
+from tasks.sources.listing import Listing
+from tasks.sources.register import Register
+from tasks.storage import artifacts, tables
+from tasks.storage.artifacts import Manifest
+from tasks.storage.folder import Folder
+from tasks.storage.records import read_record, unseal
+from tasks.storage.tables import read_table, tables_of
 
 STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
 FLIPS_OF_A_STAGE = 34  # 306 in all
@@ -47,13 +47,13 @@ def built(tmp_path_factory):
 
 
 def manifests(recipe):
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     last = read_record(folder, "work/built.json", Built)
     return [read_record(folder, path, Manifest) for path in last.manifests]
 
 
 def shards_of(recipe, stage):
-    from tasks.artifacts import Shard
+    from tasks.storage.artifacts import Shard
 
     found = []
     for manifest in manifests(recipe):
@@ -77,14 +77,14 @@ def same(found, expected):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_path):
-    folder = corpus_folder(built).folder("copy")
+    folder = built.folder.folder("copy")
     chance = random.Random(stage)
     shards = shards_of(built, stage)
     sizes = [shard.size for shard in shards]
     noticed = 0
     for _ in range(FLIPS_OF_A_STAGE):
         shard = chance.choices(shards, sizes)[0]
-        content = corpus_folder(built).read(shard.path)
+        content = built.folder.read(shard.path)
         expected = pq.read_table(pa.BufferReader(content))
         place = chance.randrange(8 * len(content))
         changed = bytearray(content)
@@ -103,7 +103,7 @@ def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_pat
 
 
 def test_flipped_bit_in_a_record_is_always_noticed(built):
-    folder = corpus_folder(built)
+    folder = built.folder
     kinds = {"work/manifests": Manifest, "work/listings": Listing, "work/register": Register}
     chance = random.Random(1)
     for place, kind in kinds.items():
@@ -138,7 +138,7 @@ DAMAGES = {"cut": cut, "changed": change, "taken away": take_away}
 
 def undo_what_reads(recipe, stage):
     """Forget the stages after one, so that the next build reads what that one left."""
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     for path in folder.files("work/manifests"):
         if not path.startswith(
             tuple(f"work/manifests/{before}-" for before in STAGES[: STAGES.index(stage) + 1])
@@ -154,7 +154,7 @@ def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
     corpus = with_model(tmp_path)
     recipe = corpus.load()
     build_here(recipe)
-    undisturbed, folder = contents(recipe), corpus_folder(recipe)
+    undisturbed, folder = contents(recipe), recipe.folder
     for stage in STAGES:
         shard = max(shards_of(recipe, stage), key=lambda shard: shard.rows)
         undo_what_reads(recipe, stage)
@@ -171,7 +171,7 @@ def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
 def test_damaged_manifest_record_or_listing_is_made_again(tmp_path, damage):
     recipe = with_model(tmp_path).load()
     build_here(recipe)
-    undisturbed, folder = contents(recipe), corpus_folder(recipe)
+    undisturbed, folder = contents(recipe), recipe.folder
     chance = random.Random(damage)
     records = [path for path in folder.files("work") if path.endswith(".json") and "register" not in path]
     for path in chance.sample(records, 8) + ["work/built.json", "work/published.json"]:
@@ -228,7 +228,7 @@ def test_files_of_which_storage_says_something_new_are_read_by_the_next_build_al
     recipe = Corpus(tmp_path).load()
     build_here(recipe)
     undisturbed = contents(recipe)
-    corpus_folder(recipe).delete("work/published.json")
+    recipe.folder.delete("work/published.json")
     for path in (tmp_path / "out/small/published").rglob("*.parquet"):
         path.touch()
     read = []
@@ -265,7 +265,7 @@ def test_file_that_is_edited_after_it_was_read_is_read_again(tmp_path, monkeypat
     recipe = Corpus(tmp_path).load()
     build_here(recipe)
     undisturbed = contents(recipe)
-    corpus_folder(recipe).delete("work/published.json")
+    recipe.folder.delete("work/published.json")
     path = tmp_path / "out/small/published/README.md"
     digest_of = Folder.digest_of
 
@@ -302,11 +302,11 @@ def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
 
 
 def test_verify_looks_at_the_register_and_the_other_records(tmp_path):
-    from tasks.upkeep import items_of
+    from tasks.publish.upkeep import items_of
 
     recipe = Corpus(tmp_path).load()
     build_here(recipe)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     assert items_of(recipe)[1] == []
     listing = folder.files("work/listings")[0]
     tokenizer = next(path for path in folder.files("work") if "tokenizer" in path and path.endswith("json"))
@@ -338,7 +338,7 @@ def test_work_that_was_deleted_does_not_matter_until_it_is_needed(tmp_path):
     corpus = Corpus(tmp_path)
     recipe = corpus.load()
     build_here(recipe)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     for stage in ("ingest", "publish"):
         for path in folder.files(f"work/{stage}"):
             if path.endswith(".parquet"):
@@ -389,7 +389,7 @@ def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(
     build_here(other)
     recipe = corpus.load()
     build_here(recipe)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     needed = {item.path for one in manifests(recipe) for item in artifacts_in(one.model_dump(mode="json"))}
     before = set(folder.files("work"))
     said = zyda("clean", str(corpus.path), "--dry-run")
@@ -414,7 +414,7 @@ def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path):
     corpus = Corpus(tmp_path)
     recipe = corpus.load()
     build_here(recipe)
-    corpus_folder(recipe).write("work/ingest/best/being-written.parquet", b"x")
+    recipe.folder.write("work/ingest/best/being-written.parquet", b"x")
     said = zyda("clean", str(corpus.path))
     assert said.returncode == 1
     assert "a build seems to be running" in said.stderr
@@ -426,7 +426,7 @@ def test_scratch_of_a_dead_process_goes_and_of_a_living_one_stays(tmp_path):
 
     dead = subprocess.Popen(["true"])
     dead.wait()
-    folder = corpus_folder(Corpus(tmp_path).load())
+    folder = Corpus(tmp_path).load().folder
     scratch = tmp_path / "out/small/.scratch"
     scratch.mkdir(parents=True)
     left, mine = (scratch / f"zyda-{platform.node()}-{pid}-{'0' * 32}" for pid in (dead.pid, os.getpid()))
@@ -440,7 +440,7 @@ def test_scratch_of_a_dead_process_goes_and_of_a_living_one_stays(tmp_path):
 
 
 def test_corpus_says_what_it_was_made_of(built):
-    folder = corpus_folder(built).folder("published")
+    folder = built.folder.folder("published")
     manifest = json.loads(folder.read("manifest.json"))
     card = folder.read("README.md").decode()
     assert manifest["software"].startswith("zyda-flows ")
@@ -477,26 +477,22 @@ def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_
 def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_there_at_its_end(tmp_path):
     import shutil
 
-    from small_corpus import stages_here
-
-    from tasks import watching
+    from flows.build import made
+    from tasks.stage.task import HERE
 
     corpus = with_model(tmp_path)
     model = tmp_path / "model"
     shutil.copytree(QUALITY, model)
     corpus.recipe["sources"][2]["classify"]["model"] = str(model)
-    recipe, note = corpus.load(), watching.note_built.fn
+    recipe = corpus.load()
 
-    class Late:
-        @staticmethod
-        def fn(*asked):
+    def changed_before_note(stage, *inputs, **options):
+        if stage.name == "note_built":
             config = json.loads((model / "config.json").read_text())
             (model / "config.json").write_text(json.dumps({**config, "note": "changed while it was built"}))
-            note(*asked)
+        return stage.fn(*inputs, **options)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(watching, "note_built", Late)
-        stages_here(recipe)
+    made(recipe, HERE._replace(submit=changed_before_note))
     assert ledger_if_complete(recipe) is None
 
 
@@ -505,7 +501,7 @@ def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path)
     corpus.recipe["sources"][0]["name"] = "built"
     recipe = corpus.load()
     build_here(recipe)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     before = set(folder.files("work"))
     artifacts.forget(folder, ["work/built.json"])
     assert before - set(folder.files("work")) == {"work/built.json"}

@@ -15,9 +15,8 @@ from broken_proxy import Proxy
 from disturbances import family_of, is_under_way, start_build, using, wait_for
 from small_corpus import contents, zyda
 
-from flows.local_server import free_port
-from tasks.artifacts import corpus_folder
-from tasks.register import load_register
+from flows.server.local_server import free_port
+from tasks.sources.register import load_register
 
 
 @pytest.fixture
@@ -47,9 +46,9 @@ def test_store_that_refuses_connections_for_20_seconds(larger, undisturbed, brok
     proxy, environment = broken_s3
     path, recipe = corpus_on_s3(larger, s3, "refuses")
     process = start_build(path, using(server, **environment))
-    wait_for(lambda: corpus_folder(recipe).files("work/ingest"), process=process)
+    wait_for(lambda: recipe.folder.files("work/ingest"), process=process)
     proxy.refuses_until = time.monotonic() + 20
-    assert not corpus_folder(recipe).exists("published")
+    assert not recipe.folder.exists("published")
     said = process.communicate(timeout=200)[1]
     assert process.returncode == 0, said[-3000:]
     assert proxy.broken["refused"] > 0
@@ -108,7 +107,7 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, s
 
 SWALLOWED = """
 import os, signal
-from flows.ending import ends_in_order
+from flows.server.ending import ends_in_order
 
 class Other(BaseException): pass
 def another(number, frame): raise Other
@@ -134,7 +133,9 @@ def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
     build = start_build(larger.write(), terminal())
     wait_for(lambda: is_under_way(larger), process=build)
     (found,) = (
-        one for one in family_of(build) if one.cmdline()[1:4] == ["-m", "flows.prefect_server", "server"]
+        one
+        for one in family_of(build)
+        if one.cmdline()[1:4] == ["-m", "flows.server.prefect_server", "server"]
     )
     found.kill()
     _, errors = build.communicate(timeout=30)
@@ -188,6 +189,6 @@ def test_two_builds_from_two_prefect_servers_at_once_number_every_file_once(larg
         assert build.returncode == 0, said
     recipe = larger.load()
     assert contents(recipe) == undisturbed
-    for files in load_register(corpus_folder(recipe)).files.values():
+    for files in load_register(recipe.folder).files.values():
         assert [file.number for file in files] == list(range(len(files)))
         assert len({file.url for file in files}) == len(files)

@@ -17,11 +17,10 @@ from prefect.client.schemas.objects import StateType
 from small_corpus import QUALITY, contents, of_many_files, write_rows, zyda
 from tokenizers import Tokenizer, models
 
-from flows.exclusion import taken
-from flows.liveness import runs_in
-from tasks.artifacts import corpus_folder
+from flows.server.exclusion import taken
+from flows.server.liveness import runs_in
+from tasks.accounts.published import corpus_of
 from tasks.errors import Unavailable
-from tasks.published import corpus_of
 
 STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
 
@@ -55,9 +54,9 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     ledger = build(larger.write())
     recipe = larger.load()
     assert contents(recipe) == undisturbed
-    files = set(corpus_folder(recipe).files(""))
+    files = set(recipe.folder.files(""))
     assert build(larger.write()) == ledger
-    assert set(corpus_folder(recipe).files("")) == files
+    assert set(recipe.folder.files("")) == files
     expected = {f"{stage} {source}" for stage in STAGES for source in ("best", "middle", "worst")
                 if stage not in ("edges", "clusters", "decisions")}  # fmt: skip
     expected |= {"edges", "clusters", "decisions", "prepare", "corpus", "note", "accounts"}
@@ -72,7 +71,7 @@ def test_what_prefect_remembers_counts_for_nothing_where_it_is_changed_or_its_ma
 ):
     build(larger.write())
     recipe = larger.load()
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     chance = random.Random(5)
     for path in folder.files("work/prefect"):
         content = bytearray(folder.read(path))
@@ -106,7 +105,7 @@ def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, buil
             raise Unavailable("the store is away")
         return corpus_of(recipe)
 
-    monkeypatch.setattr("flows.accounts.corpus_of", away_at_first)
+    monkeypatch.setattr("flows.dashboard.artifacts.corpus_of", away_at_first)
     assert build(corpus.write()).sources == ("best", "middle", "worst")
     assert len(asked) == 2
 
@@ -164,7 +163,7 @@ def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undi
     waiting = ["ingest", "minhash", "edges", "clusters", "removals", "classify", "filter", "publish"]
     deadline = time.monotonic() + 420
     while process.poll() is None and time.monotonic() < deadline:
-        if waiting and has_begun(corpus_folder(recipe), waiting[0]):
+        if waiting and has_begun(recipe.folder, waiting[0]):
             for worker in workers_of(process)[:1]:
                 worker.send_signal(signal.SIGKILL)
                 waiting.pop(0)
@@ -181,7 +180,7 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
     path = larger.write()
     for stage in ("ingest", "publish"):
         process = start_build(path, using(server))
-        wait_for(lambda stage=stage: has_begun(corpus_folder(recipe), stage), process=process)
+        wait_for(lambda stage=stage: has_begun(recipe.folder, stage), process=process)
         time.sleep(chance.uniform(0, 0.5))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -192,7 +191,7 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
 
 
 def test_cluster_on_this_machine_listens_on_the_loopback_address():
-    from tasks.cluster import open_cluster
+    from tasks.stage.workers import open_cluster
 
     with open_cluster():
         me = psutil.Process()

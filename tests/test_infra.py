@@ -13,7 +13,7 @@ from distributed.cli import dask_scheduler, dask_worker
 from small_corpus import REPOSITORY
 
 from deployments.certificates import tls_environment
-from tasks.cluster import ALLOCATOR
+from tasks.stage.workers import ALLOCATOR
 
 INFRA = REPOSITORY / "infra"
 

@@ -19,16 +19,17 @@ from broken_proxy import Proxy
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
 
-from tasks import ingest as ingesting
-from tasks import readers, streams
-from tasks.artifacts import corpus_folder
 from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
-from tasks.ingest import ingest
-from tasks.listing import Piece, list_files
-from tasks.prepare import prepare, sampled_files
-from tasks.recipe import Source
-from tasks.register import load_register
-from tasks.storage import Folder
+from tasks.intake import ingest as ingesting
+from tasks.intake.ingest import ingest
+from tasks.intake.prepare import prepare, sampled_files
+from tasks.recipe.fields import Source
+from tasks.sources import streams
+from tasks.sources.formats import arrow, jsonl, parquet
+from tasks.sources.listing import Piece, list_files
+from tasks.sources.register import load_register
+from tasks.sources.rows import Chunk, arrow_chunk
+from tasks.storage.folder import Folder
 
 DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(60)})
 
@@ -389,7 +390,7 @@ def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
 def version(**info):
     from fsspec.implementations.local import LocalFileSystem
 
-    from tasks.listing import input_file
+    from tasks.sources.listing import input_file
 
     return input_file("s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x").version
 
@@ -467,8 +468,10 @@ def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus, monkeypatch):
 def test_long_line_takes_time_in_proportion(tmp_path):
     (tmp_path / "x.jsonl").write_bytes(b"x" * (64 << 20) + b"\n" + LINE)
     started = time.process_time()
-    with streams.open_input("s", str(tmp_path / "x.jsonl"), (64 << 20) + 1 + len(LINE), "jsonl") as stream:
-        assert [len(line) for line in streams.Lines(stream, None)] == [64 << 20, len(LINE) - 1]
+    with streams.open_input(
+        "s", str(tmp_path / "x.jsonl"), (64 << 20) + 1 + len(LINE), at_random=False
+    ) as stream:
+        assert [len(line) for line in streams.Lines(stream)] == [64 << 20, len(LINE) - 1]
     assert time.process_time() - started < 2
 
 
@@ -483,7 +486,7 @@ def test_damaged_arrow_file_says_how_many_rows_are_lost(corpus):
     content[head : head + 40] = bytes(40)
     recipe, done = built(corpus, "x.arrow", bytes(content), on_bad_rows="set_aside")
     assert (done.out.documents, done.set_aside.documents) == (30, 1)
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     (aside,) = [path for path in folder.files("work/set_aside") if path.endswith(".parquet")]
     (row,) = pq.read_table(folder.path(aside)).to_pylist()
     assert row["row"] == 30
@@ -535,22 +538,23 @@ def lose_rows(patch):
     def losing(make):
         def made(*given):
             chunk = make(*given)
-            return readers.Chunk(chunk.rows[:1], chunk.table.slice(0, 1), chunk.bad, chunk.blank)
+            return Chunk(chunk.rows[:1], chunk.table.slice(0, 1), chunk.bad, chunk.blank)
 
         return made
 
-    patch.setattr(readers.Gathered, "chunk", losing(readers.Gathered.chunk))
-    patch.setattr(readers, "arrow_chunk", losing(readers.arrow_chunk))
+    patch.setattr(jsonl.Gathered, "chunk", losing(jsonl.Gathered.chunk))
+    for module in (arrow, parquet):
+        patch.setattr(module, "arrow_chunk", losing(arrow_chunk))
 
 
 def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed(corpus):
     path = corpus.folder / "in/best-0.parquet"
     recipe = corpus.load(sources=[{"name": "best", "files": "in/best-0.parquet"}])
     (found,) = prepare.fn(recipe)
-    (file,) = load_register(corpus_folder(recipe)).files["best"]
+    (file,) = load_register(recipe.folder).files["best"]
     piece = file.pieces[0].model_copy(update={"rows": 99})
     assert file.pieces == (Piece(row_groups=(0,), rows=3),)
-    job = ingesting.Job(corpus_folder(recipe), "best", 0, found.parameters, recipe.dedup, file, piece)
+    job = ingesting.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece)
     with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
         ingesting.ingest_piece(job)
 
@@ -587,14 +591,14 @@ def test_register_that_lost_an_entry_is_said_and_no_number_is_given_twice(corpus
     for i in range(2, 5):
         prepare.fn(recipe)
         write_rows(corpus.folder / f"in/best-{i}.parquet", rows(**{f"more{i}": prose(f"more {i}")}))
-    folder = corpus_folder(recipe)
+    folder = recipe.folder
     folder.delete("work/register/000001.json")
     with pytest.raises(Denied, match=r"work/register/000001\.json is missing"):
         prepare.fn(recipe)
 
 
 def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, monkeypatch):
-    from tasks import shards
+    from tasks.intake import numbering as shards
 
     monkeypatch.setattr(shards, "MAX_ROWS", 2)
     with pytest.raises(BadInput, match=r"source best, file .*: more than 2 rows"):

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
-from tasks import readers
 from tasks.errors import BadInput, ZydaError
-from tasks.keep import BadKeep, fault, kept, looks_beyond, parsed, samples
+from tasks.quality.keep import BadKeep, fault, kept, looks_beyond, parsed, samples
+from tasks.sources.formats import jsonl
 
 COLUMNS = pa.schema(
     [
@@ -88,7 +88,7 @@ def test_keep_beside_a_column_of_wide_decimals_builds(corpus):
 
 def test_answers_do_not_depend_on_how_a_source_is_cut(corpus, monkeypatch):
     """Later parts lack the column, or have it with another type: null is not kept, numbers stay numbers."""
-    monkeypatch.setattr(readers, "CHUNK_BYTES", 2000)
+    monkeypatch.setattr(jsonl, "CHUNK_BYTES", 2000)
     found = [{"name": f"n{i}", "text": prose(f"n{i}", 30)} for i in range(60)]
     for i, row in enumerate(found):
         row |= {"score": i} if i < 20 else {"score": i + 0.5} if i < 40 else {}

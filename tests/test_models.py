@@ -11,10 +11,9 @@ from safetensors.torch import load_file, save_file
 from small_corpus import QUALITY, build_here, kept_names, prose, rows, table_of, write_rows
 from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
 
-from tasks import models
-from tasks.artifacts import corpus_folder
 from tasks.errors import BadInput, ZydaError
-from tasks.quality import digest_of_model
+from tasks.quality import torch_models as models
+from tasks.quality.forms import Model, digest_of_model, load_model, loaded
 
 TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90, 400))] + [
     "",
@@ -141,7 +140,7 @@ def test_documents_are_classified_once_whatever_happens_beside_them(corpus, monk
     build_here(recipe)
     assert kept_names(recipe) == before
     assert seen == []
-    assert corpus_folder(recipe).files("work/classify/worst")
+    assert recipe.folder.files("work/classify/worst")
 
 
 @pytest.fixture
@@ -173,24 +172,24 @@ def test_model_that_is_trained_again_in_its_folder_is_asked_again(corpus, own_mo
 
 
 def test_model_that_changes_in_the_middle_of_a_build_never_answers_for_the_other(own_model):
-    digest = digest_of_model(own_model)
-    loaded = models.load_classifier(str(own_model), None, digest, 64)
+    model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
+    before = load_model(model, 64)
     train_again(own_model)
-    assert models.load_classifier(str(own_model), None, digest, 64) is loaded
-    models.loaded.cache_clear()
+    assert load_model(model, 64) is before
+    loaded.cache_clear()
     with pytest.raises(BadInput, match="its files have changed since the build began"):
-        models.load_classifier(str(own_model), None, digest, 64)
+        load_model(model, 64)
 
 
 def test_threads_that_want_a_model_at_once_load_it_once(own_model):
-    digest = digest_of_model(own_model)
+    model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     with ThreadPoolExecutor(4) as pool:
-        wanted = [pool.submit(models.load_classifier, str(own_model), None, digest, 32) for _ in range(4)]
+        wanted = [pool.submit(load_model, model, 32) for _ in range(4)]
         assert len({id(one.result()) for one in wanted}) == 1
-        classifier = wanted[0].result()
-        alone = classifier.predict(TEXTS)
-        for one in [pool.submit(classifier.predict, TEXTS) for _ in range(4)]:
-            assert one.result()[0] == alone[0]
+        answers = wanted[0].result()
+        alone = answers(TEXTS)
+        for one in [pool.submit(answers, TEXTS) for _ in range(4)]:
+            assert one.result() == alone
 
 
 def test_answer_does_not_depend_on_the_texts_beside_it():

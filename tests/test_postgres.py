@@ -5,8 +5,7 @@ import subprocess
 import pytest
 from small_corpus import build_here, contents, zyda
 
-from flows.local_server import free_port, start_server, wait_until_healthy
-from tasks.artifacts import corpus_folder
+from flows.server.local_server import free_port, start_server, wait_until_healthy
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def test_build_and_its_second_run_with_prefects_state_in_postgresql(corpus, url,
     for _ in range(2):
         done = zyda("build", corpus.write())
         assert done.returncode == 0, done.stderr
-        corpus_folder(corpus.load()).delete("work/built.json")  # else the second would not ask Prefect at all
+        corpus.load().folder.delete("work/built.json")  # else the second would not ask Prefect at all
     undisturbed = corpus.load(storage=str(corpus.folder / "undisturbed"))
     build_here(undisturbed)
     assert contents(corpus.load()) == contents(undisturbed)

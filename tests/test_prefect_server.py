@@ -5,7 +5,7 @@ import sys
 
 FORM = """
 import gc, threading, time, weakref
-from flows import prefect_server
+from flows.server import prefect_server
 
 prefect_server.SECONDS = 0.05
 prefect_server.collect_elsewhere()

@@ -12,9 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 from small_corpus import build_here, table_of
 
-from tasks.artifacts import corpus_folder
 from tasks.ids import sources_of
-from tasks.recipe import load_recipe
+from tasks.recipe.reading import load_recipe
 
 SOURCES = ("powershell-7.6", "powershell-7.5", "powershell-5.1", "powershell-concepts", "peps")
 WIDTH = 25
@@ -37,7 +36,7 @@ def real(shared, tmp_path_factory):
 @pytest.fixture(scope="module")
 def documents(real):
     """Return every ingested document's id and text, and their band rows (band, key, doc_id)."""
-    folder = corpus_folder(real)
+    folder = real.folder
 
     def read(stage, columns):
         paths = [path for path in folder.files(f"work/{stage}") if path.endswith(".parquet")]
@@ -147,7 +146,7 @@ def test_token_counts_are_those_of_tokenizers_on_every_document(real, shared):
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(shared / "assets/20B_tokenizer.json"))
-    folder = corpus_folder(real)
+    folder = real.folder
     for path in folder.files("work/ingest"):
         if path.endswith(".parquet"):
             table = pq.read_table(folder.path(path), columns=["text", "n_tokens"])

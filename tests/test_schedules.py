@@ -13,8 +13,8 @@ from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows
 
 from deployments.local import environment, load, register
 from deployments.schedules import NotUnderstood, duration, in_words
-from flows.exclusion import name_of, taken
-from flows.liveness import LEASE_SECONDS, runs_in
+from flows.server.exclusion import name_of, taken
+from flows.server.liveness import LEASE_SECONDS, runs_in
 from flows.watch import watch as watch_flow
 
 

@@ -9,9 +9,8 @@ from prefect.client.orchestration import get_client
 from small_corpus import contents, zyda
 
 from deployments.local import Stack
-from flows.liveness import LEASE_SECONDS
+from flows.server.liveness import LEASE_SECONDS
 from flows.watch import is_under_way as is_asked_for
-from tasks.artifacts import corpus_folder
 
 
 def parts(stack):
@@ -68,7 +67,7 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
     before = parts(stack)
     broken = run_deployment("build/build", parameters={"recipe": path}, timeout=0)
     wait_for(lambda: is_under_way(larger))
-    assert not corpus_folder(recipe).exists("published")
+    assert not recipe.folder.exists("published")
     kill_all(before)
     said = zyda("up", "--workers", "2", env=unset(stack))
     assert said.returncode == 0, said.stderr

@@ -9,12 +9,11 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from small_corpus import build_here, contents, prose, rows, write_rows
 
-from tasks.artifacts import corpus_folder
+from tasks.accounts.published import published_manifest
 from tasks.errors import Denied, Unavailable
-from tasks.published import published_manifest
-from tasks.storage import Folder
-from tasks.stores import explained, is_final
-from tasks.tables import read_table, tables_of, write_table
+from tasks.storage.folder import Folder
+from tasks.storage.stores import explained, is_final
+from tasks.storage.tables import read_table, tables_of, write_table
 
 TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some text"] * 1000})
 
@@ -121,7 +120,7 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
     write_rows(corpus.folder / "in/best-2.parquet", rows(late=prose("late")))
     (corpus.folder / "in/worst-1.arrow").unlink()
     corpus.recipe["sources"][2]["files"] = "in/worst-*.zst"
-    changed, folder = corpus.load(storage=storage), corpus_folder(recipe)
+    changed, folder = corpus.load(storage=storage), recipe.folder
     put, delete = Folder.put, Folder.delete
 
     def interrupted(self, scratch, path, **options):
@@ -153,7 +152,7 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
 
 
 def test_footers_that_are_kept_take_a_bounded_amount_of_memory():
-    from tasks import tables
+    from tasks.storage import tables
 
     folder, before = Folder("memory://footers"), tables.FOOTERS.maxsize
     shards = [write_table(folder, f"work/{i}.parquet", "a", TABLE.slice(i)) for i in range(9)]

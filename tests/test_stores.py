@@ -11,13 +11,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from object_stores import KEY, SECRET
 from small_corpus import build_here, contents, zyda
 
-from flows.local_server import free_port
-from tasks import tables
-from tasks.artifacts import corpus_folder
+from flows.server.local_server import free_port
 from tasks.errors import BadInput, Denied, Unavailable
-from tasks.listing import list_files
-from tasks.storage import Folder
-from tasks.tables import read_table, tables_of, write_shard
+from tasks.sources.listing import list_files
+from tasks.storage import tables
+from tasks.storage.folder import Folder
+from tasks.storage.tables import read_table, tables_of, write_shard
 
 
 @pytest.fixture(params=["s3", "gcs"])
@@ -35,9 +34,9 @@ def test_corpus_on_an_object_store_has_the_same_bytes_as_on_disk(corpus, bucket)
 def test_second_build_on_an_object_store_writes_nothing(corpus, bucket):
     recipe = corpus.load(storage=f"{bucket}/twice")
     build_here(recipe)
-    before = set(corpus_folder(recipe).files(""))
+    before = set(recipe.folder.files(""))
     build_here(recipe)
-    assert set(corpus_folder(recipe).files("")) == before
+    assert set(recipe.folder.files("")) == before
 
 
 def test_of_two_that_create_a_file_one_is_told_that_it_is_there(bucket, tmp_path):
@@ -93,7 +92,7 @@ def test_corpus_that_lost_a_source_leaves_no_stale_file(corpus, bucket):
     build_here(recipe)
     fewer = corpus.load(storage=f"{bucket}/stale", sources=corpus.recipe["sources"][:2])
     build_here(fewer, replace=True)
-    assert not corpus_folder(fewer).files("published/worst")
+    assert not fewer.folder.files("published/worst")
 
 
 def files_with(secret, folder):
@@ -118,7 +117,7 @@ def test_build_on_s3_has_the_bytes_of_one_on_disk_and_keeps_the_secret(corpus, s
         assert not files_with(secret, home)
         assert not files_with(secret, corpus.folder / "out")
     assert files_with("After ingest, by source", home)  # the database is there, with what it was told
-    folder = corpus_folder(corpus.load(storage=f"{s3}/secret"))
+    folder = corpus.load(storage=f"{s3}/secret").folder
     paths = [path for path in folder.files("") if not path.endswith(".parquet")]
     assert len(paths) > 20
     assert not [path for path in paths if SECRET.encode() in folder.read(path)]

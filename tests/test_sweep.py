@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_corpus import QUALITY, TOKENIZER, build_here, rows, write_rows
 
-from flows import run
-from flows.cli import main
+from flows.command import run
+from flows.command.cli import main
 from tasks.errors import BadRecipe
-from tasks.recipe import load_recipe
+from tasks.recipe.reading import load_recipe
 
 
 @pytest.fixture
@@ -430,9 +430,9 @@ def test_check_says_what_the_first_rows_show(zyda, tmp_path):
 
 
 def test_addresses_that_are_none_are_nobodys():
-    from flows.local_server import is_healthy
-    from tasks.cluster import check_address
+    from flows.server.local_server import is_healthy
     from tasks.errors import LostWorkers
+    from tasks.stage.workers import check_address
 
     assert not is_healthy("foo")
     assert not is_healthy("http://127.0.0.1:abc/api")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from small_corpus import SHARED, TOKENIZER
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from tasks.byte_level import SPARSE, SURROGATES, character_classes, why_slow
 from tasks.kernels import bpe
-from tasks.token_counts import Counter
+from tasks.tokens.byte_level import SPARSE, SURROGATES, character_classes, why_slow
+from tasks.tokens.counter import Counter
 
 NEOX = SHARED / "assets/20B_tokenizer.json"
 

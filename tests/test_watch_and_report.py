@@ -7,8 +7,8 @@ from pathlib import Path
 from small_corpus import QUALITY, build_here, prose, rows, write_rows
 
 from flows.report import write_report
-from tasks import watching
-from tasks.watching import look
+from tasks.intake import watching
+from tasks.intake.watching import look
 
 
 def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):

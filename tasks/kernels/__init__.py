@@ -1,1 +1,1 @@
-"""The arithmetic that touches every character or every edge, compiled by numba: arrays in, arrays out."""
+"""The arithmetic, compiled by numba: signatures, words, forests of documents, byte-pair merges."""

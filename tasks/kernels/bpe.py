@@ -42,7 +42,7 @@ BYTES_64, WORD = ir.VectorType(ir.IntType(8), 64), ir.IntType(64)
 
 
 class Tables(NamedTuple):
-    """What a tokenizer says. Made by `tasks.byte_level`.
+    """What a tokenizer says. Made by `tasks.tokens.byte_level`.
 
     classes: (0x110000,) uint8, the class of each code point and UNSAFE. run_tokens: (runs,) int64, the
     longest run of at most so many spaces that is a token, 0 for none. byte_ids: (256,) int64.

@@ -1,0 +1,91 @@
+"""`zyda check`: everything that a build finds out before it works, without building anything."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from flows.command.show import console
+from flows.command.upkeep import gib
+from tasks.intake.built import ledger_if_complete
+from tasks.intake.prepare import Judged, judge
+from tasks.recipe.fields import Recipe
+from tasks.sources.listing import InputFile
+from tasks.stage.workers import cores
+
+TEXT_OF_FILES = 2.4  # bytes of text for each byte of compressed files: docs/speed.md, Storage
+BYTES_PER_SECOND = 30e6  # of text, for each core, on two workers: docs/speed.md, the whole build
+FILES_AT_ONCE = 16
+
+
+def check_recipe(plan: Recipe, *, replace: bool) -> None:
+    """Print what a build would read, and about how long it would take. Raises BadRecipe with every fault."""
+    judged = judge(plan, replace=replace, spread=in_threads)
+    console().print(table_of(plan, judged))
+    for line in (*judges_of(plan), *estimate(plan, judged)):
+        console().print(line, markup=False)
+
+
+def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object) -> list[Any]:
+    """Call a function on every item, some at once, with a bar on a terminal."""
+    stderr = Console(stderr=True)
+    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+        found = threads.map(function, items)
+        return list(
+            track(
+                found, "looking into files", total=len(items), console=stderr, transient=True,
+                disable=not stderr.is_terminal,
+            )
+        )  # fmt: skip
+
+
+def table_of(plan: Recipe, judged: Judged) -> Table:
+    """Make the table of the sources: files, those that are new, bytes, and rows where footers say them."""
+    table = Table(padding=(0, 1, 0, 0))
+    for name in ("source", "files", "new", "size", "rows"):
+        table.add_column(name, justify="left" if name == "source" else "right", overflow="fold")
+    columns = zip(plan.sources, judged.chosen, judged.inspected, strict=True)
+    for source, files, inspected in columns:
+        known = {(file.url, file.version): file for file in judged.register.files.get(source.name, ())}
+        known |= {(one.file.url, one.file.version): one.file for one in inspected}
+        rows = rows_of([known[file.url, file.version] for file in files])
+        size = gib(sum(file.size for file in files))
+        shown = "" if rows is None else f"{rows:,}"
+        table.add_row(source.name, f"{len(files):,}", f"{len(inspected):,}", size, shown)
+    return table
+
+
+def rows_of(files: Sequence[InputFile]) -> int | None:
+    """Add up the rows of files, or return None where one has no footer that says how many it has."""
+    rows = [piece.rows for file in files for piece in file.pieces]
+    return None if None in rows else sum(row for row in rows if row is not None)
+
+
+def judges_of(plan: Recipe) -> list[str]:
+    """Say which tokenizer and models were found in order."""
+    lines = [f"tokenizer: {plan.tokenizer}"]
+    lines += [f"model of {s.name}: {s.classify.model}" for s in plan.sources if s.classify]
+    return lines
+
+
+def estimate(plan: Recipe, judged: Judged) -> list[str]:
+    """Say where the corpus goes and about how long that takes on this machine."""
+    place = f"corpus: {plan.folder.url}/published"
+    if ledger_if_complete(plan) is not None:
+        return [place, "It is complete: a build has nothing to do."]
+    size = sum(file.size for files in judged.chosen for file in files)
+    seconds = size * TEXT_OF_FILES / BYTES_PER_SECOND / cores()
+    rough = f"from nothing about {duration(seconds)} on {cores()} cores like those of docs/speed.md"
+    if any(source.classify for source in plan.sources):
+        rough += ", and the time of the models, which nobody knows before"
+    return [place, f"No fault was found. To build it takes {rough}."]
+
+
+def duration(seconds: float) -> str:
+    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:,.0f} {name}"
+    return f"{max(1, round(seconds))} seconds"

@@ -1,0 +1,256 @@
+"""The command line: `zyda build`, `check`, `verify`, `clean`, `explain`, `ledger`, `report`, `up`, `down`.
+
+Parses, calls, prints. What takes seconds to import is imported inside the commands.
+"""
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tasks.errors import BadRecipe, Denied, ZydaError, on_one_line
+from tasks.recipe.fields import Recipe
+from tasks.recipe.reading import load_recipe
+
+if TYPE_CHECKING:
+    from tasks.accounts.ledger import Ledger
+
+app = typer.Typer(
+    help="Make language-model pretraining corpora out of many published datasets.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+Path = Annotated[str, typer.Argument(metavar="RECIPE", help="The YAML file that describes the corpus.")]
+Storage = Annotated[
+    str | None, typer.Option(help="Where the corpus goes, instead of where the recipe says: any fsspec URL.")
+]
+Sample = Annotated[
+    float | None,
+    typer.Option(help="Use this part of the input, 0.001 say, and build a corpus of its own from it."),
+]
+
+
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Also where a corpus of other sources is published, which goes.")
+]
+
+
+LONGEST_LINE = 2000  # characters
+
+
+class Format(StrEnum):
+    """How to print a ledger."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+@app.command()
+def build(
+    recipe: Path,
+    storage: Storage = None,
+    sample: Sample = None,
+    replace: Replace = False,
+) -> None:
+    """Build the corpus, or what is missing of it, and print its ledger.
+
+    The exit status is 0 only when the corpus is complete. Start it again after an interruption:
+    what is finished is not done again.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from tasks.intake.built import ledger_if_complete
+
+    if ledger := ledger_if_complete(plan):
+        typer.echo("nothing to do: the corpus is complete, and its sources are as they were", err=True)
+        show_corpus(plan, ledger)
+    else:
+        build_and_show(recipe, storage, sample, plan, replace=replace)
+
+
+def build_and_show(
+    recipe: str, storage: str | None, sample: float | None, plan: Recipe, *, replace: bool = False
+) -> None:
+    from flows.command import run
+
+    show_corpus(plan, run.run_build(recipe, storage, sample, plan, replace=replace))
+
+
+def show_corpus(plan: Recipe, ledger: "Ledger") -> None:
+    """Print a corpus's ledger and where it is."""
+    from flows.command.show import print_ledger
+
+    print_ledger(ledger)
+    typer.echo(f"published: {plan.folder.url}/published")
+
+
+@app.command()
+def explain(
+    recipe: Path,
+    doc_id: Annotated[str, typer.Argument(help="A document's id, decimal or 0x....")],
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Say where a document came from, what was decided about it and why, with a diff to the one kept."""
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.command.show import print_explanation
+    from tasks.publish.explain import explain as explain_document
+
+    print_explanation(explain_document(plan, doc_id))
+
+
+@app.command()
+def ledger(
+    recipe: Path,
+    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Print the ledger of the published corpus: documents, tokens and bytes by source and stage."""
+    plan: Recipe = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.command.show import print_ledger
+    from tasks.accounts.ledger import as_json, as_markdown
+    from tasks.accounts.published import published_ledger
+
+    found = published_ledger(plan)
+    if output is Format.TEXT:
+        print_ledger(found)
+    else:
+        typer.echo(as_json(found) if output is Format.JSON else as_markdown(found), nl=False)
+
+
+@app.command()
+def report(recipe: Path, storage: Storage = None, sample: Sample = None) -> None:
+    """Make a page of plots about the published corpus, and print where it is."""
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.report import write_report
+
+    typer.echo(write_report(plan))
+
+
+@app.command()
+def check(recipe: Path, storage: Storage = None, sample: Sample = None, replace: Replace = False) -> None:
+    """Look for every fault that can be found before work, and say what a build would read. Builds nothing.
+
+    Sources are listed, a part of every new file is read, tokenizer and models are looked at.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.command.check import check_recipe
+
+    check_recipe(plan, replace=replace)
+
+
+@app.command()
+def verify(
+    recipe: Path,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make again what is damaged, from what it was made of.")
+    ] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Read every published file, and all that it was made by, and compare each with its digest.
+
+    The exit status is 0 only when all is as it was written, or has been repaired.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.command.upkeep import mend, verify_corpus
+
+    faults = verify_corpus(plan)
+    if faults and not repair:
+        raise Denied(
+            f"{len(faults)} files are not as they were written; zyda verify --repair makes them again"
+        )
+    if faults:
+        mend(plan, faults)
+        build_and_show(recipe, storage, sample, plan)
+
+
+@app.command()
+def clean(
+    recipe: Path,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+    ] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Remove what earlier builds left in the work folder and the published corpus does not need.
+
+    What a build that has not come to its end has written since stays, and so does what the next build of
+    the same recipe can use again.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.command.upkeep import clean_corpus
+
+    clean_corpus(plan, dry_run=dry_run)
+
+
+@app.command()
+def watch(
+    recipe: Annotated[str | None, typer.Argument(metavar="RECIPE", help="What to watch.")] = None,
+    every: Annotated[str | None, typer.Option(help="How often to look: 30s, 15m, 1h or 1d.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Look at this corpus no more.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="Print what is watched.")] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Look at a recipe's sources again and again, and build the corpus when they have changed.
+
+    The watching is done by what `zyda up` started. Any number of corpora can be watched; saying it
+    again of the same one changes how often.
+    """
+    from deployments.schedules import change_or_show
+
+    for line in change_or_show(recipe, every, stop, show, storage, sample):
+        typer.echo(line)
+
+
+@app.command()
+def up(
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Dask workers; one for each core if not given.")
+    ] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads of each; 2 suit sources in an object store.")
+    ] = 1,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print its settings for a shell; start nothing.")
+    ] = False,
+) -> None:
+    """Start the stack on this machine: Prefect server, Dask cluster, worker, deployments.
+
+    What runs already is left alone. Everything listens on the loopback address.
+    """
+    from deployments.local import describe, exports, running_stack
+    from deployments.local import up as start_stack
+
+    lines = exports(running_stack()) if env else describe(start_stack(typer.echo, workers, threads))
+    for line in lines:
+        typer.echo(line)
+
+
+@app.command()
+def down() -> None:
+    """Stop what `zyda up` started; runs and settings are kept for the next time."""
+    from deployments.local import down as stop_stack
+
+    stop_stack(typer.echo)
+
+
+def shortened(line: str) -> str:
+    """Leave out the middle of a line that nobody would read."""
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
+
+
+def main() -> Any:
+    """Run the command line; an error that a person can mend is one line, and exit status 1."""
+    try:
+        return app()
+    except ZydaError as error:
+        for fault in error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]:
+            print(f"zyda: {shortened(fault)}", file=sys.stderr)  # noqa: T201
+        return 1

@@ -1,0 +1,76 @@
+"""A build from the terminal: a Prefect server if there is none, little on the screen, plain errors."""
+
+import logging
+import os
+from contextlib import ExitStack, suppress
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from flows.server.ending import ends_in_order, ends_without
+from flows.server.local_server import configured_url, prefect_server
+from tasks.errors import Unavailable
+
+if TYPE_CHECKING:
+    from tasks.accounts.ledger import Ledger
+    from tasks.recipe.fields import Recipe
+
+CONSOLE_LEVEL = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
+# What Python's own helper process says of semaphores where a build ended suddenly: it removes them.
+SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
+
+
+def run_build(
+    recipe: str, storage: str | None, sample: float | None, plan: "Recipe", *, replace: bool = False
+) -> "Ledger":
+    """Run the build flow here, with what it logs in the dashboard and not on the screen.
+
+    plan: the recipe as the flow will read it, by which its cluster is chosen.
+    """
+    os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
+    console = Console(stderr=True, soft_wrap=True)
+    with ends_in_order(), ExitStack() as stack:
+        if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
+            with console.status("looking at the sources"):
+                look_before(plan, replace=replace)
+        use_the_running_stack(console)
+        with console.status("starting Prefect"):
+            server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
+            from flows.build import build
+            from flows.server.cluster_trouble import explained
+            from tasks.stage.workers import task_runner, threads_for
+        console.print(f"dashboard: {server.url.removesuffix('/api')}/runs", highlight=False)
+        for name in ("distributed", "distributed.client"):  # Dask sets the level of each
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        stack.enter_context(ends_without(server))
+        runner = task_runner(threads_for(plan))
+        stack.enter_context(explained())
+        return build.with_options(task_runner=runner)(recipe, storage, sample, replace)
+
+
+def look_before(plan: "Recipe", *, replace: bool) -> None:
+    """Find what can be found in seconds before any server is started. Raises BadRecipe."""
+    from tasks.intake.prepare import survey
+
+    with suppress(Unavailable):  # the build asks again, and again
+        survey(plan, replace=replace)
+
+
+def use_the_running_stack(console: Console) -> None:
+    """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
+    if configured_url() or "DASK_SCHEDULER_ADDRESS" in os.environ:
+        return
+    from deployments.local import environment, running_stack
+
+    if found := running_stack():
+        os.environ.update(environment(found))
+        import dask
+        from prefect.context import refresh_global_settings_context
+
+        dask.config.refresh()
+        refresh_global_settings_context()
+        console.print("on the server and the cluster of `zyda up`", highlight=False)

@@ -1,0 +1,64 @@
+"""`zyda verify` and `zyda clean`: what they do, and what they say while they do it."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tasks.accounts.published import PUBLISHED
+from tasks.publish.upkeep import Fault, faults_of, items_of, remove, waste_of
+from tasks.recipe.fields import Recipe
+from tasks.storage.artifacts import forget
+from tasks.storage.folder import Folder
+
+
+def verify_corpus(plan: Recipe) -> list[Fault]:
+    """Read all that a corpus consists of and was made by; print and return what is not as it was."""
+    items, faults = items_of(plan)
+    size = sum(item.size for item in items)
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("reading", total=size)
+        faults += faults_of(plan, items, lambda item: bars.advance(bar, item.size))
+    url = plan.folder.url
+    for fault in faults:
+        say(f"{url}/{fault.path} {fault.found}")
+    say(f"{len(items):,} files, {gib(size)}: {len(faults):,} are not as they were written")
+    return faults
+
+
+def mend(plan: Recipe, faults: Sequence[Fault]) -> None:
+    """Remove what is damaged, so that the next build makes it again."""
+    folder: Folder = plan.folder
+    published = [fault.path for fault in faults if fault.path.startswith(f"{PUBLISHED}/")]
+    for path in published:
+        folder.delete(path)
+    forget(folder, [fault.path for fault in faults if fault.path not in published])
+
+
+def clean_corpus(plan: Recipe, *, dry_run: bool) -> None:
+    """Say how much of a corpus's work is needed by nothing, by stage, and remove it unless it is a dry run."""
+    waste = waste_of(plan)
+    sizes = dict[str, int]()
+    for one in waste:
+        stage = one.path.split("/")[1]
+        sizes[stage] = sizes.get(stage, 0) + one.size
+    for stage, size in sizes.items():
+        say(f"{stage:12} {gib(size)}")
+    verb = "would be removed" if dry_run else "removed"
+    if not dry_run:
+        remove(plan, waste)
+    say(f"{len(waste):,} files, {gib(sum(sizes.values()))}: {verb}")
+
+
+def gib(size: int) -> str:
+    """Write a number of bytes as people read it."""
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size} bytes"
+
+
+def say(text: str) -> None:
+    print(text)  # noqa: T201

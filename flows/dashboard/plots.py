@@ -1,0 +1,127 @@
+"""The report's plots, as SVG to stand inside a page."""
+
+import io
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tasks.accounts.ledger import Ledger
+from tasks.publish.findings import LENGTH_BINS, Findings
+
+mpl.rcParams.update({
+    "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+    "figure.constrained_layout.use": True, "font.family": "sans-serif",
+})  # fmt: skip
+COLOURS = [f"C{i}" for i in range(10)]
+
+
+def svg(figure: Figure) -> str:
+    """Write a figure as an <svg> element."""
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue().partition("<svg")[1] + out.getvalue().partition("<svg")[2]
+
+
+def axes(width: float = 8, height: float = 3.4) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height))
+    return figure, figure.add_subplot()
+
+
+def short(number: float, _: object = None) -> str:
+    """Write a count as people say it: 1.2M."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= size:
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.3g}"
+
+
+def funnel(ledger: Ledger) -> str:
+    """Draw the tokens of each source after each stage, stacked."""
+    figure, plot = axes()
+    left = np.zeros(len(ledger.stages))
+    for i, source in enumerate(ledger.sources):
+        tokens = np.array([ledger.of(stage, source).tokens for stage in ledger.stages], float)
+        plot.barh(ledger.stages, tokens, left=left, label=source, color=COLOURS[i % 10])
+        left += tokens
+    for place, total in enumerate(left):
+        plot.text(total, place, f" {short(total)}", va="center")
+    plot.invert_yaxis()
+    plot.xaxis.set_major_formatter(short)
+    plot.set_xlabel("tokens")
+    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.04, 0.5))
+    return svg(figure)
+
+
+def composition(found: Findings) -> str:
+    """Draw the share of each source's tokens, at the start and at the end."""
+    figure, plot = axes(8, 1.8)
+    ends = (found.ledger.stages[0], found.ledger.stages[-1])
+    left = np.zeros(2)
+    for i, source in enumerate(found.ledger.sources):
+        shares = np.array(
+            [found.ledger.of(s, source).tokens / max(1, found.ledger.of(s).tokens) for s in ends]
+        )
+        plot.barh(("before", "after"), 100 * shares, left=left, label=source, color=COLOURS[i % 10])
+        left += 100 * shares
+    plot.invert_yaxis()
+    plot.set_xlabel("% of the tokens")
+    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return svg(figure)
+
+
+def cluster_sizes(found: Findings) -> str:
+    """Draw how many clusters have so many documents of a source, on two logarithmic axes."""
+    figure, plot = axes()
+    for i, (source, (sizes, counts)) in enumerate(found.cluster_sizes.items()):
+        plot.loglog(sizes, counts, "o", markersize=4, label=source, color=COLOURS[i % 10], alpha=0.8)
+    plot.set_xlabel("documents of the source in a cluster")
+    plot.set_ylabel("clusters")
+    plot.legend(frameon=False)
+    return svg(figure)
+
+
+def shared_clusters(found: Findings) -> str:
+    """Draw the clusters that pairs of sources share."""
+    names = found.ledger.sources
+    figure, plot = axes(6, 4.2)
+    shares = 100 * found.shared / np.maximum(1, np.diag(found.shared))[:, None]
+    plot.imshow(shares, cmap="Blues", vmin=0, vmax=100)
+    for i in range(len(names)):
+        for j in range(len(names)):
+            colour = "white" if shares[i, j] > 60 else "black"
+            plot.text(j, i, f"{found.shared[i, j]:,}", ha="center", va="center", color=colour)
+    plot.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    plot.set_yticks(range(len(names)), names)
+    plot.spines[:].set_visible(False)
+    return svg(figure)
+
+
+def lengths(found: Findings) -> str:
+    """Draw the lengths of the published documents of each source."""
+    figure, plot = axes()
+    middles = np.sqrt(LENGTH_BINS[:-1] * LENGTH_BINS[1:])
+    for i, (source, counts) in enumerate(found.lengths.items()):
+        if counts.sum():
+            plot.step(middles, 100 * counts / counts.sum(), where="mid", label=source, color=COLOURS[i % 10])
+    plot.set_xscale("log")
+    plot.set_xlabel("tokens in a document")
+    plot.set_ylabel("% of the source's documents")
+    plot.legend(frameon=False)
+    return svg(figure)
+
+
+def labels(found: Findings) -> str:
+    """Draw the labels of the published documents that a quality model judged."""
+    figure, plot = axes(8, 2.4)
+    sources = sorted({source for of_label in found.labels.values() for source in of_label})
+    left = np.zeros(len(sources))
+    for i, (label, of_label) in enumerate(sorted(found.labels.items())):
+        counts = np.array([of_label.get(source, 0) for source in sources], float)
+        plot.barh(sources, counts, left=left, label=label, color=COLOURS[i % 10])
+        left += counts
+    plot.xaxis.set_major_formatter(short)
+    plot.set_xlabel("documents")
+    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return svg(figure)

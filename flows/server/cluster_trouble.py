@@ -1,0 +1,89 @@
+"""What a person is told when a build's Dask cluster has no workers, or is gone."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Any
+
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
+from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
+
+from tasks.errors import LostWorkers
+from tasks.stage.workers import LIVES, patience
+
+LOOK_SECONDS = 5
+FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before it is said, and said again
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn what Dask raises when a cluster is gone into an error that a person can read."""
+    try:
+        yield
+    except KilledWorker as error:
+        raise LostWorkers(f"{LIVES} workers died one after another on the same task: {error.task}") from error
+    except (NoValidWorkerError, NoWorkerError) as error:
+        raise LostWorkers(
+            f"the Dask cluster has had no worker for {patience()}; start workers, and then the build again"
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise LostWorkers(
+            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached any more; "
+            "start it, and then the build again"
+        ) from error
+    except OSError as error:  # what Dask raises where nothing listens
+        if "Timed out trying to connect" not in str(error):
+            raise
+        raise LostWorkers(f"no Dask scheduler answers: {error}") from error
+
+
+@contextmanager
+def on_a_cluster() -> Iterator[None]:
+    """Say so while the cluster of this flow run has no workers, and explain what ends it."""
+    context = FlowRunContext.get()
+    client = getattr(context and context.task_runner, "client", None)
+    is_over = threading.Event()
+    if client is not None:
+        threading.Thread(target=copy_context().run, args=(watch, client, is_over), daemon=True).start()
+    with explained():
+        try:
+            yield
+        finally:
+            is_over.set()
+
+
+def watch(client: Any, is_over: threading.Event) -> None:
+    """Look every few seconds whether there is a worker."""
+    missing_since, said = None, 0.0
+    while not is_over.wait(LOOK_SECONDS):
+        now = time.monotonic()
+        if has_worker(client):
+            missing_since = None
+            continue
+        missing_since = missing_since or now
+        if now - missing_since >= FIRST_WORD and (now - said >= NEXT_WORD or said < missing_since):
+            said = now
+            say(
+                f"waiting for a worker of the Dask cluster at {client.scheduler.address}: there has been none "
+                f"for {now - missing_since:.0f} s; the build ends after {patience()}"
+            )
+
+
+def has_worker(client: Any) -> bool:
+    """Say whether the cluster has a worker; of one that cannot be asked, others speak."""
+    try:
+        return client.status != "running" or bool(client.nthreads())
+    except (OSError, TimeoutError):
+        return True
+
+
+def say(sentence: str) -> None:
+    """Say it in the run's log, and to whoever sits before the terminal."""
+    get_run_logger().warning(sentence)
+    print(f"zyda: {sentence}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,98 @@
+"""How a build from the terminal ends early: by a signal, or because what it stands on is gone."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+from flows.server.local_server import Server
+
+KEPT = "what is finished is kept; start the build again and it goes on from there"
+LOOK_SECONDS = 1
+ENDING: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
+
+
+class Ended(BaseException):
+    """A signal that ends the build."""
+
+
+@contextmanager
+def ends_in_order() -> Iterator[None]:
+    """End the block, and the program, with one line and the usual exit status at Ctrl-C and SIGTERM."""
+
+    def handle(number: int, _: FrameType | None) -> NoReturn:
+        be_silent()
+        raise Ended(number)
+
+    before = {number: signal.signal(number, handle) for number in ENDING}
+    with noted_signals() as noted:
+        try:
+            yield
+        except BaseException:
+            number = next((number for number in noted() if number in ENDING), None)
+            if number is None:
+                raise
+            # What is raised after a signal is only how it looks from within that everything was stopped.
+            print(f"zyda: {ENDING[number]}; {KEPT}", file=sys.stderr)  # noqa: T201
+            sys.exit(128 + number)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def noted_signals() -> Iterator[Callable[[], bytes]]:
+    """Give a function that returns the numbers of the signals that came in the block, whoever handles them.
+
+    Prefect has a handler of its own during a flow run, and what that raises may come out as another error.
+    """
+    reading, writing = socket.socketpair()
+    with reading, writing:
+        reading.setblocking(False)
+        writing.setblocking(False)
+
+        def noted() -> bytes:
+            with suppress(BlockingIOError):
+                return reading.recv(100)
+            return b""
+
+        before = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+        try:
+            yield noted
+        finally:
+            signal.set_wakeup_fd(before)
+
+
+def be_silent() -> None:
+    """Leave what libraries say of an end that was asked for unsaid."""
+    logging.disable()
+    threading.excepthook = lambda _: None
+
+
+@contextmanager
+def ends_without(server: Server) -> Iterator[None]:
+    """End the program with one line when the Prefect server is gone, without which a build can only wait."""
+    is_over = threading.Event()
+    threading.Thread(target=watch, args=(server, is_over), daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
+
+
+def watch(server: Server, is_over: threading.Event) -> None:
+    """Look every second; nothing can be told to a server that is gone, so the end is sudden."""
+    last_seen = time.monotonic()
+    while not is_over.wait(LOOK_SECONDS):
+        if server.is_there():
+            last_seen = time.monotonic()
+        elif time.monotonic() - last_seen > server.patience and not is_over.is_set():
+            print(f"zyda: the Prefect server at {server.url} is gone; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
+            os._exit(1)

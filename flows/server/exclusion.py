@@ -1,0 +1,57 @@
+"""Two builds of one corpus never run at the same time: the second waits. Of two looks, one is enough."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.concurrency.sync import concurrency
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+from prefect.logging import get_run_logger
+
+from flows.server.liveness import LEASE_SECONDS, living, mark_dead_runs
+from tasks.recipe.fields import Recipe
+from tasks.storage.records import digest_of
+
+
+def name_of(recipe: Recipe) -> str:
+    """Name a corpus on this Prefect server: two may have one name in two places."""
+    return f"zyda-{recipe.corpus}-{digest_of(recipe.folder.url)[:8]}"
+
+
+@contextmanager
+def one_at_a_time(recipe: Recipe) -> Iterator[None]:
+    """Hold this corpus for as long as the block runs, on this Prefect server."""
+    name = name_of(recipe)
+    with living(name):
+        mark_dead_runs()
+        if taken(name):
+            get_run_logger().warning(
+                "another build of %s is running, or was killed less than a minute ago; waiting", name
+            )
+        with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
+            yield
+
+
+@contextmanager
+def only_look(recipe: Recipe) -> Iterator[bool]:
+    """Say whether no other run looks at this corpus while the block runs."""
+    name = f"{name_of(recipe)}-look"
+    with living(name):
+        mark_dead_runs()
+        if taken(name):
+            yield False
+            return
+        with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
+            yield True
+
+
+def taken(name: str) -> bool:
+    """Say whether someone holds a limit; make it where it is not there."""
+    with get_client(sync_client=True) as client:
+        try:
+            return bool(client.read_global_concurrency_limit_by_name(name).active_slots)
+        except ObjectNotFound:
+            with suppress(ObjectAlreadyExists):  # two first builds may make it at the same moment
+                client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
+            return False

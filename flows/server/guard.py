@@ -1,0 +1,39 @@
+"""Runs a command that must not outlive whoever started it, however that one ends.
+
+    python -m flows.server.guard COMMAND...        with a pipe as standard input, which its parent keeps open
+
+A parent that is killed can stop nothing, but the system closes its pipes.
+"""
+
+import signal
+import subprocess
+import sys
+import threading
+
+STOP_SECONDS = 15
+
+
+def main() -> int:
+    """Run the command until it ends, until we are told to end, or until standard input does."""
+    process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)  # noqa: S603
+    signal.signal(signal.SIGTERM, lambda *_: end(process))
+    threading.Thread(target=wait_for_parent, args=(process,), daemon=True).start()
+    return process.wait()
+
+
+def wait_for_parent(process: subprocess.Popen[bytes]) -> None:
+    """End the process when the parent is gone."""
+    sys.stdin.buffer.read()
+    end(process)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

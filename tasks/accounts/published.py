@@ -1,0 +1,142 @@
+"""The published folder: what its manifest says of it, and whether it is still so."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from tasks.accounts.ledger import Ledger
+from tasks.errors import Damaged, Denied
+from tasks.log import warn
+from tasks.recipe.fields import Dedup, Recipe
+from tasks.storage.artifacts import WORK, Shard
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, read_record, write_record
+
+PUBLISHED = "published"
+MANIFEST = "manifest.json"
+STAMPS = f"{WORK}/published.json"
+
+
+class File(Record):
+    """A published file: `size` in bytes, `rows` where it is a table. `made_as` is where it was made."""
+
+    path: str
+    sha256: str
+    size: int
+    rows: int | None = None
+    made_as: Shard | None = Field(None, exclude=True)
+
+
+class Origin(Record):
+    """What a source was made of: how many files of how many bytes, and the model that judged it, if any.
+
+    `number` is the source's in doc_ids. The files themselves are in sources.parquet.
+    """
+
+    source: str
+    number: int
+    files: int
+    bytes: int
+    model: dict[str, str] | None = None
+
+
+class Published(Record):
+    """The manifest. It holds no time and no place of storage: same corpus, same bytes.
+
+    `files` are the corpus. `accounts` are for people, and are written after the manifest.
+    """
+
+    name: str
+    sample: float
+    dedup: Dedup
+    software: str
+    tokenizer: dict[str, str]
+    recipe: dict[str, Any]
+    made_of: tuple[Origin, ...]
+    ledger: Ledger
+    files: tuple[File, ...]
+    accounts: tuple[File, ...]
+
+    @property
+    def everything(self) -> tuple[File, ...]:
+        return (*self.files, *self.accounts)
+
+
+class Stamps(Record):
+    """What storage said of each published file when it was published: its size and when it was written.
+
+    `manifest` is what the manifest was, which cannot stand in itself.
+    """
+
+    stamps: dict[str, str] = {}
+    manifest: File | None = None
+
+
+def published_manifest(folder: Folder) -> Published | None:
+    """Read the manifest of the published corpus, or return None where there is none that can be read."""
+    content = folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")
+    try:
+        return None if content is None else Published.model_validate_json(content)
+    except ValidationError:
+        warn(f"{folder.url}/{PUBLISHED}/{MANIFEST} is cut or changed, or of another version")
+        return None
+
+
+def corpus_of(recipe: Recipe) -> tuple[Folder, Published]:
+    """Return a recipe's folder and the manifest of what is published there. Raises Denied."""
+    folder = recipe.folder
+    manifest = published_manifest(folder)
+    if manifest is None:
+        raise Denied(f"{folder.url}: nothing is published there yet; zyda build makes it")
+    return folder, manifest
+
+
+def published_ledger(recipe: Recipe) -> Ledger:
+    """Read the ledger of a recipe's published corpus. Raises Denied where there is none."""
+    return corpus_of(recipe)[1].ledger
+
+
+def stamps_now(folder: Folder) -> dict[str, str]:
+    """List the published files, with what storage says of each without reading it."""
+    return {path.removeprefix(f"{PUBLISHED}/"): stamp for path, stamp in folder.stamps(PUBLISHED).items()}
+
+
+def keep_stamps(folder: Folder, files: Iterable[File], manifest: bytes, seen: dict[str, str]) -> None:
+    """Remember what storage says of the published files.
+
+    seen: what it said before they were read. Of those it is remembered and not what it says now: somebody
+    may have changed a file since.
+    """
+    names = {file.path for file in files} | {MANIFEST}
+    stamps = {path: stamp for path, stamp in (stamps_now(folder) | seen).items() if path in names}
+    itself = File(path=MANIFEST, sha256=hashlib.sha256(manifest).hexdigest(), size=len(manifest))
+    write_record(folder, STAMPS, Stamps(stamps=stamps, manifest=itself))
+
+
+def kept_stamps(folder: Folder) -> Stamps:
+    try:
+        found = read_record(folder, STAMPS, Stamps)
+    except Damaged as error:
+        warn(f"{error}; the published files are read to see whether they are whole")
+        found = None
+    return found or Stamps()
+
+
+def doubts(folder: Folder, manifest: Published, now: dict[str, str]) -> tuple[list[File], list[File]]:
+    """Return the published files that are gone, and those of which storage does not say what it said when
+    they were published: whether they are as they were is known when they have been read.
+
+    now: what storage says of the files that are there.
+    """
+    before = kept_stamps(folder)
+    files = [*manifest.everything, *([before.manifest] if before.manifest else [])]
+    there = [file for file in files if file.path in now]
+    changed = [file for file in there if before.stamps.get(file.path) != now[file.path]]
+    return [file for file in files if file.path not in now], changed
+
+
+def difference(folder: Folder, file: File) -> str | None:
+    """Read a published file and say how it differs from what the manifest says of it, if it does."""
+    return folder.difference(f"{PUBLISHED}/{file.path}", file.size, file.sha256)

@@ -1,0 +1,176 @@
+"""Files of band keys: how they are laid out, merged and read by key range.
+
+A file holds (band, key, doc_id) sorted by the three, in row groups of one band each. The smallest and
+largest key of a row group stand in the file's footer, so a range of a band costs the row groups that
+it touches. A source of many shards has its files merged, GROUP_SHARDS at a time or so, and those again
+while there are many, so that a range is read from few places. Where a group begins is decided by a hash
+of the shard's name, so that a file that comes or goes changes one group of each level only.
+"""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.stage.jobs import ShardJob
+from tasks.stage.spread import fan_out
+from tasks.storage.artifacts import Shard, total
+from tasks.storage.folder import Folder
+from tasks.storage.tables import footer_of, opened, parquet_writer, write_shard
+
+VERSION = 3
+GROUP_ROWS = 1 << 16
+GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
+GROUP_SHARDS = 64  # on average
+MOST_SHARDS = 4  # times as many, at the most
+RANGE_ROWS = 8 << 20  # documents in one range: 128 MiB of keys and ids
+BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
+NO_ROWS = BAND_ROWS.empty_table().select(["key", "doc_id"])
+FILES_AT_ONCE = 8
+
+Keys = NDArray[np.uint64]
+
+
+def write_band_rows(
+    path: Path, parts: Iterable[tuple[int, Keys, Keys]], group_rows: int = GROUP_ROWS
+) -> None:
+    """Write (band, keys, doc_ids), both (n,) uint64, as one file.
+
+    The parts come by band, those of one band by ranges of keys, and in each the ids of one key are
+    ascending; the keys may come in any order, but where they are sorted in places, sorting them takes a
+    tenth of the time. Keys are hashes: neither a dictionary nor compression makes them smaller.
+    """
+    with parquet_writer(
+        path, BAND_ROWS, use_dictionary=["band"], compression="none", write_statistics=["band", "key"]
+    ) as writer:
+        for band, keys, doc_ids in parts:
+            order = np.argsort(keys, kind="stable")
+            band_column = np.full(len(keys), band, np.uint8)
+            rows = [pa.array(band_column), pa.array(keys[order]), pa.array(doc_ids[order])]
+            writer.write_table(pa.table(rows, schema=BAND_ROWS), row_group_size=group_rows)
+
+
+@dataclass(frozen=True)
+class Merge(ShardJob):
+    """One file of the band keys of neighbouring shards."""
+
+    stage, version = "bands", VERSION
+
+    shards: tuple[Shard, ...]
+    bands: int
+
+    @property
+    def name(self) -> str:
+        return self.shards[0].name
+
+    @property
+    def asked(self) -> int:
+        return self.bands
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(shard.digest for shard in self.shards)
+
+    def make(self) -> Shard:
+        """Merge a range of a band at a time."""
+        rows = sum(shard.rows for shard in self.shards) // self.bands
+        ranges = key_ranges(rows)
+
+        def fill(scratch: Path) -> None:
+            parts = (
+                (band, *read_range(self.folder, self.shards, band, keys))
+                for band in range(self.bands)
+                for keys in ranges
+            )
+            write_band_rows(scratch, parts, max(GROUP_ROWS, rows // GROUPS_OF_BAND))
+
+        counts = total(shard.counts for shard in self.shards)
+        return write_shard(self.folder, self.path, self.name, fill, counts=counts)
+
+
+def merge_groups(folder: Folder, source: str, shards: Sequence[Shard], bands: int) -> list[Sequence[Shard]]:
+    """Merge the files of a source while it has many; return each level's, of which the last hold its keys."""
+    levels = [shards]
+    while len(shards) > GROUP_SHARDS:
+        groups = groups_of(shards, len(levels))
+        merges = [Merge(folder, source, group, bands) for group in groups if len(group) > 1]
+        merged = iter(fan_out(ShardJob.__call__, merges, stage="merge bands", source=source))
+        shards = [next(merged) if len(group) > 1 else group[0] for group in groups]
+        levels.append(shards)
+    return levels
+
+
+def groups_of(shards: Iterable[Shard], level: int) -> list[tuple[Shard, ...]]:
+    """Put neighbouring files together; in each group, as in all, the documents' ids are ascending."""
+    groups = list[list[Shard]]()
+    for shard in sorted(shards, key=place_of):
+        begins = zlib.crc32(f"{level} {shard.name}".encode()) % GROUP_SHARDS == 0
+        if not groups or begins or len(groups[-1]) >= MOST_SHARDS * GROUP_SHARDS:
+            groups.append([])
+        groups[-1].append(shard)
+    return [tuple(group) for group in groups]
+
+
+def place_of(shard: Shard) -> list[int]:
+    """Return the numbers in a shard's name: of its file, of the piece, of the part."""
+    return [int(number) for number in shard.name.split("-")]
+
+
+@dataclass(frozen=True)
+class KeyRange:
+    """The keys from `low` up to, without, `high`."""
+
+    low: int
+    high: int
+
+
+ALL_KEYS = KeyRange(0, 1 << 64)
+
+
+def key_ranges(rows: int) -> list[KeyRange]:
+    """Cut the 64-bit keys of a band of so many rows into ranges of one width, of RANGE_ROWS or fewer.
+
+    That is if keys spread, as hashes do. A bucket is never cut: one of a billion equal documents is a
+    range of a billion rows, and takes 16 GB of the memory of the worker that gets it.
+    """
+    count = 1 << (rows // RANGE_ROWS).bit_length()
+    step = (1 << 64) // count
+    return [KeyRange(i * step, (i + 1) * step) for i in range(count)]
+
+
+def read_range(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange) -> tuple[Keys, Keys]:
+    """Read one range of one band from every file: keys and doc_ids, (n,) uint64 each, unsorted.
+
+    A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
+    """
+    with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
+        tables = list(readers.map(lambda shard: rows_in(folder, shard, band, keys), shards))
+    rows = pa.concat_tables([NO_ROWS, *tables])
+    return rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()
+
+
+def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> pa.Table:
+    """Read one range of one band from a file: `key` and `doc_id`."""
+    footer = footer_of(folder, shard)
+    groups = [g for g in range(footer.num_row_groups) if touches(footer.row_group(g), band, keys)]
+    if not groups:
+        return NO_ROWS
+    with opened(folder, shard) as parquet:
+        rows = parquet.read_row_groups(groups, ["key", "doc_id"])
+    low = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
+    high = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))
+    return rows.filter(pc.and_(low, high))
+
+
+def touches(group: pq.RowGroupMetaData, band: int, keys: KeyRange) -> bool:
+    bands, found = group.column(0).statistics, group.column(1).statistics
+    if not group.num_rows:  # a shard of which no document has a shingle
+        return False
+    return bool(bands.min == band and found.min < keys.high and found.max >= keys.low)

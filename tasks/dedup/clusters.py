@@ -1,0 +1,180 @@
+"""Clusters: the connected components of the edges.
+
+Rows out: `doc_id`, `cluster_id` (uint64), sorted by doc_id, for every document that shares a bucket
+with another; a cluster's id is its smallest doc_id.
+
+Files of edges are reduced to forests some at a time, and forests to larger ones in a tree, so that the
+last step joins two. A forest takes 12 bytes for each of its documents while there are fewer than
+2**31 of them, and a step some 40.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.kernels import forest
+from tasks.recipe.fields import Recipe
+from tasks.stage.jobs import ShardJob
+from tasks.stage.spread import fan_out
+from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.storage.artifacts import (
+    Manifest,
+    Receipt,
+    Shard,
+    load_manifest,
+    stage_key,
+)
+from tasks.storage.folder import Folder
+from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard
+
+VERSION = 2
+MAX_ROWS = 16 << 20  # edges or documents that one step reads, unless it reads two files: about 1 GiB
+GROUP_ROWS = 1 << 17
+FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])
+CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64())])
+
+Ids = NDArray[np.uint64]
+Places = NDArray[np.signedinteger[Any]]  # int32 or int64
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees of documents: `ids` (n,), ascending, and the place of each one's root among them, (n,)."""
+
+    ids: Ids
+    roots: Places
+
+    def rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yield the documents as FOREST or as CLUSTERS, some at a time."""
+        for start in range(0, len(self.ids), GROUP_ROWS):
+            ids, roots = self.ids[start : start + GROUP_ROWS], self.roots[start : start + GROUP_ROWS]
+            second = self.ids[roots] if schema == CLUSTERS else roots.astype(np.int64)
+            yield pa.table([ids, second], schema=schema)
+
+
+def forest_of_edges(a: Ids, b: Ids) -> Forest:
+    """Find the components of edges (n,)."""
+    ids, places = np.unique(np.concatenate([a, b]), return_inverse=True)
+    places = places.astype(forest.places_type(len(ids)))
+    roots = np.arange(len(ids), dtype=places.dtype)
+    forest.join(roots, places[: len(a)], places[len(a) :])
+    forest.flatten(roots)
+    return Forest(ids, roots)
+
+
+def joined(one: Forest, other: Forest) -> Forest:
+    """Find the components of two forests' documents."""
+    most = len(one.ids) + len(other.ids)
+    kind = forest.places_type(most)
+    ids = np.empty(most, np.uint64)
+    at_one, at_other = np.empty(len(one.ids), kind), np.empty(len(other.ids), kind)
+    count = forest.merge(one.ids, other.ids, ids, at_one, at_other)
+    roots = np.arange(count, dtype=kind)
+    roots[at_one] = at_one[one.roots]
+    forest.join(roots, at_other[other.roots], at_other)
+    forest.flatten(roots)
+    return Forest(ids[:count], roots)
+
+
+def all_joined(forests: Iterable[Forest]) -> Forest:
+    """Join forests, each with one of its size, so that none is joined more often than need be."""
+    waiting = list[Forest]()
+    for one in forests:
+        grown = one
+        while waiting and len(waiting[-1].ids) <= len(grown.ids):
+            grown = joined(waiting.pop(), grown)
+        waiting.append(grown)
+    while len(waiting) > 1:
+        last = waiting.pop()
+        waiting.append(joined(waiting.pop(), last))
+    return waiting[0]
+
+
+@dataclass(frozen=True)
+class ReducedFiles(ShardJob):
+    """Some files reduced to one, of edges in the first level and of forests after it; clusters in the last."""
+
+    stage, version = "clusters", VERSION
+
+    shards: tuple[Shard, ...]
+    level: int
+    number: int
+    is_last: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.level:02d}-{self.number:05d}"
+
+    @property
+    def asked(self) -> list[bool]:
+        return [self.level == 0, self.is_last]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(shard.digest for shard in self.shards)
+
+    def make(self) -> Shard:
+        whole = all_joined(self.forest_in(shard) for shard in self.shards)
+        schema = CLUSTERS if self.is_last else FOREST
+
+        def fill(scratch: Path) -> None:
+            with parquet_writer(scratch, schema, use_dictionary=False) as writer:
+                for table in whole.rows(schema):
+                    writer.write_table(table)
+
+        return write_shard(self.folder, self.path, self.name, fill)
+
+    def forest_in(self, shard: Shard) -> Forest:
+        if self.level == 0:
+            a, b = (column.to_numpy() for column in read_table(self.folder, shard).columns)
+            return forest_of_edges(a, b)
+        ids = np.empty(shard.rows, np.uint64)
+        roots = np.empty(shard.rows, forest.places_type(shard.rows))
+        start = 0
+        for table in tables_of(self.folder, shard):
+            stop = start + len(table)
+            ids[start:stop], roots[start:stop] = (column.to_numpy() for column in table.columns)
+            start = stop
+        return Forest(ids, roots)
+
+
+def groups_of_files(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
+    """Put neighbouring files together, two at least, as many as one step can hold."""
+    groups: list[list[Shard]] = [[]]
+    for shard in shards:
+        size = sum(member.rows for member in groups[-1])
+        if len(groups[-1]) > 1 and size + shard.rows > MAX_ROWS:
+            groups.append([])
+        groups[-1].append(shard)
+    return [tuple(group) for group in groups]
+
+
+def jobs_of_level(folder: Folder, shards: Sequence[Shard], level: int) -> list[ReducedFiles]:
+    """Return the steps of one level of the tree; where there is one step alone, it is the last."""
+    groups = groups_of_files(shards)
+    is_last = len(groups) == 1
+    return [ReducedFiles(folder, None, group, level, number, is_last) for number, group in enumerate(groups)]
+
+
+def key(recipe: Recipe, edged: Receipt) -> str:
+    return stage_key("clusters", VERSION, None, edged.identity)
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("clusters", key, of_all=True)
+def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
+    """Find the clusters of all edges."""
+    folder = recipe.folder
+    shards: Sequence[Shard] = load_manifest(folder, edged).shards
+    level = 0
+    while True:
+        jobs = jobs_of_level(folder, shards, level)
+        shards = fan_out(ShardJob.__call__, jobs, stage="clusters", source=None)
+        if jobs[0].is_last:
+            return Manifest(stage="clusters", shards=tuple(shards))
+        level += 1

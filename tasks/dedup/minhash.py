@@ -1,0 +1,181 @@
+"""Minhash: a shard's text to sorted band keys.
+
+Rows in: `doc_id`, `text` of a shard. Rows out: for every document with a shingle, one row in each
+band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
+one band each, so that a range of a band's keys can be read alone (see `tasks.dedup.bands`).
+
+Ingest does this to a shard while it has the text in memory, which saves reading it again. The stage
+reads only shards of which nobody has made the band keys: those of a recipe whose `dedup` has changed. The
+rows of documents that a stage before has let go are left out here, so that they join nobody.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.dedup.bands import ALL_KEYS, merge_groups, read_range, write_band_rows
+from tasks.dedup.shingles import UNICODE, word_hashes
+from tasks.kernels import sketch
+from tasks.kernels.texts import text_buffers
+from tasks.recipe.fields import Dedup, Recipe
+from tasks.stage.jobs import ShardJob
+from tasks.stage.spread import fan_out
+from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
+from tasks.storage.artifacts import Manifest, Shard, stage_key, total
+from tasks.storage.folder import Folder
+from tasks.storage.tables import tables_of, write_shard
+
+VERSION = 1
+
+
+def signature_parameters(dedup: Dedup) -> dict[str, Any]:
+    """Return what a band key depends on; the scope decides later who goes."""
+    unicode = {"unicode": UNICODE} if dedup.shingle == "words" else {}
+    return dedup.model_dump(exclude={"scope"}) | unicode
+
+
+def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
+    """Return the signature of each text: (n, values) uint64, all EMPTY where it has no shingle."""
+    size: dict[str, Any] = {"width": dedup.width, "values": dedup.values}
+    if dedup.shingle == "words":
+        found: NDArray[np.uint64] = sketch.word_signatures(*word_hashes(texts), **size)
+    else:
+        found = sketch.signatures(*text_buffers(texts), **size)
+    return found
+
+
+def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
+    found = signatures(texts, dedup)
+    keys: NDArray[np.uint64] = sketch.band_keys(found, bands=dedup.bands)
+    return keys, found[:, 0] != sketch.EMPTY
+
+
+class BandKeys:
+    """The band keys of a shard, collected as its documents pass by: a companion of ingest."""
+
+    @classmethod
+    def asked_by(cls, recipe: Recipe) -> "partial[BandKeys]":
+        """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
+        return partial(cls, recipe.dedup)
+
+    def __init__(self, dedup: Dedup) -> None:
+        self.dedup = dedup
+        self.doc_ids = list[NDArray[np.uint64]]()
+        self.keys = list[NDArray[np.uint64]]()
+
+    def add(self, documents: pa.Table) -> None:
+        """Sketch some documents: `doc_id` and `text`."""
+        for batch in documents.select(["doc_id", "text"]).to_batches():
+            keys, has_shingle = band_keys(batch.column("text"), self.dedup)
+            self.keys.append(keys[has_shingle])
+            self.doc_ids.append(batch.column("doc_id").to_numpy()[has_shingle])
+
+    def write(self, folder: Folder, source: str, shard: Shard) -> None:
+        """Write the band keys of a shard that has been added whole."""
+        KeysOfShard(folder, source, shard, self.dedup).write(self)
+
+
+@dataclass(frozen=True)
+class KeysOfShard(ShardJob):
+    """The band keys of all documents of a shard."""
+
+    stage, version = "minhash", VERSION
+
+    shard: Shard
+    dedup: Dedup
+
+    @property
+    def name(self) -> str:
+        return self.shard.name
+
+    @property
+    def asked(self) -> Any:
+        return signature_parameters(self.dedup)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.shard.digest,)
+
+    def make(self) -> Shard:
+        sketched = BandKeys(self.dedup)
+        for documents in tables_of(self.folder, self.shard, ["doc_id", "text"]):
+            sketched.add(documents)
+        return self.write(sketched)
+
+    def write(self, sketched: BandKeys) -> Shard:
+        doc_ids, keys = np.concatenate(sketched.doc_ids), np.concatenate(sketched.keys)
+
+        def fill(scratch: Path) -> None:
+            write_band_rows(scratch, ((b, keys[:, b], doc_ids) for b in range(self.dedup.bands)))
+
+        return write_shard(self.folder, self.path, self.name, fill, counts=self.shard.counts)
+
+
+@dataclass(frozen=True)
+class KeysOfWhatIsLeft(ShardJob):
+    """The band keys of a shard without those of documents that are gone."""
+
+    stage, version = "minhash", VERSION
+
+    so_far: ShardSoFar
+    whole: KeysOfShard
+
+    @property
+    def name(self) -> str:
+        return self.whole.name
+
+    @property
+    def asked(self) -> Any:
+        return self.whole.asked
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.so_far.digests
+
+    def make(self) -> Shard:
+        keys_of_all, gone = self.whole(), ids_gone(self.folder, self.so_far)
+
+        def left_of(band: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+            keys, doc_ids = read_range(self.folder, [keys_of_all], band, ALL_KEYS)
+            stays = ~np.isin(doc_ids, gone)
+            return keys[stays], doc_ids[stays]
+
+        def fill(scratch: Path) -> None:
+            write_band_rows(scratch, ((b, *left_of(b)) for b in range(self.whole.dedup.bands)))
+
+        return write_shard(self.folder, self.path, self.name, fill, counts=self.so_far.counts)
+
+
+def keys_of(folder: Folder, source: str, so_far: ShardSoFar, dedup: Dedup) -> ShardJob:
+    """Return the job that gives the band keys of what is left of a shard."""
+    whole = KeysOfShard(folder, source, so_far.shard, dedup)
+    return whole if so_far.is_whole else KeysOfWhatIsLeft(folder, source, so_far, whole)
+
+
+def key(recipe: Recipe, trail: Trail) -> str:
+    return stage_key("minhash", VERSION, signature_parameters(recipe.dedup), *trail.identities)
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("minhash", key)
+def minhash(recipe: Recipe, trail: Trail) -> Manifest:
+    """Sketch what is left of a source, and merge the band keys of a large one."""
+    folder, source = recipe.folder, trail.source
+    jobs = [keys_of(folder, source, so_far, recipe.dedup) for so_far in shards_so_far(folder, trail)]
+    shards = fan_out(ShardJob.__call__, jobs, stage="minhash", source=source)
+    *merged, last = merge_groups(folder, source, shards, recipe.dedup.bands)
+    return Manifest(
+        stage="minhash",
+        source=source,
+        shards=tuple(last),
+        intermediate=tuple(shard.path for level in merged for shard in level),
+        entering=trail.left,
+        out=total(shard.counts for shard in shards),
+    )

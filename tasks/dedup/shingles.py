@@ -1,0 +1,49 @@
+"""How word shingles see a text: NFC, lower case, no punctuation, words between white space.
+
+Lower case is Unicode's simple mapping, one character for one. Punctuation is that of ASCII
+(`string.punctuation`, with its symbols) and Unicode's categories P. All of it follows the Unicode
+version of this Python, which is part of the key of what is made with it.
+"""
+
+import string
+import unicodedata
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.kernels.texts import text_buffers
+from tasks.kernels.words import DROPPED, SPACE, UNSAFE, hash_words, may_change
+from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
+
+UNICODE = unicodedata.unidata_version
+
+
+@lru_cache(maxsize=1)
+def folded_characters() -> NDArray[np.uint32]:
+    """Return what `tasks.kernels.words` does with each code point: (0x110000,) uint32."""
+    folded = np.arange(2, CODE_POINTS + 2, dtype=np.uint32)
+    for code in range(SPARSE):
+        character = chr(code)
+        if character.isspace():
+            folded[code] = SPACE
+        elif character in string.punctuation or unicodedata.category(character).startswith("P"):
+            folded[code] = DROPPED
+        else:
+            folded[code] = ord(character.lower()[0]) + 2
+    changing = unsafe_characters(lambda text: unicodedata.normalize("NFC", text))
+    folded[np.flatnonzero(changing)] |= UNSAFE
+    return folded
+
+
+def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hash the words of each text; see `tasks.kernels.words.hash_words`."""
+    folded = folded_characters()
+    is_unsafe = may_change(*text_buffers(texts), folded)
+    if is_unsafe.any():
+        mask = pa.array(is_unsafe)
+        normalised = [unicodedata.normalize("NFC", text) for text in texts.filter(mask).to_pylist()]
+        texts = pc.replace_with_mask(texts, mask, pa.array(normalised, pa.large_string()))
+    return hash_words(*text_buffers(texts), folded)

@@ -1,0 +1,128 @@
+"""What the last build of a corpus was made from, and whether anything has changed since."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from tasks.accounts.ledger import Ledger
+from tasks.accounts.published import doubts, published_manifest, stamps_now
+from tasks.errors import Damaged, ZydaError
+from tasks.log import warn
+from tasks.quality.forms import digest_of_model, model_folder
+from tasks.recipe.fields import Recipe
+from tasks.sources.listing import InputFile, list_files, load_listing, sampled_files
+from tasks.sources.register import Register, load_register, lost_entry
+from tasks.storage.artifacts import WORK, Receipt
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, digest_of, read_record
+from tasks.tokens.counter import load_tokenizer
+
+BUILT = f"{WORK}/built.json"
+
+
+class Built(Record):
+    """The last finished build: what was asked, each source's listing, and the manifests of all stages.
+
+    `entries` are those that the register had, of which the last could be lost without a gap.
+    """
+
+    plan: str = ""
+    listings: dict[str, str] = {}
+    manifests: tuple[str, ...] = ()
+    entries: int = 0
+
+
+def plan_with(recipe: Recipe, tokenizer: str, models: Sequence[str]) -> str:
+    """Hash all that decides what is built, but for the files of the sources.
+
+    tokenizer, models: their digests, of the models in the order of the sources that have one.
+    """
+    return digest_of([recipe.model_dump(mode="json"), tokenizer, list(models), digest_of_code()])
+
+
+def plan_now(recipe: Recipe) -> str | None:
+    """Hash the same with the tokenizer and the models as they are now, or None where one cannot be read."""
+    asked = [source.classify for source in recipe.sources if source.classify]
+    try:
+        models = [digest_of_model(model_folder(one.model, one.revision)) for one in asked]
+        return plan_with(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models)
+    except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
+        return None
+
+
+@cache
+def digest_of_code() -> str:
+    """Hash the stages' own code: another version is asked to look at everything again."""
+    modules = sorted(path for path in Path(str(files("tasks"))).rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
+
+
+def built_of(recipe: Recipe, plan: str, listings: dict[str, str], receipts: Iterable[Receipt]) -> Built:
+    """Say what a build was made from; `plan` with what it used, whatever lies there by now."""
+    return Built(
+        plan=plan,
+        listings=listings,
+        manifests=tuple(sorted({done.path for done in receipts})),
+        entries=load_register(recipe.folder).entries,
+    )
+
+
+def whole_register(folder: Folder) -> Register:
+    """Read the register. Raises Denied where it has lost an entry, in its middle or at its end."""
+    register, built = load_register(folder), last_build(folder)
+    if built is not None and register.entries < built.entries:
+        raise lost_entry(folder, register.entries)
+    return register
+
+
+def last_build(folder: Folder) -> Built | None:
+    """Read what the last build left, or return None where there was none."""
+    try:
+        return read_record(folder, BUILT, Built)
+    except Damaged as error:
+        warn(f"{error}; what was built is looked at again")
+        return None
+
+
+def versions(found: Iterable[InputFile]) -> dict[str, str]:
+    return {file.url: file.version for file in found}
+
+
+def built_files(folder: Folder) -> dict[str, dict[str, str]]:
+    """Return the version of each file of each source of the published corpus, as far as that can be read."""
+    built, found = last_build(folder), dict[str, dict[str, str]]()
+    for name, path in (built.listings if built else {}).items():
+        try:
+            found[name] = versions(load_listing(folder, path))
+        except Damaged as error:
+            warn(f"{error}; the source {name} is looked at as if it was new")
+    return found
+
+
+def listed_files(recipe: Recipe) -> dict[str, list[InputFile]]:
+    """List the files that a build of this recipe would read now, by source."""
+    return {source.name: sampled_files(list_files(source), recipe.sample) for source in recipe.sources}
+
+
+def ledger_if_complete(recipe: Recipe) -> Ledger | None:
+    """Return the ledger of a corpus to which a build would change nothing, else None.
+
+    Looks at the listings of the sources and of the published folder alone, so it takes seconds and needs
+    neither Prefect nor Dask.
+    """
+    folder = recipe.folder
+    built = last_build(folder)
+    try:
+        if built is None or built.plan != plan_now(recipe):
+            return None
+        before = built_files(folder)
+        if before != {name: versions(found) for name, found in listed_files(recipe).items()}:
+            return None
+        manifest = published_manifest(folder)
+        if manifest is None or any(doubts(folder, manifest, stamps_now(folder))):
+            return None
+    except ZydaError:  # the build itself will say it, with all other faults
+        return None
+    return manifest.ledger

@@ -1,0 +1,36 @@
+"""Companions of ingest: what is made of a shard while its text is in memory, so that nobody reads it again.
+
+A companion sees the documents of a shard as they pass and writes what it made beside the shard, under a key
+that the shard's digest is part of. The stage that wants it looks there, and makes it where it is not. Each
+costs one line in COMPANIONS.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+
+from tasks.dedup.minhash import BandKeys
+from tasks.recipe.fields import Recipe
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+
+
+class Companion(Protocol):
+    """Sees the documents of one shard: `doc_id`, the counts, `text` and the source's own columns."""
+
+    def add(self, documents: pa.Table) -> None:
+        """See some more documents of the shard."""
+
+    def write(self, folder: Folder, source: str, shard: Shard) -> None:
+        """Write what was made of the shard, which has been seen whole."""
+
+
+class CompanionKind(Protocol):
+    """A class of companions."""
+
+    def asked_by(self, recipe: Recipe) -> Callable[[], Companion]:
+        """Return what begins one for a shard; it travels to workers, so it holds no more than it needs."""
+
+
+COMPANIONS: tuple[CompanionKind, ...] = (BandKeys,)

@@ -1,0 +1,212 @@
+"""Ingest: a source's files to shards with ids and counts; the one time its text is written here.
+
+Rows in: what `tasks.sources.reading` yields. Rows out, in work/ingest: `doc_id` (uint64), `n_tokens`
+(uint32), `n_bytes` (uint32), `text` under that name whatever the source calls it, and the other
+columns of the source. Bad rows go to work/set_aside, or stop the build. The band keys of a shard are
+made here too, while its text is in memory, as whatever else is a companion of ingest.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.errors import NotConserved, bad_input
+from tasks.ids import first_id
+from tasks.intake.companions import COMPANIONS, Companion
+from tasks.intake.numbering import Reader, gathered, numbered
+from tasks.intake.plan import IngestParameters, SourcePlan
+from tasks.recipe.fields import Recipe
+from tasks.sources.agreement import Spans, spans_of
+from tasks.sources.columns import pack, unify, unpack
+from tasks.sources.listing import InputFile, Piece, load_listing
+from tasks.sources.reading import read
+from tasks.sources.rows import BadRow, Tally
+from tasks.stage.spread import fan_out
+from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.storage.artifacts import Counts, Manifest, Shard, finished, shard_path, stage_key, total
+from tasks.storage.documents import COUNTED
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, write_record
+from tasks.storage.tables import parquet_writer, write_shard, write_table
+from tasks.tokens.counter import stored_counter
+
+VERSION = 3
+ROW_GROUP_BYTES = 32 << 20
+SET_ASIDE = pa.schema(
+    [
+        ("source", pa.string()),
+        ("file", pa.string()),
+        ("row", pa.int64()),
+        ("reason", pa.string()),
+        ("content", pa.binary()),
+    ]
+)
+
+
+class IngestedPiece(Record):
+    """The record of one piece: its shards, and every row of it accounted for.
+
+    `rows` is how many it has by its footer, its batches or the ends of its lines.
+    """
+
+    shards: tuple[Shard, ...]
+    set_aside: tuple[Shard, ...]
+    table_schema: str
+    spans: Spans
+    rows: int
+
+
+@dataclass(frozen=True)
+class PieceToIngest:
+    """One piece of a file to ingest, on whichever worker.
+
+    `companions` are not in the key: the shards do not depend on them, and what they make has a key of its own.
+    """
+
+    folder: Folder
+    source: str
+    number: int
+    parameters: IngestParameters
+    companions: tuple[Callable[[], Companion], ...]
+    file: InputFile
+    piece: Piece
+
+    @property
+    def key(self) -> str:
+        identity = self.file.model_dump(exclude={"pieces"})
+        piece = self.piece.model_dump(exclude={"rows"})
+        asked = [self.number, self.parameters.model_dump(), identity, piece]
+        return stage_key("ingest", VERSION, asked)
+
+    @property
+    def name(self) -> str:
+        return f"{self.file.number:06d}-{self.piece.part:03d}"
+
+
+def ingest_piece(job: PieceToIngest) -> IngestedPiece:
+    """Ingest one piece of a file, unless that was done before."""
+    record = shard_path("ingest", job.source, job.name, job.key).removesuffix(".parquet") + ".json"
+    if done := finished(job.folder, record, IngestedPiece):
+        return done
+    counter = stored_counter(job.folder, job.parameters.tokenizer)
+    reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
+    bad, tally = list[BadRow](), Tally()
+    tables = reader.documents(read(job.source, job.file, job.piece, job.parameters.text, tally), bad)
+    parts = groupby(
+        numbered(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
+    )
+    shards, schemas, spans = list[Shard](), list[pa.Schema](), Spans()
+    for (_, schema), part in parts:
+        schemas.append(unpack(schema))
+        shard, reach = write_ingested(job, len(shards), schemas[-1], (table for _, table in part))
+        shards.append(shard)
+        spans += reach
+    done = IngestedPiece(
+        shards=tuple(shards),
+        set_aside=(write_set_aside(job, bad),) if bad else (),
+        table_schema=pack(unify(schemas, spans)) if schemas else "",
+        spans=spans,
+        rows=reader.entering(job.piece.first_row, tally),
+    )
+    check_rows(job, done, tally)
+    write_record(job.folder, record, done)
+    return done
+
+
+def check_rows(job: PieceToIngest, done: IngestedPiece, tally: Tally) -> None:
+    """Compare what was read of a piece with what it has. Raises BadInput, NotConserved."""
+    listed, where = job.piece.rows, f"source {job.source}, file {job.file.url}"
+    if listed is not None and listed != tally.rows:
+        found = f"it had {listed:,} rows when it was inspected and has {tally.rows:,} now; build again"
+        raise bad_input(job.source, f"it changed while it was read: {found}", file=job.file.url)
+    read = sum(shard.rows for shard in (*done.shards, *done.set_aside))
+    if read != done.rows:
+        raise NotConserved(f"{where}: it has {done.rows:,} rows to be used and {read:,} were read")
+
+
+def write_ingested(
+    job: PieceToIngest, index: int, schema: pa.Schema, tables: Iterator[pa.Table]
+) -> tuple[Shard, Spans]:
+    """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
+    companions, spans = [begin() for begin in job.companions], Spans()
+
+    def fill(scratch: Path) -> Counts:
+        nonlocal spans
+        counts = Counts()
+        with parquet_writer(scratch, schema) as writer:
+            for table in gathered(tables, ROW_GROUP_BYTES):
+                writer.write_table(table, row_group_size=len(table))
+                for companion in companions:
+                    companion.add(table)
+                spans += spans_of(table.drop_columns([*COUNTED.names, "text"]))
+                tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
+                counts += Counts(documents=len(table), tokens=tokens, bytes=size)
+        return counts
+
+    name = f"{job.name}-{index:03d}"
+    shard = write_shard(job.folder, shard_path("ingest", job.source, name, job.key), name, fill)
+    for companion in companions:
+        companion.write(job.folder, job.source, shard)
+    return shard, spans
+
+
+def write_set_aside(job: PieceToIngest, bad: list[BadRow]) -> Shard:
+    rows = [
+        {
+            "source": job.source,
+            "file": job.file.url,
+            "row": row.row,
+            "reason": row.reason,
+            "content": row.content,
+        }
+        for row in bad
+    ]
+    path = shard_path("set_aside", job.source, job.name, job.key)
+    table = pa.Table.from_pylist(rows, SET_ASIDE)
+    return write_table(job.folder, path, job.name, table, counts=Counts(documents=len(bad)))
+
+
+def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
+    """Return the columns of a source's documents, each with the type that holds all its values."""
+    schemas = dict.fromkeys(piece.table_schema for piece in pieces if piece.shards)
+    return unify([unpack(schema) for schema in schemas], sum((piece.spans for piece in pieces), Spans()))
+
+
+def key(recipe: Recipe, plan: SourcePlan) -> str:
+    return stage_key("ingest", VERSION, plan.model_dump())
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("ingest", key)
+def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
+    """Ingest all the files of a source."""
+    folder = recipe.folder
+    companions = tuple(companion.asked_by(recipe) for companion in COMPANIONS)
+    jobs = [
+        PieceToIngest(folder, plan.source, plan.number, plan.parameters, companions, file, piece)
+        for file in load_listing(folder, plan.listing)
+        for piece in file.pieces
+    ]
+    pieces = fan_out(ingest_piece, jobs, stage="ingest", source=plan.source)
+    shards = tuple(shard for piece in pieces for shard in piece.shards)
+    out = total(shard.counts for shard in shards)
+    if not out.documents:
+        share = f"; a sample of {recipe.sample:g} may be too small for it" if recipe.sample < 1 else ""
+        raise bad_input(plan.source, f"no document in any of its files{share}")
+    return Manifest(
+        stage="ingest",
+        source=plan.source,
+        shards=shards,
+        entering=out + Counts(documents=sum(piece.rows for piece in pieces) - out.documents),
+        out=out,
+        set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
+        facts={
+            "schema": pack(common_schema(pieces)),
+            "set_aside": [shard.model_dump() for piece in pieces for shard in piece.set_aside],
+            **({"model": plan.model.model_dump()} if plan.model else {}),
+        },
+    )

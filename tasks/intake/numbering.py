@@ -1,0 +1,133 @@
+"""Rows of a file to documents: tables with ids and exact counts, of at most a shard's size."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.errors import bad_input
+from tasks.ids import MAX_ROWS
+from tasks.intake.plan import IngestParameters
+from tasks.sources.columns import one_array
+from tasks.sources.listing import InputFile
+from tasks.sources.names import stored_schema
+from tasks.sources.rows import BadRow, Chunk, Tally
+from tasks.tokens.counter import Counter
+
+MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
+ROWS_COUNTED_AT_ONCE = 1 << 22
+
+
+def text_bytes(texts: pa.LargeStringArray | pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the UTF-8 length of each text: (n,) int64."""
+    return pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def sampled(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.bool_]:
+    """Choose rows by a hash of their place, so that every run chooses the same: (n,) bool."""
+    if fraction >= 1:
+        return np.ones(len(rows), np.bool_)
+    x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+    x = (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
+
+
+@dataclass
+class Reader:
+    """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
+
+    `blank` counts the rows of nothing that were passed.
+    """
+
+    source: str
+    file: InputFile
+    first: int
+    parameters: IngestParameters
+    counter: Counter
+    blank: int = 0
+
+    def chosen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which rows are in the sample: (n,) bool."""
+        return sampled(rows, self.parameters.sample_rows, self.file.seed)
+
+    def entering(self, first_row: int, tally: Tally) -> int:
+        """Return how many rows enter, of a piece that has been read: by its tally, not by what was read."""
+        if self.parameters.sample_rows >= 1:
+            return tally.rows - self.blank + tally.rests
+        starts = range(first_row, first_row + tally.rows, ROWS_COUNTED_AT_ONCE)
+        stop = first_row + tally.rows
+        rows = (np.arange(start, min(stop, start + ROWS_COUNTED_AT_ONCE)) for start in starts)
+        return sum(int(self.chosen(some).sum()) for some in rows) - self.blank + tally.rests
+
+    def documents(self, chunks: Iterator[Chunk], bad: list[BadRow]) -> Iterator[pa.Table]:
+        """Yield the documents of some chunks, in tables of at most a shard's text.
+
+        Bad rows go to the list. Raises BadInput at one that may not be set aside. Tokens are counted as
+        soon as a chunk is read, while it is in the processor's cache.
+        """
+        for chunk in chunks:
+            chosen_bad = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
+            bad += [row for row, is_in in zip(chunk.bad, chosen_bad, strict=True) if is_in or row.is_rest]
+            if bad and not self.parameters.set_aside:
+                raise bad_input(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
+            self.blank += int(self.chosen(chunk.blank).sum())
+            if len(chunk.rows) and chunk.rows[-1] >= MAX_ROWS:
+                raise bad_input(self.source, f"more than {MAX_ROWS:,} rows; cut it", file=self.file.url)
+            chosen = self.chosen(chunk.rows)
+            rows, table = chunk.rows, chunk.table
+            if not chosen.all():
+                rows, table = rows[chosen], table.filter(pa.array(chosen))
+            for start, stop in slices(table, self.parameters):
+                yield self.document_table(table.slice(start, stop - start), rows[start:stop])
+
+    def document_table(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+        """Make documents of rows: ids and counts, the text, and the source's other columns."""
+        texts = one_array(table.column(self.parameters.text))
+        own = table.drop_columns([self.parameters.text])
+        sizes = text_bytes(texts)
+        if len(sizes) and sizes.max() > MAX_TEXT:
+            row = int(rows[sizes.argmax()])
+            found = f"a text of {sizes.max():,} bytes, expected at most {MAX_TEXT:,}"
+            raise bad_input(self.source, found, file=self.file.url, row=row)
+        counted = [
+            pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
+            pa.array(self.counter.count(texts)),
+            pa.array(sizes.astype(np.uint32)),
+        ]
+        schema = stored_schema(own.schema, self.parameters.text, classified=self.parameters.classified)
+        return pa.table([*counted, texts, *own.columns], schema=schema)
+
+
+def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield tables with the number of the part that each belongs to, of at most `limit` bytes of text."""
+    number = size = 0
+    for table in tables:
+        more = pc.sum(table.column("n_bytes")).as_py()
+        if size and size + more > limit:
+            number, size = number + 1, 0
+        size += more
+        yield number, table
+
+
+def gathered(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
+    """Join tables of one schema to as large ones as fit into `limit` bytes of text."""
+    for _, group in groupby(numbered(tables, limit), key=itemgetter(0)):
+        yield pa.concat_tables([table for _, table in group])
+
+
+def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int, int]]:
+    """Cut a chunk so that no slice has more text than a shard may have: (start, stop)."""
+    if not len(table):
+        return
+    ends = np.cumsum(text_bytes(table.column(parameters.text)))
+    start = before = 0
+    while start < len(table):
+        limit = before + parameters.shard_bytes
+        stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
+        yield start, stop
+        start, before = stop, int(ends[stop - 1])

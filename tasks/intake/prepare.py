@@ -1,0 +1,252 @@
+"""Before any work: list the sources, number their files, and find every fault that can be found.
+
+Nothing is written until the whole recipe has been judged; then the register and one list of files
+for each source, which is what ingest starts from.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from tasks.accounts.published import published_manifest
+from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
+from tasks.intake.built import built_files, whole_register
+from tasks.intake.plan import IngestParameters, SourcePlan
+from tasks.quality.filter import check_keep
+from tasks.quality.forms import Model, judged_model
+from tasks.recipe.fields import Recipe, Source
+from tasks.sources.columns import unify
+from tasks.sources.listing import InputFile, list_files, sampled_files, save_listing
+from tasks.sources.names import stored_schema
+from tasks.sources.reading import Inspected, inspect
+from tasks.sources.register import Register, extend_register, known_files, number_files, number_sources
+from tasks.stage.spread import fan_out
+from tasks.stage.task import ONCE_A_BUILD, task
+from tasks.storage.documents import COUNTED
+from tasks.tokens.counter import load_tokenizer, store_tokenizer
+
+Found = TypeVar("Found")
+Spread = Callable[..., list[Any]]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A file to inspect, on whichever worker."""
+
+    source: Source
+    file: InputFile
+    shard_bytes: int
+    may_be_bad: bool
+
+    def __call__(self) -> Inspected | ZydaError:
+        try:
+            return inspect(
+                self.source.name, self.file, self.source.text, self.shard_bytes, may_be_bad=self.may_be_bad
+            )
+        except BadInput as error:
+            return error
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
+
+    `listed` are all files of each source, `chosen` those of the sample; `models` are by source. `inspected`
+    are the chosen files that have no number yet, where somebody has looked into them.
+    """
+
+    register: Register
+    listed: list[list[InputFile]]
+    chosen: list[list[InputFile]]
+    models: dict[str, Model]
+    inspected: list[list[Inspected]] = field(default_factory=list)
+
+
+@task(task_run_name="prepare", **ONCE_A_BUILD)
+def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
+    """Judge the recipe against its sources and return what ingest needs of each.
+
+    replace: build also where another corpus is published under this name. Raises BadRecipe with every
+    fault that was found, each with its source and file.
+    """
+    folder, judged = recipe.folder, judge(recipe, replace=replace)
+    register = number_sources(judged.register, [source.name for source in recipe.sources])
+    for source, found in zip(recipe.sources, judged.inspected, strict=True):
+        register = number_files(register, source.name, [i.file for i in found])
+    tokenizer = store_tokenizer(folder, recipe.tokenizer)
+    extend_register(folder, judged.register, register)
+    return [
+        prepared(recipe, source, register, files, len(every), tokenizer, judged.models.get(source.name))
+        for source, files, every in zip(recipe.sources, judged.chosen, judged.listed, strict=True)
+    ]
+
+
+def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> Judged:
+    """Find every fault that can be found before work, and write nothing.
+
+    spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
+    """
+    judged = survey(recipe, replace=replace)
+    found = inspect_new(recipe, judged.register, judged.chosen, judged.models, spread)
+    return Judged(judged.register, judged.listed, judged.chosen, judged.models, found)
+
+
+def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
+    """Find the faults that can be found without reading any document. Raises BadRecipe with all of them."""
+    folder = recipe.folder
+    register = whole_register(folder)
+    listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
+    judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
+    checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer), folder.check_writable]
+    found = gathered([*listing, *judging, *checks])
+    listed, models = found[: len(listing)], found[len(listing) : 2 * len(listing)]
+    chosen = [sampled_files(files, recipe.sample) for files in listed]
+    if not replace:
+        check_is_this_corpus(recipe, chosen)
+    named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
+    return Judged(register, listed, chosen, named)
+
+
+def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
+    """Check that what is published under this name was made of these sources, perhaps of fewer of them.
+
+    A source is another one where none of its files is the same. Raises BadRecipe.
+    """
+    folder = recipe.folder
+    now = {s.name: {file.url for file in files} for s, files in zip(recipe.sources, chosen, strict=True)}
+    manifest, before = published_manifest(folder), built_files(folder)
+    published = {one.source for one in manifest.made_of} if manifest else set()
+    others = [name for name in sorted(published | before.keys()) if name not in now]
+    others += [name for name, files in before.items() if name in now and not now[name] & files.keys()]
+    if others:
+        raise BadRecipe(
+            f"{folder.url}: a corpus with other sources is published there, and its "
+            f"{', '.join(others)} would go; give this recipe a name of its own, or build it with --replace"
+        )
+
+
+def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+    """Make all the calls, then raise the faults of all that failed at once."""
+    found, faults = list[Found](), list[str]()
+    for call in calls:
+        try:
+            found.append(call())
+        except (BadInput, BadRecipe, Denied) as error:
+            faults.append(str(error))
+    if faults:
+        raise BadRecipe(*faults)
+    return found
+
+
+def inspect_new(
+    recipe: Recipe,
+    register: Register,
+    chosen: Sequence[Sequence[InputFile]],
+    models: Mapping[str, Model],
+    spread: Spread,
+) -> list[list[Inspected]]:
+    """Inspect the files that the register does not know, and one of each source in any case."""
+    jobs, size = list[Inspection](), shard_bytes(recipe)
+    known = {source.name: known_files(register, source.name) for source in recipe.sources}
+    for source, files in zip(recipe.sources, chosen, strict=True):
+        new = [file for file in files if (file.url, file.version) not in known[source.name]]
+        may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
+        jobs += [Inspection(source, file, size, may_be_bad) for file in new or files[:1]]
+    found = spread(Inspection.__call__, jobs, stage="prepare", source=None)
+    faults = [str(one) for one in found if isinstance(one, ZydaError)]
+    if faults:
+        raise BadRecipe(*faults)
+    pairs = zip(recipe.sources, chosen, strict=True)
+    gathered([partial(check_columns, s, files, models.get(s.name), jobs, found) for s, files in pairs])
+    new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
+    for job, one in zip(jobs, found, strict=True):
+        is_new = (job.file.url, job.file.version) not in known[job.source.name]
+        if isinstance(one, Inspected) and is_new:
+            new_files[job.source.name].append(one)
+    return list(new_files.values())
+
+
+def check_columns(
+    source: Source,
+    files: Sequence[InputFile],
+    model: Model | None,
+    jobs: Sequence[Inspection],
+    found: Sequence[Inspected | ZydaError],
+) -> None:
+    """Check a source's `keep` on the columns of the files that were inspected, taken together.
+
+    Where it fails on those that are new, the others are inspected too: they may have the columns.
+    """
+    if source.keep is None:
+        return
+    mine = [one for job, one in zip(jobs, found, strict=True) if job.source == source]
+    try:
+        check_keep(source, columns_together(source, mine), model)
+    except BadInput:
+        seen = {job.file.url for job in jobs if job.source == source}
+        more = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
+        if not more:
+            raise
+        others = fan_out(Inspection.__call__, more, stage="prepare", source=None)
+        check_keep(source, columns_together(source, [*mine, *others]), model)
+
+
+def columns_together(source: Source, found: Sequence[Inspected | ZydaError]) -> pa.Schema:
+    """Return the columns that the documents of some files will have, as far as those show any."""
+    schemas = [one.table_schema for one in found if isinstance(one, Inspected) and one.table_schema]
+    classified = source.classify is not None
+    return unify(
+        [stored_schema(schema, source.text, classified=classified) for schema in schemas] or [COUNTED]
+    )
+
+
+def shard_bytes(recipe: Recipe) -> int:
+    return int(recipe.shard_mib * 2**20)
+
+
+def prepared(
+    recipe: Recipe,
+    source: Source,
+    register: Register,
+    files: Sequence[InputFile],
+    listed: int,
+    tokenizer: str,
+    model: Model | None,
+) -> SourcePlan:
+    known = known_files(register, source.name)
+    numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]
+    parameters = IngestParameters(
+        text=source.text,
+        classified=source.classify is not None,
+        set_aside=recipe.on_bad_rows_of(source) == "set_aside",
+        shard_bytes=shard_bytes(recipe),
+        tokenizer=tokenizer,
+        sample_rows=min(1.0, float(Fraction(str(recipe.sample)) * listed / len(files))),
+    )
+    listing = save_listing(recipe.folder, source.name, numbered)
+    return SourcePlan(
+        source=source.name,
+        number=register.sources[source.name],
+        listing=listing,
+        parameters=parameters,
+        model=model,
+    )
+
+
+def model_of(source: Source) -> Model | None:
+    """Judge a source's model, and whether it has the labels that are to stay. Raises BadInput."""
+    if source.classify is None:
+        return None
+    model = judged_model(source.name, source.classify)
+    unknown = [label for label in source.classify.keep if label not in model.labels]
+    if unknown:
+        there = ", ".join(model.labels) or "none: it gives a score, which `keep` can read as int_score"
+        raise bad_input(
+            source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
+            f"there are {there}",
+        )  # fmt: skip
+    return model

@@ -1,0 +1,107 @@
+"""Watching: whether the sources are still what the last build saw, from their listings alone."""
+
+import time
+
+from tasks.errors import Damaged
+from tasks.intake.built import BUILT, built_files, built_of, last_build, listed_files, plan_with, versions
+from tasks.intake.plan import SourcePlan
+from tasks.log import warn
+from tasks.recipe.fields import Recipe
+from tasks.stage.task import ONCE_A_BUILD, task
+from tasks.storage.artifacts import WORK, Receipt
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, digest_of, read_record, write_record
+
+PATIENCE = 60  # seconds in which an automation has started the build that it was asked for
+WATCHED = f"{WORK}/watched.json"
+
+
+class Watched(Record):
+    """What the watcher saw last: a hash of all listings, and the one that it announced last, and when."""
+
+    seen: str = ""
+    announced: str = ""
+    announced_at: float = 0.0
+
+
+class Change(Record):
+    """The files of a source that are not as the last build saw them, by URL."""
+
+    source: str
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+class Sight(Record):
+    """What a look at the sources found, and whether it is to be announced.
+
+    It is when something has changed, the listing is the same as at the look before (so no upload is
+    under way) and this listing was not announced before. It is unanswered when it was, and there still
+    is no corpus of it: the build may run, or may have failed.
+    """
+
+    changes: tuple[Change, ...]
+    is_settled: bool
+    is_to_announce: bool
+    is_unanswered: bool = False
+
+
+@task(task_run_name="note", **ONCE_A_BUILD)
+def note_built(recipe: Recipe, inputs: list[SourcePlan], receipts: list[Receipt]) -> None:
+    """Remember what the published corpus was built from."""
+    folder = recipe.folder
+    models = [prepared.model.digest for prepared in inputs if prepared.model]
+    plan = plan_with(recipe, inputs[0].parameters.tokenizer, models)
+    built = built_of(recipe, plan, {prepared.source: prepared.listing for prepared in inputs}, receipts)
+    if last_build(folder) != built:
+        write_record(folder, BUILT, built)
+
+
+@task(task_run_name="look", **ONCE_A_BUILD)
+def look(recipe: Recipe) -> Sight:
+    """List all sources and compare them with what the last build saw."""
+    folder = recipe.folder
+    listed = listed_files(recipe)
+    before = built_files(folder)
+    names = [*listed, *(name for name in before if name not in listed)]
+    changes = tuple(
+        change
+        for name in names
+        if (change := difference(name, before.get(name, {}), versions(listed.get(name, []))))
+    )
+    watched = last_look(folder)
+    now = digest_of({name: versions(found) for name, found in listed.items()})
+    is_settled = watched.seen == now
+    announce = bool(changes) and is_settled and watched.announced != now
+    is_known = bool(changes) and is_settled and not announce
+    waited = time.time() - watched.announced_at
+    kept = {"announced": now, "announced_at": time.time()} if announce else {}
+    watched = watched.model_copy(update={"seen": now, **kept})
+    write_record(folder, WATCHED, watched)
+    return Sight(
+        changes=changes,
+        is_settled=is_settled,
+        is_to_announce=announce,
+        is_unanswered=is_known and waited > PATIENCE,
+    )
+
+
+def last_look(folder: Folder) -> Watched:
+    try:
+        return read_record(folder, WATCHED, Watched) or Watched()
+    except Damaged as error:
+        warn(f"{error}; the watcher begins anew")
+        return Watched()
+
+
+def difference(source: str, before: dict[str, str], now: dict[str, str]) -> Change:
+    return Change(
+        source=source,
+        added=tuple(url for url in now if url not in before),
+        changed=tuple(url for url in now if url in before and now[url] != before[url]),
+        removed=tuple(url for url in before if url not in now),
+    )

@@ -1,0 +1,111 @@
+"""The dataset card: the README.md that the Hugging Face hub shows, and reads its settings from."""
+
+import yaml
+
+from tasks.accounts.ledger import as_markdown
+from tasks.accounts.published import Published
+from tasks.recipe.fields import Recipe
+
+SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
+         (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"), (10**10, "1B<n<10B"),
+         (10**11, "10B<n<100B"), (10**12, "100B<n<1T")]  # fmt: skip
+
+TEXT = """\
+# {name}
+
+{documents:,} documents and {tokens:,} tokens from {count} sources, {bytes:,} bytes of text. Tokens are
+those of the tokenizer `{tokenizer}` (SHA-256 begins {tokenizer_digest}).
+
+Tokens of each source, best-ranked first:
+
+{table}
+## How it was made
+
+Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands}
+bands of {rows} rows) and clustered by connected components. {scope} {filters}
+
+## What it was made of
+
+{origins}
+`sources.parquet` lists the files with their versions. Made by {software} of this recipe:
+
+```yaml
+{recipe}```
+
+## What is here
+
+- `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `n_tokens`, the
+  `cluster_id` of a document with near-duplicates, and what a quality model said.
+- `removed/*.parquet`: every document that is not here, with the stage and the reason and, for a
+  duplicate, the `kept_doc_id` that was kept for it.
+- `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
+- `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
+- `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage.
+- `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
+  first 8 and the next 24 bits of a `doc_id`, whose last 32 are the row in the file.
+- `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
+"""
+SCOPES = {
+    "across": "In a cluster with documents of several sources, those of the best-ranked source stayed "
+    "and the others were removed; duplicates inside one source stayed.",
+    "global": "One document of each cluster stayed, that of the best-ranked source.",
+}
+
+
+def card(recipe: Recipe, manifest: Published) -> str:
+    """Write the card of a corpus."""
+    ledger = manifest.ledger
+    counts = ledger.of(ledger.stages[-1])
+    names = [source for source in ledger.sources if ledger.of(ledger.stages[-1], source).documents]
+    configs = [{"config_name": name, "data_files": f"{name}/*.parquet"} for name in names]
+    head = {
+        **({"license": recipe.license} if recipe.license else {}),
+        **({"language": list(recipe.languages)} if recipe.languages else {}),
+        "pretty_name": recipe.corpus,
+        "task_categories": ["text-generation"],
+        "size_categories": [next((text for size, text in SIZES if counts.documents < size), "n>1T")],
+        "tags": ["pretraining", "deduplicated"],
+        "configs": configs,
+    }
+    dedup = recipe.dedup
+    body = TEXT.format(
+        name=recipe.corpus,
+        count=len(ledger.sources),
+        table=as_markdown(ledger),
+        width=dedup.width,
+        shingle=dedup.shingle,
+        values=dedup.values,
+        bands=dedup.bands,
+        rows=dedup.values // dedup.bands,
+        scope=SCOPES[dedup.scope],
+        filters=" ".join(filters(recipe)),
+        origins=made_of(manifest),
+        tokenizer=manifest.tokenizer["name"],
+        tokenizer_digest=manifest.tokenizer["digest"],
+        software=manifest.software,
+        recipe=yaml.safe_dump(manifest.recipe, sort_keys=False, allow_unicode=True),
+        **counts.model_dump(),
+    )
+    return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n{body}"
+
+
+def made_of(manifest: Published) -> str:
+    """Write a line for each source."""
+    lines = [
+        f"- `{one.source}`: {one.files:,} files, {one.bytes:,} bytes"
+        + (f", judged by the model `{one.model['name']}` ({one.model['digest']})" if one.model else "")
+        for one in manifest.made_of
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def filters(recipe: Recipe) -> list[str]:
+    """Say in sentences which documents the filters kept."""
+    found = []
+    for source in recipe.sources:
+        if source.classify and source.classify.keep:
+            labels = ", ".join(source.classify.keep)
+            found.append(f"Of {source.name}, documents with the quality label {labels} stayed.")
+        if source.keep:
+            found.append(f"Of {source.name}, documents with `{source.keep}` stayed.")
+    return found

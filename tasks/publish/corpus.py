@@ -1,0 +1,216 @@
+"""The corpus: the published folder, put in place at the end of a build, and mended where it is broken.
+
+On a local disk the files are linked into a new folder, which then takes the place of the old one by two
+renames. An object store has no folders to swap: there `manifest.json` comes after the files that it
+lists, and files of the corpus before go after it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from io import BytesIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.accounts.ledger import Ledger, as_json
+from tasks.accounts.published import (
+    MANIFEST,
+    PUBLISHED,
+    STAMPS,
+    File,
+    Published,
+    difference,
+    doubts,
+    keep_stamps,
+    published_manifest,
+    stamps_now,
+)
+from tasks.errors import Damaged
+from tasks.intake.plan import SourcePlan
+from tasks.log import warn
+from tasks.publish.card import card
+from tasks.publish.origins import origins, software, source_files, tokenizer_of
+from tasks.recipe.fields import Recipe
+from tasks.stage.spread import fan_out
+from tasks.stage.task import ONCE_A_BUILD, task
+from tasks.storage.artifacts import Receipt, Shard, load_manifest
+from tasks.storage.folder import Folder
+from tasks.storage.scratch import SCRATCH, scratch_name
+
+Texts = dict[str, bytes]
+
+
+@task(task_run_name="corpus", **ONCE_A_BUILD)
+def publish_corpus(
+    recipe: Recipe,
+    ledger: Ledger,
+    inputs: list[SourcePlan],
+    ingested: list[Receipt],
+    clustered: Receipt,
+    published: list[Receipt],
+) -> bool:
+    """Put the published folder in place; return False where it is there already, whole.
+
+    Raises Damaged where a file that is to be published is not as it was made.
+    """
+    folder = recipe.folder
+    manifest = manifest_of(recipe, ledger, inputs, corpus_files(folder, ingested, clustered, published))
+    texts = accounts(recipe, inputs, manifest)
+    listed = [
+        File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
+    ]
+    manifest = manifest.model_copy(update={"accounts": tuple(listed)})
+    before = published_manifest(folder)
+    seen = stamps_now(folder)
+    broken = broken_files(folder, before, seen) if before is not None else set[str]()
+    is_same = before is not None and text_of(before) == text_of(manifest)
+    if is_same and not broken and not strangers(folder, manifest):
+        keep_stamps(folder, manifest.everything, text_of(manifest), seen)
+        return False
+    there = {file.path for file in before.files} - broken if before is not None else set[str]()
+    put = swap_in if folder.is_local else put_over
+    put(folder, manifest, texts, there)
+    stamps = {path: stamp for path, stamp in seen.items() if path in there}
+    keep_stamps(folder, manifest.everything, text_of(manifest), stamps)
+    return True
+
+
+def broken_files(folder: Folder, before: Published, seen: dict[str, str]) -> set[str]:
+    """Return the paths of published files that are not as they were, and say so."""
+
+    def look(file: File) -> str | None:
+        return difference(folder, file)
+
+    gone, changed = doubts(folder, before, seen)
+    found = fan_out(look, changed, stage="corpus", source=None)
+    faults = [(file, "is gone") for file in gone]
+    faults += [(file, fault) for file, fault in zip(changed, found, strict=True) if fault]
+    for file, fault in faults:
+        warn(f"{folder.url}/{PUBLISHED}/{file.path} {fault}; it is published again")
+    return {file.path for file, _ in faults}
+
+
+def strangers(folder: Folder, manifest: Published) -> list[str]:
+    """List the files in the published folder that its manifest does not."""
+    wanted = {f"{PUBLISHED}/{file.path}" for file in manifest.everything} | {f"{PUBLISHED}/{MANIFEST}"}
+    return [path for path in folder.files(PUBLISHED) if path not in wanted]
+
+
+def corpus_files(
+    folder: Folder, ingested: Sequence[Receipt], clustered: Receipt, published: Sequence[Receipt]
+) -> list[File]:
+    """List the Parquet files of the corpus, by path."""
+    files = [file("clusters", "", shard) for shard in load_manifest(folder, clustered).shards if shard.rows]
+    for done in ingested:
+        set_aside = load_manifest(folder, done).facts["set_aside"]
+        files += [file("set_aside", f"{done.source}-", Shard.model_validate(shard)) for shard in set_aside]
+    for done in published:
+        manifest = load_manifest(folder, done)
+        files += [file(str(done.source), "", shard) for shard in manifest.shards]
+        removed = [Shard.model_validate(shard) for shard in manifest.facts["removed"]]
+        files += [file("removed", f"{done.source}-", shard) for shard in removed]
+    return sorted(files, key=lambda file: file.path)
+
+
+def file(place: str, prefix: str, shard: Shard) -> File:
+    path = f"{place}/{prefix}{shard.name}-{shard.digest[:8]}.parquet"
+    return File(path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, made_as=shard)
+
+
+def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) -> Texts:
+    """Write the ledger, the list of the sources' files and the card."""
+    ledger = manifest.ledger
+    return {
+        "ledger.parquet": as_parquet(ledger.table()),
+        "ledger.json": as_json(ledger).encode(),
+        "sources.parquet": as_parquet(source_files(recipe, inputs)),
+        "README.md": card(recipe, manifest).encode(),
+    }
+
+
+def as_parquet(table: pa.Table) -> bytes:
+    content = BytesIO()
+    pq.write_table(table, content, write_page_checksum=True)
+    return content.getvalue()
+
+
+def manifest_of(
+    recipe: Recipe, ledger: Ledger, inputs: Sequence[SourcePlan], files: Iterable[File]
+) -> Published:
+    """Make the manifest, still without the accounts, which are written from it."""
+    return Published(
+        name=recipe.name,
+        sample=recipe.sample,
+        dedup=recipe.dedup,
+        software=software(),
+        tokenizer=tokenizer_of(recipe, inputs),
+        recipe=recipe.as_written,
+        made_of=origins(recipe, inputs),
+        ledger=ledger,
+        files=tuple(files),
+        accounts=(),
+    )
+
+
+def text_of(manifest: Published) -> bytes:
+    return manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A file that was made, to be read before it is published: its disk may have changed it since."""
+
+    folder: Folder
+    made: Shard
+
+    def __call__(self) -> str | None:
+        made = self.made
+        return made.path if self.folder.difference(made.path, made.size, made.digest) else None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A file to copy inside an object store, on whichever worker. Returns its path where it is damaged."""
+
+    folder: Folder
+    made: Shard
+    path: str
+
+    def __call__(self) -> str | None:
+        if self.folder.size_of(self.made.path) != self.made.size:
+            return self.made.path
+        self.folder.copy(self.made.path, self.path)
+        return None
+
+
+def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
+    """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
+    found = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
+    if bad := [path for path in found if path]:
+        raise Damaged(f"{folder.url}/{bad[0]} was cut or changed, or went away, after it was made", *bad)
+
+
+def swap_in(folder: Folder, manifest: Published, texts: Texts, there: set[str]) -> None:
+    """Make the folder beside the old one, of whose files those that are `there` are whole; then swap."""
+    new = [file.made_as for file in manifest.files if file.made_as and file.path not in there]
+    all_sound(folder, [Proof(folder, made) for made in new])
+    staging = f"{SCRATCH}/{scratch_name()}"
+    for one in manifest.files:
+        made = f"{PUBLISHED}/{one.path}" if one.path in there else str(one.made_as and one.made_as.path)
+        folder.copy(made, f"{staging}/{one.path}")
+    for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
+        folder.write(f"{staging}/{path}", text, read_only=True)
+    folder.replace_folder(staging, PUBLISHED)
+
+
+def put_over(folder: Folder, manifest: Published, texts: Texts, there: set[str]) -> None:
+    """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
+    new = [file for file in manifest.files if file.made_as and file.path not in there]
+    copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new if file.made_as]
+    all_sound(folder, copies)
+    folder.delete(STAMPS)  # until it is written again, whoever is in doubt reads the files
+    for path, text in {MANIFEST: text_of(manifest), **texts}.items():
+        folder.write(f"{PUBLISHED}/{path}", text)
+    for path in strangers(folder, manifest):
+        folder.delete(path)

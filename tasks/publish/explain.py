@@ -1,0 +1,148 @@
+"""Explain: everything that is known about one document."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks.accounts.published import PUBLISHED, corpus_of
+from tasks.errors import BadInput, Denied
+from tasks.ids import parse, split
+from tasks.recipe.fields import Recipe
+from tasks.sources.listing import InputFile
+from tasks.sources.reading import read
+from tasks.sources.register import Register, load_register
+from tasks.storage.records import Record
+
+
+class Place(Record):
+    """Where a document came from."""
+
+    doc_id: int
+    source: str
+    file: str
+    row: int
+
+
+class Explanation(Record):
+    """A document's place, its cluster, and what was decided about it."""
+
+    place: Place
+    is_published: bool
+    stage: str | None = None
+    reason: str | None = None
+    cluster_id: int | None = None
+    members: tuple[Place, ...] = ()
+    kept: Place | None = None
+    diff: tuple[str, ...] = ()
+
+
+class Corpus:
+    """A published corpus, to look documents up in."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.folder, self.manifest = corpus_of(recipe)
+        self.files = [file.path for file in self.manifest.files]
+        self.register: Register = load_register(self.folder)
+
+    def rows(self, place: str, column: str, value: int, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows with a value in a column, from the files of a folder of the corpus."""
+        tables = []
+        for path in self.files:
+            if path.startswith(f"{place}/"):
+                condition = pc.field(column) == pa.scalar(value, pa.uint64())
+                with self.opened(path) as parquet:
+                    tables += [
+                        table.filter(condition) for table in groups_with(parquet, column, value, columns)
+                    ]
+        tables = [table for table in tables if len(table)]
+        return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
+
+    @contextmanager
+    def opened(self, path: str) -> Iterator[pq.ParquetFile]:
+        """Open a published file. Raises Denied where it is damaged."""
+        with self.folder.open(f"{PUBLISHED}/{path}") as stream:
+            try:
+                with stream.decoding():
+                    yield pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
+            except pa.ArrowException as error:
+                raise Denied(f"{stream.url}: {error}; zyda verify --repair mends it") from error
+
+    def file_of(self, doc_id: int) -> tuple[str, InputFile, int]:
+        """Return the source, file and row of a document. Raises BadInput where there is none."""
+        source, number, row = split(doc_id)
+        name = next((name for name, n in self.register.sources.items() if n == source), None)
+        files = self.register.files.get(name, ()) if name else ()
+        if name is None or number >= len(files):
+            raise BadInput(f"{doc_id}: no document of this corpus has this id")
+        return name, files[number], row
+
+    def place(self, doc_id: int) -> Place:
+        source, file, row = self.file_of(doc_id)
+        return Place(doc_id=doc_id, source=source, file=file.url, row=row)
+
+    def text(self, doc_id: int) -> str:
+        """Read a document's text from its source. Raises BadInput where it is not there any more."""
+        source, file, row = self.file_of(doc_id)
+        for piece in file.pieces:
+            for chunk in read(source, file, piece, self.recipe.source(source).text):
+                places = (chunk.rows == row).nonzero()[0]
+                if len(places):
+                    column = chunk.table.column(self.recipe.source(source).text)
+                    return str(column[int(places[0])].as_py())
+        raise BadInput(f"source {source}, file {file.url}, row {row}: there is no such document")
+
+
+def groups_with(
+    parquet: pq.ParquetFile, column: str, value: int, columns: list[str] | None
+) -> Iterator[pa.Table]:
+    """Read the row groups of a file that may hold a value in a column, by their statistics."""
+    place = parquet.schema_arrow.get_field_index(column)
+    for i in range(parquet.num_row_groups):
+        found = parquet.metadata.row_group(i).column(place).statistics
+        if found is None or not found.has_min_max or found.min <= value <= found.max:
+            yield parquet.read_row_group(i, columns)
+
+
+def explain(recipe: Recipe, doc_id: str) -> Explanation:
+    """Look a document up in the published corpus. Raises BadInput for an id that it never had."""
+    try:
+        wanted = parse(doc_id)
+    except ValueError as error:
+        raise BadInput(f"{doc_id!r} is not a document id: {error}") from error
+    corpus = Corpus(recipe)
+    place = corpus.place(wanted)
+    removed = corpus.rows("removed", "doc_id", wanted)
+    published = corpus.rows(place.source, "doc_id", wanted)
+    if not len(removed) and not len(published):
+        raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
+    gone = removed.to_pylist()[0] if len(removed) else {}
+    clusters = corpus.rows("clusters", "doc_id", wanted).to_pylist()
+    cluster_id = clusters[0]["cluster_id"] if clusters else None
+    kept = corpus.place(gone["kept_doc_id"]) if gone.get("kept_doc_id") is not None else None
+    return Explanation(
+        place=place,
+        is_published=bool(len(published)),
+        stage=gone.get("stage"),
+        reason=gone.get("reason"),
+        cluster_id=cluster_id,
+        members=members(corpus, cluster_id),
+        kept=kept,
+        diff=diff(corpus.text(wanted), corpus.text(kept.doc_id)) if kept else (),
+    )
+
+
+def members(corpus: Corpus, cluster_id: int | None) -> tuple[Place, ...]:
+    if cluster_id is None:
+        return ()
+    rows = corpus.rows("clusters", "cluster_id", cluster_id)
+    return tuple(corpus.place(doc_id) for doc_id in rows.column("doc_id").to_pylist())
+
+
+def diff(text: str, kept: str) -> Sequence[str]:
+    """Compare a text with the one kept for it, line by line, as a unified diff."""
+    return tuple(difflib.unified_diff(text.splitlines(), kept.splitlines(), "this", "kept", lineterm=""))

@@ -1,0 +1,83 @@
+"""What a corpus was made of: its sources' files, its tokenizer and models, and this software."""
+
+import os.path
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+
+import pyarrow as pa
+
+from tasks.accounts.published import Origin
+from tasks.intake.plan import SourcePlan
+from tasks.recipe.fields import Recipe
+from tasks.sources.listing import InputFile, load_listing
+
+SOURCES = pa.schema(
+    [
+        ("source", pa.string()),
+        ("source_number", pa.uint8()),
+        ("file_number", pa.uint32()),
+        ("file", pa.string()),
+        ("version", pa.string()),
+        ("size", pa.uint64()),
+    ]
+)
+
+
+@cache
+def software() -> str:
+    """Name this software and its version."""
+    return f"zyda-flows {version('zyda-flows')}"
+
+
+def tokenizer_of(recipe: Recipe, inputs: Sequence[SourcePlan]) -> dict[str, str]:
+    """Name the tokenizer of the token counts, as the recipe does, with a hash of it."""
+    return {"name": str(recipe.as_written["tokenizer"]), "digest": inputs[0].parameters.tokenizer}
+
+
+def origins(recipe: Recipe, inputs: Sequence[SourcePlan]) -> tuple[Origin, ...]:
+    """Say of each source how many files it has, how large they are, and which model judged it."""
+    return tuple(origin(recipe, prepared) for prepared in inputs)
+
+
+def origin(recipe: Recipe, prepared: SourcePlan) -> Origin:
+    files = load_listing(recipe.folder, prepared.listing)
+    return Origin(
+        source=prepared.source,
+        number=prepared.number,
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        model=model_as_named(recipe, prepared),
+    )
+
+
+def model_as_named(recipe: Recipe, prepared: SourcePlan) -> dict[str, str] | None:
+    """Name the model that judged a source, as the recipe does, with its digest and its revision on the hub."""
+    model = prepared.model
+    if model is None:
+        return None
+    written = next(one for one in recipe.as_written["sources"] if one["name"] == prepared.source)
+    revision = {"revision": model.revision} if model.revision else {}
+    return {"name": written["classify"]["model"], "digest": model.digest, **revision}
+
+
+def source_files(recipe: Recipe, inputs: Sequence[SourcePlan]) -> pa.Table:
+    """List the files of all sources with their versions and the numbers that stand in doc_ids: SOURCES."""
+    rows = list[dict[str, object]]()
+    for prepared in inputs:
+        files = load_listing(recipe.folder, prepared.listing)
+        rows += [
+            {
+                "source": prepared.source, "source_number": prepared.number, "file_number": file.number,
+                "file": name, "version": file.version, "size": file.size,
+            }
+            for file, name in zip(files, shown_names(files), strict=True)
+        ]  # fmt: skip
+    return pa.Table.from_pylist(rows, SOURCES)
+
+
+def shown_names(files: Sequence[InputFile]) -> list[str]:
+    """Name each file as others may know it: by its URL, or on this machine below what all have in common."""
+    local = [file.url for file in files if "://" not in file.url]
+    top = os.path.commonpath([os.path.dirname(path) for path in local]) if local else ""
+    return [file.url if "://" in file.url else os.path.relpath(file.url, top) for file in files]

@@ -1,0 +1,166 @@
+"""Looking after a corpus: is everything as it was written, and what is needed by nothing any more.
+
+What a corpus needs is found from its last finished build: the manifests of all stages and what they list.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tasks.accounts.published import MANIFEST, PUBLISHED, STAMPS, corpus_of, kept_stamps
+from tasks.errors import Damaged, Denied
+from tasks.intake.built import BUILT, Built, last_build, whole_register
+from tasks.intake.watching import WATCHED
+from tasks.recipe.fields import Recipe
+from tasks.sources.register import REGISTER
+from tasks.stage.workers import cores
+from tasks.storage.artifacts import WORK
+from tasks.storage.artifacts import Manifest as StageManifest
+from tasks.storage.folder import Folder
+from tasks.storage.records import KEY, Record, digest_of, is_sealed, read_record
+
+READERS_OF_STORES = 8
+QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
+KEPT = (f"{REGISTER}/", f"{WORK}/tokenizer-", BUILT, WATCHED, STAMPS)
+
+
+class Item(Record):
+    """A file that should have so many bytes with this SHA-256."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Fault(Record):
+    """A file that is not as it was written."""
+
+    path: str
+    found: str
+
+
+class Waste(Record):
+    """A file that nothing needs."""
+
+    path: str
+    size: int
+
+
+def artifacts_in(facts: Any) -> Iterator[Item]:
+    """Yield every artifact that a manifest lists, wherever in it."""
+    if isinstance(facts, dict):
+        if {"path", "digest", "size"} <= facts.keys():
+            yield Item(path=facts["path"], size=facts["size"], sha256=facts["digest"])
+        for value in facts.values():
+            yield from artifacts_in(value)
+    elif isinstance(facts, list | tuple):
+        for value in facts:
+            yield from artifacts_in(value)
+
+
+def items_of(recipe: Recipe) -> tuple[list[Item], list[Fault]]:
+    """Return all files that a corpus consists of and was made by, and the manifests that cannot be read.
+
+    Raises Denied where nothing is published.
+    """
+    folder, manifest = corpus_of(recipe)
+    items = [
+        Item(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
+        for file in manifest.everything
+    ]
+    stamps = kept_stamps(folder)
+    if stamps.manifest:
+        itself = stamps.manifest
+        items.append(Item(path=f"{PUBLISHED}/{MANIFEST}", size=itself.size, sha256=itself.sha256))
+    faults = list(record_faults(folder))
+    built = last_build(folder)
+    for path in built.manifests if built else ():
+        try:
+            stage = read_record(folder, path, StageManifest)
+        except Damaged:
+            faults.append(Fault(path=path, found="is cut or changed"))
+            continue
+        if stage is None:
+            faults.append(Fault(path=path, found="is gone"))
+        else:
+            items += artifacts_in(stage.model_dump(mode="json"))
+    return list({item.path: item for item in items}.values()), faults
+
+
+def record_faults(folder: Folder) -> Iterator[Fault]:
+    """Yield the records of a corpus that are cut, changed or gone, its register before all."""
+    whole_register(folder)
+    built = last_build(folder)
+    for path in (*folder.files(REGISTER), *(built.listings.values() if built else ()), BUILT, STAMPS):
+        content = folder.read_if_there(path)
+        if content is None or not is_sealed(content):
+            yield Fault(path=path, found="is gone" if content is None else "is cut or changed")
+    for path in folder.files(WORK):
+        name = path.removeprefix(f"{WORK}/tokenizer-")
+        if (
+            name != path
+            and name.endswith(".json")
+            and digest_of(folder.read(path).decode(errors="replace")) != name[:-5]
+        ):
+            yield Fault(path=path, found="has another content than was written")
+
+
+def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], object]) -> list[Fault]:
+    """Read files and compare each with what it should be; `tell` is called as each is done."""
+    folder = recipe.folder
+
+    def look(item: Item) -> Fault | None:
+        found = folder.difference(item.path, item.size, item.sha256)
+        tell(item)
+        return Fault(path=item.path, found=found) if found else None
+
+    with ThreadPoolExecutor(cores() if folder.is_local else READERS_OF_STORES) as readers:
+        return [fault for fault in readers.map(look, items) if fault]
+
+
+def waste_of(recipe: Recipe) -> list[Waste]:
+    """List what lies in a corpus's work folder and is needed by nothing.
+
+    Needed is what the last finished build lists, and all that was written since, by a build that has not
+    come to its end. Raises Denied where a build seems to be running, or nothing has been built.
+    """
+    folder, _ = corpus_of(recipe)
+    written = folder.written(WORK)
+    built = last_build(folder)
+    if built is None:
+        raise Denied(f"{folder.url}: no build has been finished yet, so all that is there is needed")
+    finished = written[BUILT][1]
+    newest = max(written, key=lambda path: written[path][1])
+    seconds = time.time() - written[newest][1]
+    if newest not in KEPT and written[newest][1] > finished and seconds < QUIET_SECONDS:
+        raise Denied(
+            f"{folder.url}: a build seems to be running ({newest} was written {seconds:.0f} seconds ago); "
+            "clean when it is over"
+        )
+    needed = needed_by(folder, built)
+    return [
+        Waste(path=path, size=size)
+        for path, (size, when) in sorted(written.items())
+        if when <= finished and not path.startswith(KEPT) and not needed.intersection(KEY.findall(path))
+    ]
+
+
+def needed_by(folder: Folder, built: Built) -> set[str]:
+    """Return the keys of all that a finished build needs: they stand in the names of what it has made."""
+    needed = {*built.manifests, *built.listings.values()}
+    for path in built.manifests:
+        stage = read_record(folder, path, StageManifest)
+        if stage is None:
+            raise Denied(f"{folder.url}/{path} is gone; build the corpus, then clean it")
+        needed |= {item.path for item in artifacts_in(stage.model_dump(mode="json"))}
+        needed |= set(stage.intermediate)
+    return {key for path in needed for key in KEY.findall(path)}
+
+
+def remove(recipe: Recipe, waste: Iterable[Waste]) -> None:
+    """Remove files of the work folder, and what dead builds left of their scratch files."""
+    folder = recipe.folder
+    folder.clear_scratch()
+    for one in waste:
+        folder.delete(one.path)

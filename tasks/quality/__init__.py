@@ -1,0 +1,5 @@
+"""Quality: what is said of single documents, and which of them a source keeps.
+
+`forms` knows what a model answers, `torch_models` runs it, `classify` asks it about what is left. `keep` is
+the recipe's own expression over a row's columns, and `filter` lets go what either does not want.
+"""

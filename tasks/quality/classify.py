@@ -1,0 +1,121 @@
+"""Classify: a quality model over the documents that are left.
+
+Rows out: `doc_id` and the columns of the model's form (see `tasks.quality.forms`), sorted by doc_id. This is
+the costliest stage, so a shard of which other documents are left than last time has only those
+classified that are new.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.errors import NotConserved
+from tasks.quality.forms import Model, load_model
+from tasks.recipe.fields import Recipe
+from tasks.stage.jobs import ShardJob
+from tasks.stage.spread import fan_out
+from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, manifest_of, nothing_said, shards_so_far
+from tasks.storage.artifacts import WORK, Manifest, Shard, finished_shard, load_manifest, stage_key
+from tasks.storage.records import digest_of
+from tasks.storage.tables import read_table, tables_of, write_table
+
+VERSION = 2
+
+
+@dataclass(frozen=True)
+class AnswersForShard(ShardJob):
+    """What a model says of what is left of one shard."""
+
+    stage, version = "classify", VERSION
+
+    so_far: ShardSoFar
+    model: Model
+    max_tokens: int
+
+    @property
+    def name(self) -> str:
+        return self.so_far.shard.name
+
+    @property
+    def asked(self) -> Any:
+        from tasks.quality.torch_models import precision
+
+        return [self.model.digest, self.max_tokens, precision()]
+
+    @property
+    def answers(self) -> str:
+        """The folder of all that the model ever said about this shard, on such a machine."""
+        key = stage_key(self.stage, self.version, self.asked, self.so_far.shard.digest)
+        return f"{WORK}/{self.stage}/{self.source}/{self.name}-{key}"
+
+    @property
+    def path(self) -> str:
+        return f"{self.answers}/{digest_of(','.join(self.so_far.digests[1:]))}.parquet"
+
+    def make(self) -> Shard:
+        earlier = self.earlier_answers()
+        left = self.ids_left()
+        known = np.isin(left, earlier.column("doc_id").to_numpy())
+        new = [self.classified(left[~known])] if not known.all() else []
+        wanted = pc.is_in(earlier.column("doc_id"), pa.array(left))
+        table = pa.concat_tables([earlier.filter(wanted), *new]).sort_by("doc_id")
+        if len(table) != self.so_far.counts.documents:
+            raise NotConserved(
+                f"classify {self.source}, {self.name}: {self.so_far.counts.documents:,} documents "
+                f"were left, and {len(table):,} have an answer"
+            )
+        return write_table(self.folder, self.path, self.name, table, counts=self.so_far.counts)
+
+    def ids_left(self) -> NDArray[np.uint64]:
+        ids = read_table(self.folder, self.so_far.shard, ["doc_id"]).column("doc_id").to_numpy()
+        return np.setdiff1d(ids, ids_gone(self.folder, self.so_far), assume_unique=True)
+
+    def earlier_answers(self) -> pa.Table:
+        """Return what the model said about documents of this shard in earlier builds, each once."""
+        records = [path for path in self.folder.files(self.answers) if path.endswith(".parquet.json")]
+        shards = [finished_shard(self.folder, path.removesuffix(".json")) for path in records]
+        tables = [self.model.table_schema.empty_table()]
+        seen = np.empty(0, np.uint64)
+        for shard in filter(None, shards):
+            table = read_table(self.folder, shard)
+            ids = table.column("doc_id").to_numpy()
+            tables.append(table.filter(pa.array(~np.isin(ids, seen))))
+            seen = np.union1d(seen, ids)
+        return pa.concat_tables(tables)
+
+    def classified(self, doc_ids: NDArray[np.uint64]) -> pa.Table:
+        """Run the model over some documents of the shard."""
+        answers = load_model(self.model, self.max_tokens)
+        tables = tables_of(self.folder, self.so_far.shard, ["doc_id", "text"])
+        chosen = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
+        columns = answers(chosen.column("text").to_pylist())
+        return pa.table([chosen.column("doc_id"), *columns], schema=self.model.table_schema)
+
+
+def key(recipe: Recipe, trail: Trail) -> str:
+    """Hash what was asked; which model it was asked of is part of what ingest passed on."""
+    classify = recipe.source(trail.source).classify
+    asked = [classify.max_tokens] if classify else None
+    return stage_key("classify", VERSION, [asked, "beside"], *trail.identities)
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("classify", key)
+def classify(recipe: Recipe, trail: Trail) -> Manifest:
+    """Classify what is left of a source, if the recipe asks for it."""
+    asked = recipe.source(trail.source).classify
+    if not asked:
+        return nothing_said("classify", trail)
+    folder = recipe.folder
+    model = Model.model_validate(load_manifest(folder, trail.receipts[0]).facts["model"])
+    jobs = [
+        AnswersForShard(folder, trail.source, so_far, model, asked.max_tokens)
+        for so_far in shards_so_far(folder, trail)
+    ]
+    shards = fan_out(ShardJob.__call__, jobs, stage="classify", source=trail.source, on_gpu=True)
+    return manifest_of("classify", trail, shards, beside=[field.name for field in model.added_columns])

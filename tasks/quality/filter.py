@@ -1,0 +1,122 @@
+"""Filter: what a source's labels and its `keep` expression let go.
+
+Rows out: `doc_id` (uint64), `reason` (`quality` or `keep`), sorted by doc_id, for every document
+that is left and goes now. A document that both would let go goes for `quality`.
+
+`tasks.quality.keep` is imported where a source has an expression: polars takes a third of a second, and
+starts threads.
+"""
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.errors import bad_input
+from tasks.ids import split
+from tasks.quality.forms import Model
+from tasks.quality.judging import VERDICTS, Judge, judged
+from tasks.recipe.fields import Recipe, Source
+from tasks.sources.columns import unpack
+from tasks.sources.names import names_of_text
+from tasks.sources.register import load_register
+from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.verdicts import Trail, nothing_said
+from tasks.storage.artifacts import Manifest, load_manifest, stage_key
+from tasks.storage.folder import Folder
+
+VERSION = 2
+QUALITY, KEEP = "quality", "keep"
+REASONS = {
+    QUALITY: "its quality label is not one that the recipe keeps",
+    KEEP: "the recipe's `keep` is not true for it",
+}
+
+
+def asked_of(source: Source) -> list[object]:
+    """Return what a source's filter depends on, besides its data."""
+    return [source.keep, source.text, source.classify.keep if source.classify else None]
+
+
+def visible_columns(source: Source, stored: pa.Schema, model: Model | None) -> pa.Schema:
+    """Return the columns that a `keep` can name, from those of a source's documents."""
+    classified = source.classify is not None
+    names = [name for name in names_of_text(source.text, classified=classified) if name not in stored.names]
+    added = model.added_columns if model else []
+    return pa.schema([*stored, *(pa.field(name, pa.large_string()) for name in names), *added])
+
+
+def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
+    """Raise BadInput where a source's `keep` cannot be evaluated on its documents, one by one."""
+    if not source.keep:
+        return
+    from tasks.quality.keep import fault
+
+    if found := fault(source.keep, visible_columns(source, stored, model)):
+        raise bad_input(source.name, f"keep: {source.keep}: {found}")
+
+
+def columns_to_read(source: Source) -> tuple[str, ...]:
+    """Return the columns of a source's documents that have to be read to judge them."""
+    named = set[str]()
+    if source.keep:
+        from tasks.quality.keep import columns_of
+
+        named.update(columns_of(source.keep))
+    if named & set(names_of_text(source.text, classified=source.classify is not None)):
+        named |= {"text"}
+    return tuple(sorted(named))
+
+
+def reasons_to_go(folder: Folder, source: Source, documents: pa.Table) -> pa.Table:
+    """Judge each document: a table with the columns of a source and those of its model, to VERDICTS."""
+    bad_quality = np.zeros(len(documents), np.bool_)
+    if source.classify and source.classify.keep:
+        labels = pa.array(source.classify.keep)
+        bad_quality = ~pc.is_in(documents.column("quality_pred"), labels).to_numpy()
+    stays = kept_rows(folder, source, documents) if source.keep else np.ones(len(documents), np.bool_)
+    goes = bad_quality | ~stays
+    reasons = np.where(bad_quality[goes], QUALITY, KEEP)
+    ids = documents.column("doc_id").filter(pa.array(goes))
+    return pa.table([ids, pa.array(reasons, pa.string())], schema=VERDICTS)
+
+
+def kept_rows(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np.bool_]:
+    """Say which rows `keep` is true for: (n,) bool. Raises BadInput that names the row it fails on."""
+    from tasks.quality.keep import BadKeep, kept
+
+    for name in names_of_text(source.text, classified=source.classify is not None)[1:]:
+        if "text" in documents.column_names:
+            documents = documents.append_column(name, documents.column("text"))
+    try:
+        return kept(str(source.keep), documents)
+    except BadKeep as error:
+        found = f"keep: {source.keep}: {error.found}"
+        if error.row is None:
+            raise bad_input(source.name, found) from error
+        _, number, row = split(documents.column("doc_id")[error.row].as_py())
+        files = load_register(folder).files.get(source.name, ())
+        url = next((file.url for file in files if file.number == number), "")
+        raise bad_input(source.name, found, file=url, row=row) from error
+
+
+def key(recipe: Recipe, trail: Trail) -> str:
+    return stage_key("filter", VERSION, asked_of(recipe.source(trail.source)), *trail.identities)
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("filter", key, REASONS)
+def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
+    """Filter a source, if the recipe asks for it."""
+    source = recipe.source(trail.source)
+    if not source.keep and not (source.classify and source.classify.keep):
+        return nothing_said("filter", trail)
+    facts = load_manifest(recipe.folder, trail.receipts[0]).facts
+    check_keep(
+        source, unpack(facts["schema"]), Model.model_validate(facts["model"]) if source.classify else None
+    )
+    judges = partial(reasons_to_go, recipe.folder, source)
+    judge = Judge("filter", VERSION, judges, asked_of(source), columns_to_read(source))
+    return judged(recipe, trail, judge)

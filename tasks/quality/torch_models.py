@@ -1,0 +1,223 @@
+"""Quality models at work, with transformers and torch: texts to labels or scores.
+
+Imported late, by `tasks.quality.encoders` alone: torch takes seconds to import.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers.utils import logging
+
+from tasks.quality.encoders import WEIGHTS, backbone_config, labels_of, load_config
+
+TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
+WINDOW = 4096  # texts that are sorted by length together
+AHEAD = 2  # windows that are cut into tokens before the model asks for them
+CHARACTERS_PER_TOKEN = 12  # a text is first cut here; one that then has too few tokens is not cut
+# What a model says of a text differs in its last digits with the texts beside it (by some 1e-6 on a CPU). It
+# is rounded, and where the rounding, the label or the whole number hangs on less than the margin the text is
+# asked about again, alone: so its answer is the same whatever else is classified with it.
+DECIMALS = 3
+MARGIN = 2e-5
+
+
+class HeadOnFirst(nn.Module):
+    """A backbone, dropout and a linear head over the first position, as NVIDIA's classifiers are."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        config = load_config(folder)
+        backbone = AutoConfig.from_pretrained(
+            backbone_config(folder, config["base_model"]), trust_remote_code=False
+        )
+        self.model = AutoModel.from_config(backbone)
+        self.dropout = nn.Dropout(config.get("fc_dropout", 0.0))
+        self.fc = nn.Linear(backbone.hidden_size, len(config["id2label"]))
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        hidden = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        logits: Tensor = self.fc(self.dropout(hidden[:, 0]))
+        return logits
+
+
+class SequenceClassifier(nn.Module):
+    """A sequence classifier of transformers, which gives its logits."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        return logits
+
+
+class Classifier:
+    """A quality model on the best device of this machine."""
+
+    def __init__(self, folder: Path, max_tokens: int) -> None:
+        logging.disable_progress_bar()
+        config = load_config(folder)
+        self.labels = labels_of(config)
+        self.max_tokens = max_tokens
+        self.tokenizer = load_tokenizer(folder)
+        self.tokenising = Lock()  # the library's tokenizers cannot be shared by threads that cut texts
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.network: nn.Module
+        if "base_model" in config:
+            self.network = HeadOnFirst(folder)
+            self.network.load_state_dict(load_file(folder / WEIGHTS))
+        else:
+            self.network = SequenceClassifier(
+                AutoModelForSequenceClassification.from_pretrained(
+                    folder, use_safetensors=True, trust_remote_code=False, local_files_only=True
+                )
+            )
+        kind = torch.bfloat16 if self.device == "cuda" else torch.float32
+        self.network.to(self.device, kind).eval()
+
+    def logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the raw outputs for each text: (n, labels) float32, (n, 1) for a score.
+
+        Texts are cut into tokens by a thread of its own, some ahead of those that the model reads.
+        """
+        windows = [texts[i : i + WINDOW] for i in range(0, len(texts), WINDOW)]
+        outputs = [np.empty((0, max(1, len(self.labels))), np.float32)]
+        with ThreadPoolExecutor(1) as tokenising:
+            coming = deque(tokenising.submit(self.encode, window) for window in windows[:AHEAD])
+            for i in range(len(windows)):
+                tokens = coming.popleft().result()
+                if i + AHEAD < len(windows):
+                    coming.append(tokenising.submit(self.encode, windows[i + AHEAD]))
+                outputs.append(self.logits_of(tokens))
+        return np.concatenate(outputs)
+
+    @torch.inference_mode()
+    def logits_of(self, tokens: list[list[int]]) -> NDArray[np.float32]:
+        """Return the raw outputs for texts cut into tokens: (n, labels) float32."""
+        found, order = list[Tensor](), list[int]()
+        for places in batches([len(ids) for ids in tokens], TOKENS_PER_BATCH[self.device]):
+            padded = self.tokenizer.pad({"input_ids": [tokens[i] for i in places]}, return_tensors="pt")
+            ids, mask = padded["input_ids"], padded["attention_mask"]
+            found.append(self.network(ids.to(self.device), mask.to(self.device)).float())
+            order += places
+        result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
+        result[order] = torch.cat(found).cpu().numpy().reshape(result.shape)  # once: each copy waits
+        return result
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the first `max_tokens` tokens of each text, special ones included."""
+        cut = [text[: self.max_tokens * CHARACTERS_PER_TOKEN] for text in texts]
+        tokens = self.encode_all(cut)
+        short = [i for i, ids in enumerate(tokens) if len(ids) < self.max_tokens and cut[i] != texts[i]]
+        again = self.encode_all([texts[i] for i in short]) if short else []
+        for i, ids in zip(short, again, strict=True):
+            tokens[i] = ids
+        return tokens
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        with self.tokenising:
+            found: list[list[int]] = self.tokenizer(
+                list(texts), truncation=True, max_length=self.max_tokens, return_attention_mask=False
+            )["input_ids"]
+        return found
+
+    def settled_logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the raw outputs for each text, so exactly that its answer does not depend on the others."""
+        logits = self.logits(texts)
+        for i in np.flatnonzero(is_unsettled(logits)).tolist():
+            logits[i] = self.logits(texts[i : i + 1])[0]
+        return logits
+
+    def answers(self, texts: Sequence[str]) -> list[pa.Array]:
+        """Return the columns of what the model says of each text: of its labels, or of its score."""
+        return [pa.array(column) for column in (self.predict if self.labels else self.score)(texts)]
+
+    def predict(self, texts: Sequence[str]) -> tuple[list[str], NDArray[np.float32]]:
+        """Return each text's most probable label and its probability: (n,) float32, to DECIMALS."""
+        probabilities = softmax(self.settled_logits(texts))
+        best = probabilities.argmax(axis=1)
+        highest = probabilities.max(axis=1, initial=0).round(DECIMALS).astype(np.float32)
+        return [self.labels[i] for i in best.tolist()], highest
+
+    def score(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+        """Return each text's score, (n,) float32 to DECIMALS, and as a whole number from 0 to 5."""
+        scores = self.settled_logits(texts)[:, 0].astype(np.float64)
+        whole = np.rint(np.clip(scores, 0, 5)).astype(np.int8)
+        return scores.round(DECIMALS).astype(np.float32), whole
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = torch.softmax(torch.from_numpy(logits).double(), dim=1).numpy()
+    return found
+
+
+def is_unsettled(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Say of which texts the answer hangs on the last digits of the outputs: (n,) bool."""
+    scale = 10.0**DECIMALS
+    if logits.shape[1] == 1:
+        scores = logits[:, 0].astype(np.float64)
+        margin = MARGIN * np.maximum(1, np.abs(scores))
+        return is_between(scores * scale, margin * scale) | is_between(scores, margin)
+    ordered = np.sort(softmax(logits), axis=1)
+    is_tie = ordered[:, -1] - ordered[:, -2] < MARGIN
+    return is_between(ordered[:, -1] * scale, MARGIN * scale) | is_tie
+
+
+def is_between(values: NDArray[np.float64], margin: float | NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Say which values lie so near the middle of two whole numbers that they may be rounded to either."""
+    found: NDArray[np.bool_] = np.abs(values - np.floor(values) - 0.5) < margin
+    return found
+
+
+def load_tokenizer(folder: Path) -> Any:
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def check_model(folder: Path) -> None:
+    """Raise ValueError where a model's weights are not those that its configuration describes.
+
+    Reads their names and shapes alone.
+    """
+    logging.disable_progress_bar()
+    load_tokenizer(folder)
+    with torch.device("meta"):
+        if "base_model" in load_config(folder):
+            network: nn.Module = HeadOnFirst(folder)
+        else:
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+            network = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
+    expected = {name: list(weights.shape) for name, weights in network.state_dict().items()}
+    with safe_open(folder / WEIGHTS, framework="pt") as file:
+        found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    for name, shape in expected.items():
+        if found.get(name) != shape:
+            there = f"has the shape {found[name]}" if name in found else "is not there"
+            raise ValueError(f"the weights {name} in {WEIGHTS} should have the shape {shape}, and {there}")
+
+
+def precision() -> str:
+    """Name the device and the numbers that a model works with here: its answers depend on them."""
+    return "cuda-bfloat16" if torch.cuda.is_available() else "cpu-float32"
+
+
+def batches(lengths: Sequence[int], tokens_per_batch: int) -> Iterator[list[int]]:
+    """Put texts of like lengths together, longest first, so that little is padding."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        size = max(1, tokens_per_batch // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size

@@ -1,0 +1,58 @@
+"""What is wrong with a recipe, in lines that say where: `file:line: field: what (what was found)`."""
+
+import re
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tasks.recipe.fields import SECRETIVE
+
+
+def faults(path: str, text: str, error: ValidationError) -> list[str]:
+    """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
+    tree = yaml.compose(text)
+    found = error.errors()
+    # A faulty source is no source, so that there may be none left: a consequence, not a fault.
+    within = {fault["loc"][:-1] for fault in found if len(fault["loc"]) > 1}
+    whole = {place[:i] for place in within for i in range(1, len(place) + 1)}
+    own = [
+        fault
+        for fault in found
+        if fault["type"] != "default_factory_not_called"
+        and (fault["type"] != "too_short" or fault["loc"] not in whole)
+    ]
+    return [
+        f"{path}{line_of(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}" for fault in own
+    ]
+
+
+def field_of(location: tuple[int | str, ...]) -> str:
+    joined = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return joined.lstrip(".") or "recipe"
+
+
+def wording(fault: Any) -> str:
+    message = re.sub(r"^Value error, ", "", fault["msg"]).replace("\n", " ")
+    if fault["type"] == "missing":
+        return "this field is required"
+    if fault["type"] == "extra_forbidden":
+        return "there is no such field"
+    if isinstance(fault["input"], str | int | float | bool) and SECRETIVE not in message:
+        return f"{message} (found {fault['input']!r})"
+    return message
+
+
+def line_of(node: Any, location: tuple[int | str, ...]) -> str:
+    """Return `:line` of the deepest node on the way to a field, or nothing."""
+    for step in location:
+        if isinstance(node, yaml.MappingNode):
+            below = next((v for k, v in node.value if k.value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            below = node.value[step]
+        else:
+            below = None
+        if below is None:
+            break
+        node = below
+    return f":{node.start_mark.line + 1}" if node is not None else ""

@@ -1,0 +1,226 @@
+"""What a recipe may say: each of its fields, and what is refused of it by itself."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl
+
+from fsspec.registry import known_implementations, registry
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
+
+from tasks.ids import MAX_SOURCES
+from tasks.storage.folder import Folder
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+OnBadRows = Literal["fail", "set_aside"]
+OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
+SECRETIVE = "a recipe holds no credentials"
+RESERVED_NAMES = {
+    "removed", "clusters", "set_aside",
+    "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet",
+}  # fmt: skip
+SECRET_PARAMETERS = {
+    "sig", "signature", "token", "access_token", "key", "api_key", "password",
+    "x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "x-goog-credential",
+}  # fmt: skip
+NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
+
+
+class Strict(BaseModel):
+    """A frozen part of the recipe in which an unknown field is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def without_credentials(url: str) -> str:
+    """Refuse `scheme://user:password@host` and signed URLs; the message does not repeat them."""
+    parameters = {name.lower() for name, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True)}
+    if re.search(r"[a-z0-9+.-]+://[^/]*@", url, re.IGNORECASE) or parameters & SECRET_PARAMETERS:
+        raise ValueError(f"{SECRETIVE}: leave them to the environment or to fsspec's configuration")
+    return url
+
+
+def readable(url: str) -> str:
+    """Refuse a URL that says nothing, or of a kind that nothing here reads; write its kind in small letters."""
+    if not url.strip() or re.fullmatch(r"[a-z0-9+.-]+:/{0,3}", url.strip(), re.IGNORECASE):
+        raise ValueError("a path or a URL with a place in it is expected")
+    if "\0" in url:
+        raise ValueError("a path holds no null character")
+    if "://" not in url:
+        try:
+            Path(url).expanduser()
+        except RuntimeError as error:
+            raise ValueError("there is no such user") from error
+    url = re.sub(r"(?<![^:])[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url)
+    for link in url.split("::"):
+        scheme = link.partition("://")[0] if "://" in link else ""
+        unknown = scheme not in known_implementations and scheme not in registry
+        if scheme and (unknown or scheme in OF_OTHERS):
+            raise ValueError(f"{scheme}:// is no kind of URL of which files can be read here")
+    return url
+
+
+def number(value: object) -> object:
+    """Refuse true and false where a number is expected, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("a number is expected")
+    return value
+
+
+def said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it says nothing; leave it out")
+    return text
+
+
+def reserved(what: str) -> BeforeValidator:
+    """Refuse a field whose name is kept for something that is not built yet."""
+
+    def refuse(value: object) -> None:
+        if value is not None:
+            raise ValueError(f"{what}: not built yet; leave it out")
+
+    return BeforeValidator(refuse)
+
+
+def one_round(value: object) -> object:
+    """Refuse a list where several rounds of deduplication will stand."""
+    if isinstance(value, list | tuple):
+        raise ValueError("several rounds of deduplication: not built yet; give one mapping")
+    return value
+
+
+STEPS = Annotated[None, reserved("steps on documents while their text is in memory")]
+JUDGES = Annotated[None, reserved("judges of documents")]
+Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable)]
+Number = BeforeValidator(number)
+
+
+class Dedup(Strict):
+    """How near-duplicates are found and which of them go (see the README's chapter on it)."""
+
+    shingle: Literal["characters", "words"] = "characters"
+    width: Annotated[int, Number] = Field(
+        default_factory=lambda given: 13 if given.get("shingle") == "words" else 25,
+        ge=1, le=1000, description="Code points or words in a shingle: 25 or 13 unless given.",
+    )  # fmt: skip
+    values: Annotated[Literal[32, 64, 128, 256], Number] = Field(128, description="Length of a signature.")
+    bands: Annotated[int, Number] = Field(
+        8, ge=1, le=256,
+        description="Bands of values / bands rows; the similarity where half of the pairs are "
+        "found is about (1 / bands) ** (bands / values): 0.88 for 8 bands of 16.",
+    )  # fmt: skip
+    scope: Literal["across", "global"] = "across"
+
+    @model_validator(mode="after")
+    def bands_divide_values(self) -> "Dedup":
+        if self.values % self.bands:
+            raise ValueError(f"bands must divide values ({self.values}), so that no value is lost")
+        return self
+
+
+class Classify(Strict):
+    """Which model judges a source's documents and which of its labels stay."""
+
+    model: str = Field(min_length=1, description="A hub name or a local folder.")
+    revision: str | None = Field(None, description="Of a hub name: a branch, tag or commit.")
+    keep: tuple[str, ...] = Field(
+        (), description="Labels that stay; empty for a regression model, whose score `keep` reads."
+    )
+    max_tokens: Annotated[int, Number] = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
+
+
+class Source(Strict):
+    """One input dataset."""
+
+    name: Name
+    files: Annotated[
+        tuple[Url, ...],
+        BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=str | list[str]),
+    ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
+    text: str = Field("text", min_length=1, description="The column with the text.")
+    keep: Annotated[str, AfterValidator(said)] | None = Field(
+        None, description="SQL over the columns; true stays."
+    )
+    classify: Classify | None = None
+    on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
+    documents: STEPS = Field(None, exclude=True, description="Not built yet: the source's own steps.")
+
+    @field_validator("name")
+    @classmethod
+    def not_reserved(cls, name: str) -> str:
+        if name.lower() in RESERVED_NAMES:
+            raise ValueError(f"{name} is in every published corpus; choose another name")
+        return name
+
+
+class Recipe(Strict):
+    """A corpus: where it goes, how it is made, and of what, best source first."""
+
+    name: Name
+    storage: Url = Field(min_length=1, description="Any fsspec URL of a folder.")
+    tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
+        min_length=1, description="A hub name or a tokenizer.json."
+    )
+    documents: STEPS = Field(
+        None, exclude=True, description="Not built yet: cleaning and rules, before deduplication."
+    )
+    dedup: Annotated[Dedup, BeforeValidator(one_round)] = Dedup()
+    judges: JUDGES = Field(
+        None, exclude=True, description="Not built yet: models and lists, after deduplication."
+    )
+    on_bad_rows: OnBadRows = "fail"
+    shard_mib: Annotated[float, Number] = Field(256, gt=0, le=1024, description="Text in one shard, MiB.")
+    sample: Annotated[float, Number] = Field(
+        1.0, gt=0, le=1, description="The part of the input that is used."
+    )
+    license: str | None = Field(None, min_length=1, description="Of the corpus, as the hub names it.")
+    languages: tuple[str, ...] = Field((), description="Of the corpus, as the hub names them: en, de.")
+    sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
+    _as_written: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @field_validator("sources")
+    @classmethod
+    def names_differ(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:
+        names = [source.name.lower() for source in sources]  # some file systems do not tell a from A
+        for source in sources:
+            if names.count(source.name.lower()) > 1:
+                raise ValueError(f"two sources are called {source.name}; give each a name of its own")
+        return sources
+
+    @field_validator("name")
+    @classmethod
+    def not_of_a_sample(cls, name: str) -> str:
+        if NAMES_OF_SAMPLES.search(name):
+            raise ValueError("a sample of another corpus could have this name; choose another")
+        return name
+
+    @property
+    def as_written(self) -> dict[str, Any]:
+        """The recipe with its defaults, but with the paths that stand in its file; not where it is stored."""
+        return self._as_written or self.model_dump(mode="json", exclude={"storage"})
+
+    @property
+    def corpus(self) -> str:
+        """The name of the folder of this corpus: a sample never touches the whole corpus."""
+        return self.name if self.sample == 1 else f"{self.name}-sample-{self.sample}"
+
+    @property
+    def folder(self) -> Folder:
+        """The folder of this corpus, with all that is made of it: `<storage>/<name>`."""
+        return Folder(self.storage).folder(self.corpus)
+
+    def source(self, name: str) -> Source:
+        return next(source for source in self.sources if source.name == name)
+
+    def on_bad_rows_of(self, source: Source) -> OnBadRows:
+        return source.on_bad_rows or self.on_bad_rows

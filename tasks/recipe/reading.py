@@ -1,0 +1,100 @@
+"""Reading a recipe: the YAML file that describes a corpus, judged completely before work starts."""
+
+import glob
+import os
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tasks.errors import BadRecipe
+from tasks.recipe.faults import faults
+from tasks.recipe.fields import Recipe, Source
+from tasks.storage.folder import absolute
+
+
+def load_recipe(path: str, *, storage: str | None = None, sample: float | None = None) -> Recipe:
+    """Read a recipe; `storage` and `sample` override what it says.
+
+    Relative paths in it are relative to the recipe's own folder. Raises BadRecipe with all faults.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content = yaml.load(text, Loader=UniqueKeys)  # noqa: S506 (a SafeLoader)
+    except (OSError, ValueError) as error:
+        found = str(getattr(error, "strerror", None) or error)
+        raise BadRecipe(f"{path}: cannot be read: {found}".replace("\0", "\\0")) from error
+    except RecursionError as error:
+        raise BadRecipe(f"{path}: not a recipe: it is nested too deep") from error
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f":{where.line + 1}" if where else ""
+        found = str(getattr(error, "problem", None) or error).replace("\n", " ")
+        raise BadRecipe(f"{path}{line}: not YAML that a recipe can hold: {found}") from error
+    if not isinstance(content, dict):
+        raise BadRecipe(f"{path}: a recipe is a mapping with name, storage, tokenizer and sources")
+    if sample is not None:
+        content["sample"] = sample
+    if storage is not None:
+        content["storage"] = storage if is_odd(storage) else absolute(storage)
+    try:
+        recipe = Recipe.model_validate(content)
+    except ValidationError as error:
+        raise BadRecipe(*faults(path, text, error)) from error
+    placed = anchored(recipe, Path(path).resolve().parent)
+    placed._as_written = recipe.as_written
+    return placed
+
+
+def anchored(recipe: Recipe, folder: Path) -> Recipe:
+    """Make the relative paths of a recipe absolute, seen from the recipe's folder."""
+
+    def place(path: str, *, always: bool, at: Path = folder) -> str:
+        if "://" in path or not (always or os.path.exists(folder / path)):
+            return path
+        return os.path.abspath(at / Path(path).expanduser())  # a link keeps its name, and its ending
+
+    def pattern(path: str) -> str:
+        """Anchor a pattern in the folder, whose own name is none."""
+        is_pattern = any(mark in path for mark in "*?[") and not os.path.exists(folder / path)
+        return place(path, always=True, at=Path(glob.escape(str(folder))) if is_pattern else folder)
+
+    def anchor(source: Source) -> Source:
+        files = tuple(map(pattern, source.files))
+        if source.classify is None:
+            return source.model_copy(update={"files": files})
+        model = place(source.classify.model, always=False)
+        classify = source.classify.model_copy(update={"model": model})
+        return source.model_copy(update={"files": files, "classify": classify})
+
+    return recipe.model_copy(
+        update={
+            "storage": place(recipe.storage, always=True),
+            "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),
+            "sources": tuple(anchor(source) for source in recipe.sources),
+        }
+    )
+
+
+class UniqueKeys(yaml.SafeLoader):
+    """Reads YAML in which no mapping has a key twice, of which the first would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set[str]()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    problem="a name is expected here", problem_mark=key.start_mark
+                )
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"{key.value!r} is here twice", problem_mark=key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def is_odd(path: str) -> bool:
+    """Say whether a path is one that the recipe will refuse."""
+    return not path.strip() or "\0" in path or (path.startswith("~") and path == os.path.expanduser(path))

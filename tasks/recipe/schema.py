@@ -1,0 +1,20 @@
+"""The JSON Schema of a recipe, by which editors complete and check one.
+
+python -m tasks.recipe.schema > recipes/schema.json
+"""
+
+import json
+
+from tasks.recipe.fields import Recipe
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema() -> str:
+    """Write the schema; it comes from the fields alone."""
+    content = {"$schema": DIALECT, **Recipe.model_json_schema(mode="validation")}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema(), end="")  # noqa: T201

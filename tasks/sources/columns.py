@@ -1,0 +1,226 @@
+"""A source's own columns: one type each, whatever its files hold.
+
+A value keeps its type where all the values of its column agree: integers and floats agree as floats
+where each integer is one exactly, times of several units as the finest where it holds them all, an
+object with one that has more fields. Where they do not, the whole column is kept as JSON text (see
+`tasks.sources.json_text`) and its field says so in its metadata, so nothing is lost and nothing is guessed.
+Objects with more than MAX_FIELDS fields, which have data for keys as a rule, are kept as JSON text too,
+and so is what Parquet has no type for.
+"""
+
+import base64
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.sources.agreement import Spans, agreed, count_fields
+from tasks.sources.json_text import array_as_json, as_json, is_list
+
+JSON_TEXT = {b"zyda": b"json"}
+MAX_FIELDS = 200  # of the objects of a column, in all their levels
+MAX_COLUMNS = 2000
+MAX_LEVELS = 30  # of a typed column; Arrow reads no more than 64 back from a file
+
+
+class TooWide(ValueError):
+    """Rows with too many fields of different names."""
+
+
+def is_json(field: pa.Field) -> bool:
+    return bool(field.metadata) and field.metadata.get(b"zyda") == b"json"
+
+
+def json_field(name: str) -> pa.Field:
+    return pa.field(name, pa.string(), metadata=JSON_TEXT)
+
+
+# What a file holds, in types that all files have in common
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type that holds the same values without an encoding, or None where only JSON does."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        types = [plain_type(field.type) for field in kind]
+        names = {field.name for field in kind}
+        if not types or None in types or len(names) < len(types):
+            return None
+        return pa.struct([field.with_type(one) for field, one in zip(kind, types, strict=True)])
+    if pa.types.is_map(kind):
+        of_key, of_item = plain_type(kind.key_type), plain_type(kind.item_type)
+        return pa.map_(of_key, of_item) if of_key is not None and of_item is not None else None
+    if is_list(kind):
+        return plain_list(kind)
+    if pa.types.is_union(kind) or pa.types.is_interval(kind):
+        return None
+    views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return views.get(kind, kind)
+
+
+def plain_list(kind: pa.DataType) -> pa.DataType | None:
+    of_value = plain_type(kind.value_type)
+    if of_value is None:
+        return None
+    if of_value == kind.value_type and not (pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)):
+        return kind
+    field = kind.value_field.with_type(of_value)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(field, kind.list_size)
+    is_large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
+    return pa.large_list(field) if is_large else pa.list_(field)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Decode what a file has encoded, so that its columns agree with those of other files."""
+    for i, field in enumerate(table.schema):
+        kind = plain_type(field.type)
+        if kind is None:
+            table = table.set_column(i, json_field(field.name), array_as_json(table.column(i)))
+        elif kind != field.type:
+            table = table.set_column(i, field.with_type(kind), decoded(table.column(i), kind))
+    return table
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of what `plain` makes of a table."""
+    kinds = [plain_type(field.type) for field in schema]
+    fields = zip(schema, kinds, strict=True)
+    return pa.schema([json_field(f.name) if kind is None else f.with_type(kind) for f, kind in fields])
+
+
+def decoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_run_end_encoded(column.type):
+        column = pa.chunked_array(
+            [pc.run_end_decode(chunk) for chunk in column.chunks], column.type.value_type
+        )
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    with suppress(pa.ArrowNotImplementedError):  # for an encoding deep inside
+        if "list_view" not in str(column.type):  # of which a cast makes invalid lists (pyarrow 26)
+            return column.cast(kind)
+    return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+
+
+# What JSON holds
+
+
+def has_parquet_type(kind: pa.DataType, levels: int = 0) -> bool:
+    """Say whether Parquet can hold a type: it has no object without fields."""
+    if levels > MAX_LEVELS:
+        return False
+    if pa.types.is_struct(kind):
+        return kind.num_fields > 0 and all(has_parquet_type(f.type, levels + 1) for f in kind)
+    return has_parquet_type(kind.value_type, levels + 1) if pa.types.is_list(kind) else True
+
+
+def column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Array]:
+    """Make a column of decoded JSON values: typed where they agree, JSON text where not."""
+    if not has_many_fields(values) and not mixes_booleans(values):
+        try:
+            array = pa.array(values)
+            if has_parquet_type(array.type):
+                return pa.field(name, array.type), array
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            pass
+    return json_field(name), as_json(values)
+
+
+def has_many_fields(values: Sequence[Any], room: int = MAX_FIELDS) -> bool:
+    """Say whether the objects among values have more fields than a type should, in all their levels."""
+    level = [("", values)]
+    while level:
+        below = list[tuple[str, Sequence[Any]]]()
+        for _, some in level:
+            objects = [value for value in some if type(value) is dict]
+            names = set[str]().union(*objects)
+            room -= len(names)
+            if room < 0:
+                return True
+            below += [(name, [one[name] for one in objects if name in one]) for name in names]
+            inner = [value for value in some if type(value) is list]
+            below += [("", list(chain.from_iterable(inner)))] if inner else []
+        level = [(name, some) for name, some in below if any(type(value) in (dict, list) for value in some)]
+    return False
+
+
+def mixes_booleans(values: Sequence[Any]) -> bool:
+    """Say whether true or false would be read as a number, at any level."""
+    kinds = set(map(type, values))
+    if bool in kinds and (int in kinds or float in kinds):
+        return True
+    inner = [value for value in values if type(value) is list]
+    if inner and mixes_booleans(list(chain.from_iterable(inner))):
+        return True
+    objects = [value for value in values if type(value) is dict]
+    names = set[str]().union(*objects)
+    return any(mixes_booleans([one[name] for one in objects if name in one]) for name in names)
+
+
+def table_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
+    """Make a table of JSON objects; a field that an object lacks is null. Raises TooWide."""
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    if len(names) > MAX_COLUMNS:
+        raise TooWide(f"its rows have fields of more than {MAX_COLUMNS:,} names; put them into one object")
+    columns = [column(name, [row.get(name) for row in rows]) for name in names]
+    return pa.table([array for _, array in columns], pa.schema([field for field, _ in columns]))
+
+
+# What the files of a source have in common
+
+
+def unify(schemas: Sequence[pa.Schema], spans: Spans | None = None) -> pa.Schema:
+    """Return the schema that holds the rows of all: the fields in order of first appearance.
+
+    spans: how far the values of the columns reach; without, they are taken to fit.
+    """
+    fields = dict[str, list[pa.Field]]()
+    for schema in schemas:
+        for field in schema:
+            fields.setdefault(field.name, []).append(field)
+    return pa.schema([unify_field(name, found, spans or Spans()) for name, found in fields.items()])
+
+
+def unify_field(name: str, fields: Sequence[pa.Field], spans: Spans) -> pa.Field:
+    if any(is_json(field) for field in fields):
+        return json_field(name)
+    kinds = list(dict.fromkeys(field.type for field in fields))
+    kind = agreed(kinds, spans.integers.get(name, (0, 0)), spans.seconds.get(name, (0, 0)))
+    if kind is None or (len(kinds) > 1 and count_fields(kind) > MAX_FIELDS):
+        return json_field(name)
+    return fields[0].with_type(kind).with_nullable(True)
+
+
+def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give a table the columns and types of a schema that `unify` made from its own."""
+    return pa.table([conform_column(table, field) for field in schema], schema=schema)
+
+
+def conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    if field.name not in table.column_names:
+        return pa.nulls(len(table), field.type)
+    found = table.schema.field(field.name)
+    values = table.column(field.name)
+    if is_json(field) and not is_json(found):
+        return array_as_json(values)
+    return values if found.type == field.type else values.cast(field.type)
+
+
+def pack(schema: pa.Schema) -> str:
+    """Write a schema as text, for a manifest."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def unpack(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, without a copy where it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,1 @@
+"""Formats: modules with `ENDINGS`, `inspect` and `read`, as `tasks.sources.reading` says."""

@@ -1,0 +1,184 @@
+"""JSON Lines, plain or compressed: an object on each line."""
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tasks.errors import bad_input, first_line
+from tasks.sources.columns import TooWide, table_of
+from tasks.sources.json_text import TooDeep, has_large_number
+from tasks.sources.listing import Piece
+from tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
+from tasks.sources.streams import (
+    COMPRESSED_BLOCK,
+    COMPRESSIONS,
+    MAX_CONTENT,
+    MAX_LINE,
+    UNREADABLE,
+    Input,
+    Lines,
+    LongLine,
+    damage,
+)
+
+# ".json.gz" is how Dolma names JSON Lines.
+ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for end in ("", *COMPRESSIONS))
+AT_RANDOM = False
+CHUNK_BYTES = 32 << 20
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+INSPECTED_LINES = 1000
+
+
+def inspect(
+    stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
+) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+    """Return the columns of the first lines, or None where there is no object among them."""
+    lines = Lines(stream)
+    return first_lines(stream.source, stream.url, lines, text, may_be_bad=may_be_bad), (Piece(),)
+
+
+def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+    """Read all lines; blank ones are rows of nothing, but counted."""
+    try:
+        yield from chunks_of_lines(Lines(stream), text, tally)
+    except TooWide as error:
+        raise bad_input(stream.source, str(error), file=stream.url) from error
+
+
+class Gathered:
+    """Rows of JSON Lines on their way to a chunk."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.objects: list[dict[str, Any]] = []
+        self.bad: list[BadRow] = []
+        self.blank: list[int] = []
+        self.size = 0
+
+    def add(self, row: int, line: bytes | LongLine, text: str) -> None:
+        content = line.start if isinstance(line, LongLine) else line
+        self.size += len(content)
+        if not content.strip():
+            self.blank.append(row)
+            return
+        found = parse_line(line, text)
+        if isinstance(found, str):
+            self.bad.append(BadRow(row, found, content[:MAX_CONTENT]))
+        else:
+            self.rows.append(row)
+            self.objects.append(found)
+
+    def chunk(self, text: str) -> Chunk:
+        texts = pa.array([found.pop(text) for found in self.objects], pa.large_string())
+        table = table_of(self.objects) if any(self.objects) else pa.table({})
+        table = table.append_column(text, texts) if table.column_names else pa.table({text: texts})
+        return Chunk(np.array(self.rows, np.int64), table, self.bad, np.array(self.blank, np.int64))
+
+
+def chunks_of_lines(lines: Lines, text: str, tally: Tally) -> Iterator[Chunk]:
+    gathered, row = Gathered(), -1
+    try:
+        for row, line in enumerate(lines):
+            if row == 0 and isinstance(line, bytes):
+                gathered.add(row, line.removeprefix(BYTE_ORDER_MARK), text)
+            else:
+                gathered.add(row, line, text)
+            if gathered.size >= CHUNK_BYTES:
+                yield gathered.chunk(text)
+                gathered = Gathered()
+    except UNREADABLE as error:
+        reason = f"the file is damaged from here on: {damage(lines.stream, error)}"
+        yield gathered.chunk(text)
+        yield rest_of_file(row + 1, reason, tally)
+    else:
+        yield gathered.chunk(text)
+    tally.rows += lines.ends + lines.is_open
+
+
+def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
+    """Decode one line: the object, or the reason why it is not a document."""
+    if isinstance(line, LongLine):
+        return f"a line of more than {MAX_LINE:,} bytes"
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return utf8_fault(line) or f"invalid JSON: {first_line(error)}"
+    if not isinstance(found, dict):
+        return f"a JSON {type(found).__name__}, expected an object"
+    if found.get(text) is None:
+        return f"{text!r} is null" if text in found else f"no field {text!r}"
+    if not isinstance(found[text], str):
+        return f"{text!r} is a {type(found[text]).__name__}, expected a string"
+    try:
+        return json.loads(line) if has_large_number(found) else found
+    except TooDeep as error:
+        return str(error)
+    except ValueError:  # Python's own limit
+        return f"a whole number of more than {sys.get_int_max_str_digits():,} digits"
+
+
+def is_one_value(start: bytes) -> bool:
+    """Say whether the beginning of a file is that of an array or object over several lines, or a long array."""
+    line, end, rest = start.partition(b"\n")
+    if line.strip() == b"{" or line.strip() == b"[":
+        return True
+    if not line.startswith(b"["):
+        return False
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return bool(end) or len(start) >= COMPRESSED_BLOCK // 2
+    return not rest.strip() and b"{" in line
+
+
+def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
+    """Return the columns of the first lines, or None where there is no object among them."""
+    found, first_bad, row = list[dict[str, Any]](), None, -1
+    try:
+        if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
+            shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
+            raise bad_input(source, shape, file=url, row=0)
+        for row, line in enumerate(islice(lines, INSPECTED_LINES)):
+            found += objects_of(line)
+            first_bad = first_bad or bad_line(row, line, text)
+    except UNREADABLE as error:
+        reason = damage(lines.stream, error)
+        first_bad = first_bad or (row + 1, f"the file is damaged from here on: {reason}")
+    if first_bad and not may_be_bad and (not found or any(text in row for row in found)):
+        raise bad_input(source, first_bad[1], file=url, row=first_bad[0])
+    if not found:
+        return None
+    if not any(text in row for row in found):
+        names = dict.fromkeys(name for row in found for name in row)
+        there = ", ".join(map(repr, names))
+        raise bad_input(source, f"no column {text!r}; there are {there}", file=url, row=0)
+    try:
+        return table_of(found).schema
+    except TooWide as error:
+        raise bad_input(source, str(error), file=url) from error
+
+
+def bad_line(row: int, line: bytes | LongLine, text: str) -> tuple[int, str] | None:
+    """Return the place of a line and why it is no document, or None where it is one, or is blank."""
+    content = line.removeprefix(BYTE_ORDER_MARK) if isinstance(line, bytes) and row == 0 else line
+    if isinstance(content, bytes) and not content.strip():
+        return None
+    found = parse_line(content, text)
+    return (row, found) if isinstance(found, str) else None
+
+
+def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
+    """Return the object of a line, or nothing: ingest will say what is wrong with it."""
+    if isinstance(line, LongLine):
+        return []
+    try:
+        found = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
+    except orjson.JSONDecodeError:
+        return []
+    return [found] if isinstance(found, dict) else []

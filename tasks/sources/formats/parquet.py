@@ -1,0 +1,80 @@
+"""Parquet, read a run of row groups at a time."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.sources.columns import plain_schema
+from tasks.sources.listing import Piece
+from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
+from tasks.sources.streams import DAMAGED, Input, damage
+
+ENDINGS = (".parquet", ".pq")
+AT_RANDOM = True
+BATCH_ROWS = 1024
+
+
+def inspect(
+    stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
+) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+    """Return the columns of a file, from its footer, and the pieces it is cut into."""
+    parquet = pq.ParquetFile(stream)
+    schema = checked_columns(stream, text, plain_schema(parquet.schema_arrow))
+    return schema, cut(parquet.metadata, text, shard_bytes)
+
+
+def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+    """Read the row groups of a piece."""
+    try:
+        parquet = pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
+    except DAMAGED as error:
+        yield rest_of_file(piece.first_row, f"the file is damaged: {damage(stream, error)}", tally)
+        return
+    groups = range(parquet.num_row_groups) if piece.row_groups is None else piece.row_groups
+    for group in groups:
+        row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
+        tally.rows += rows
+        yield from read_row_group(stream, parquet, group, range(row, row + rows), text)
+
+
+def read_row_group(
+    stream: Input, parquet: pq.ParquetFile, group: int, rows: range, text: str
+) -> Iterator[Chunk]:
+    """Read a row group; a damaged one gives a bad row for each of its rows that could not be read."""
+    batches, row = parquet.iter_batches(BATCH_ROWS, row_groups=[group]), rows.start
+    while True:
+        try:
+            batch = next(batches, None)
+        except DAMAGED as error:
+            reason = f"row group {group} is damaged: {damage(stream, error)}"
+            yield Chunk(NO_ROWS, pa.table({}), [BadRow(place, reason) for place in range(row, rows.stop)])
+            return
+        if batch is None:
+            return
+        yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
+        row += batch.num_rows
+
+
+def cut(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, ...]:
+    """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each.
+
+    A row group that is larger than that is a piece of its own, and gives several shards.
+    """
+    names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    index = names.index(text) if text in names else None
+    pieces: list[Piece] = []
+    groups: list[int] = []
+    size = row = first_row = 0
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        grows = group.column(index).total_uncompressed_size if index is not None else 0
+        if groups and size + grows > shard_bytes:
+            rows = row - first_row
+            pieces.append(Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))
+            groups, size, first_row = [], 0, row
+        groups.append(i)
+        size += grows
+        row += group.num_rows
+    rows = row - first_row
+    return (*pieces, Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))

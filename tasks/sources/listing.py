@@ -1,0 +1,222 @@
+"""Which files a source has, and the numbers they were given.
+
+The register is the memory of a corpus: the number of each source and of each file, given once and
+never used again. It is a folder of entries, each of what was new to one build, and an entry is written
+only where none is yet: of two builds that number files at once, wherever they run, one begins again. A
+file is known by its URL and its version (size and ETag, checksum or time of
+change, from the listing alone): one that changed in place is a new file with a new number, and the
+old one's documents leave the corpus.
+"""
+
+import errno
+import hashlib
+import os
+import zlib
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from fsspec.implementations.local import LocalFileSystem
+
+from tasks.errors import BadInput, Damaged, Denied, Unavailable, bad_input, first_line
+from tasks.recipe.fields import Source
+from tasks.sources.streams import file_system_of, is_passing
+from tasks.storage.artifacts import WORK
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, digest_of, read_record, write_record
+from tasks.storage.stores import explained
+
+MARKS = "*?["
+# The first that a store gives. GCS's etag and generation come late: its etag changes with a file's metadata.
+VERSION_FIELDS = (
+    "ETag",
+    "md5Hash",
+    "crc32c",
+    "checksum",
+    "blob_id",
+    "Content-MD5",
+    "Digest",
+    "generation",
+    "etag",
+    "LastModified",
+    "Last-Modified",
+    "updated",
+    "mtime",
+)
+
+
+class Piece(Record):
+    """A part of a file that is ingested alone: row groups of a Parquet file, or all of a file.
+
+    `part` is its number within the file, `first_row` the number of its first row, `rows` how many it has
+    where the file's footer says so.
+    """
+
+    part: int = 0
+    first_row: int = 0
+    row_groups: tuple[int, ...] | None = None
+    rows: int | None = None
+
+
+class InputFile(Record):
+    """A file of a source. `number` is -1 until the register gives one.
+
+    `name` is its path below the fixed part of the pattern that found it: what a sample goes by, so that
+    it is the same wherever the files lie.
+    """
+
+    url: str
+    name: str = ""
+    version: str
+    size: int
+    number: int = -1
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def seed(self) -> int:
+        """A number that is the same wherever the file lies, for the choice of its rows."""
+        return zlib.crc32((self.name or self.url.rpartition("/")[2]).encode())
+
+
+class NumberedSource(Record):
+    """A source with its number in document ids, and the path of the list of its files."""
+
+    source: str
+    number: int
+    listing: str
+
+
+class Listing(Record):
+    """The files of a source that a build uses, in the order of their URLs."""
+
+    files: tuple[InputFile, ...]
+
+
+def save_listing(folder: Folder, source: str, files: Sequence[InputFile]) -> str:
+    """Write the list of a source's files under a name that carries its hash; return the path."""
+    listing = Listing(files=tuple(files))
+    path = f"{WORK}/listings/{source}-{digest_of(listing.model_dump_json())}.json"
+    write_record(folder, path, listing)
+    return path
+
+
+def load_listing(folder: Folder, path: str) -> tuple[InputFile, ...]:
+    """Read a list of files. Raises Damaged where it is not as it was written, or gone."""
+    listing = read_record(folder, path, Listing)
+    if listing is None:
+        raise Damaged(f"{folder.url}/{path} is gone", path)
+    return listing.files
+
+
+def list_files(source: Source) -> list[InputFile]:
+    """List a source's files by URL, without reading any. Raises BadInput where a pattern has none."""
+    files: dict[str, InputFile] = {}
+    for pattern in source.files:
+        try:
+            found = matches(source.name, pattern)
+        except BadInput:
+            raise
+        except (Denied, ValueError) as error:  # fsspec raises it for patterns and protocols
+            raise bad_input(source.name, f"{pattern} cannot be listed: {first_line(error)}") from error
+        except Unavailable as error:
+            raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
+        if not found:
+            raise bad_input(source.name, f"no file matches {pattern}")
+        files.update((file.url, file) for file in found)
+    return [files[url] for url in sorted(files)]
+
+
+def matches(source: str, pattern: str) -> list[InputFile]:
+    """List the files of a pattern as they are now, links followed; a file with just that name is it."""
+    with explained(pattern):
+        fs, path = file_system_of(pattern)
+        if isinstance(fs, LocalFileSystem):
+            fs = FollowingLinks(skip_instance_cache=True)
+        fs.invalidate_cache()
+        infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]
+    return [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
+
+
+def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:
+    """Return what a file system knows of the files of a pattern."""
+    alone = None if "*" in path else info_of(fs, path)  # the other marks may stand in a name or an address
+    if alone is not None:
+        return [alone]
+    infos = fs.glob(path, detail=True).values() if any(mark in path for mark in MARKS) else ()
+    return [info if info.get("size") is not None else info_of(fs, info["name"]) or info for info in infos]
+
+
+def info_of(fs: Any, path: str) -> dict[str, Any] | None:
+    """Return what a file system knows of a file, or None where there is none.
+
+    Raises Unavailable where it was a server's failure that reads as if there was none.
+    """
+    try:
+        return dict(fs.info(path))
+    except FileNotFoundError as error:
+        if is_passing(error):
+            raise Unavailable(f"{path}: {error.__cause__}") from error
+        return None
+
+
+def below(pattern: str, path: str) -> str:
+    """Return a file's path below the part of a pattern that has no marks; its name where none has any."""
+    steps = pattern.split("/")
+    fixed = next((i for i, step in enumerate(steps) if any(mark in step for mark in MARKS)), len(steps) - 1)
+    return "/".join(path.split("/")[fixed:]) or path.rpartition("/")[2]
+
+
+class FollowingLinks(LocalFileSystem):
+    """Local files, with links taken for what they lead to.
+
+    A link has the type `broken` where nothing is at its end, and `loop` where it leads to a folder that
+    it lies in itself: a walk through that would not end.
+    """
+
+    def info(self, path: Any, **more: Any) -> dict[str, Any]:
+        entry = path if isinstance(path, os.DirEntry) else None
+        name = str(entry.path if entry else path)
+        if not (entry.is_symlink() if entry else os.path.islink(name)):
+            return dict(super().info(path, **more))
+        try:
+            info = dict(super().info(os.path.realpath(name, strict=True), **more))
+        except OSError as error:
+            found = "loop" if error.errno == errno.ELOOP else "broken"
+            return {"name": name, "type": found, "size": 0, "destination": os.readlink(name)}
+        here = os.path.realpath(os.path.dirname(name))
+        is_loop = os.path.commonpath([here, info["name"]]) == info["name"]
+        kind = "loop" if info["type"] == "directory" and is_loop else info["type"]
+        return {**info, "name": name, "type": kind, "destination": os.readlink(name)}
+
+
+def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
+    is_local = isinstance(fs, LocalFileSystem)
+    url = str(info["name"] if is_local else fs.unstrip_protocol(info["name"]))
+    if fault := fault_of(info):
+        raise bad_input(source, fault, file=url)
+    marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
+    version = hashlib.sha256("|".join([str(info["size"]), *marks[:1]]).encode()).hexdigest()[:16]
+    return InputFile(url=url, name=name, version=version, size=info["size"])
+
+
+def fault_of(info: dict[str, Any]) -> str | None:
+    """Say why what was listed cannot be read as a file, if it cannot."""
+    if info["type"] == "broken":
+        return f"a link to {info['destination']}, where nothing is"
+    if info["type"] == "loop":
+        return f"a link to {info['destination']}, which leads back to itself"
+    if info["type"] == "other":
+        return "neither a file nor a folder"
+    if info.get("size") is None:
+        return (
+            "its server does not say how large it is (no Content-Length), so that nobody could tell the end"
+        )
+    return None
+
+
+def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
+    """Choose the files of a sample: as few as can give it, by a hash of their paths below the pattern."""
+    count = ceil(Fraction(str(fraction)) * len(files))
+    ranked = sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
+    return sorted(ranked[:count], key=lambda file: file.url)

@@ -1,0 +1,41 @@
+"""The names of a source's columns, where ours would be the same."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from tasks.storage.documents import COUNTED
+
+ADDED = ("doc_id", "n_tokens", "n_bytes", "cluster_id", "quality_pred", "quality_prob")
+ADDED_BY_MODEL = ("score", "int_score")
+OURS = "source_"
+
+
+def renames(names: Iterable[str], text: str, *, classified: bool) -> dict[str, str]:
+    """Give the source's columns whose names the build needs a name that it leaves free.
+
+    `doc_id` becomes `source_doc_id`, and what has that name already `source_source_doc_id`: the new name
+    of a column depends on no other column, so it is the same in every file.
+    """
+    taken = {*ADDED, *(ADDED_BY_MODEL if classified else ()), "text"} - {text}
+    return {name: f"{OURS}{name}" for name in names if original(name) in taken}
+
+
+def original(name: str) -> str:
+    while name.startswith(OURS):
+        name = name.removeprefix(OURS)
+    return name
+
+
+def names_of_text(text: str, *, classified: bool) -> tuple[str, ...]:
+    """Return the names that a `keep` has for the text: the source's own too, unless it means another column."""
+    is_free = text != "text" and not renames([text], "text", classified=classified)
+    return ("text", text) if is_free else ("text",)
+
+
+def stored_schema(columns: pa.Schema, text: str, *, classified: bool) -> pa.Schema:
+    """Return the columns of the documents that are made of a file's."""
+    own = [field for field in columns if field.name != text]
+    renamed = renames([field.name for field in own], text, classified=classified)
+    named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
+    return pa.schema([*COUNTED, pa.field("text", pa.large_string()), *named])

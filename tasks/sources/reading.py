@@ -1,0 +1,89 @@
+"""Files of any format: a look at one before hours are spent, and the reading of its rows.
+
+A format is a module with the names of `Format`, and a place in FORMATS.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from tasks.errors import bad_input
+from tasks.sources.formats import arrow, jsonl, parquet
+from tasks.sources.listing import InputFile, Piece
+from tasks.sources.rows import Chunk, Tally
+from tasks.sources.streams import DAMAGED, Input, damage, open_input
+
+
+class Format(Protocol):
+    """What reads the files with some endings.
+
+    ENDINGS are those of names, in small letters. AT_RANDOM: whether a file is read here and there, and not from
+    end to end.
+    """
+
+    @property
+    def ENDINGS(self) -> tuple[str, ...]: ...
+    @property
+    def AT_RANDOM(self) -> bool: ...
+
+    def inspect(
+        self, stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
+    ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+        """Return a file's columns, None where no row shows any, and the pieces that workers read apart.
+
+        Raises one of DAMAGED where the file cannot be read, and BadInput, where it is not may_be_bad, for a
+        row among the first that is no document.
+        """
+
+    def read(self, stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+        """Yield the rows of a piece, those that are damaged as bad rows, and count them in the tally."""
+
+
+FORMATS: tuple[Format, ...] = (parquet, jsonl, arrow)
+KNOWN = "parquet, jsonl, jsonl.gz, jsonl.zst, arrow"
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A file with its pieces, and its columns: None where no row shows any."""
+
+    file: InputFile
+    table_schema: pa.Schema | None
+
+
+def format_of(source: str, url: str) -> Format:
+    """Return the format that a file's name says. Raises BadInput for others."""
+    found = next((one for one in FORMATS if url.lower().endswith(one.ENDINGS)), None)
+    if found is None:
+        raise bad_input(source, f"the ending is none of {KNOWN}", file=url)
+    return found
+
+
+def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be_bad: bool) -> Inspected:
+    """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
+
+    Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
+    text, and where a file cannot be opened at all or one of its first lines is no document and bad rows
+    stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
+    """
+    kind = format_of(source, file.url)
+    with open_input(source, file.url, file.size, at_random=kind.AT_RANDOM) as stream:
+        try:
+            schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
+        except DAMAGED as error:
+            found = damage(stream, error)
+            if not may_be_bad:
+                raise bad_input(source, f"cannot be read: {found}", file=file.url) from error
+            schema, pieces = None, (Piece(),)
+    return Inspected(file.model_copy(update={"pieces": pieces}), schema)
+
+
+def read(
+    source: str, file: InputFile, piece: Piece, text: str, tally: Tally | None = None
+) -> Iterator[Chunk]:
+    """Yield the chunks of a piece of a file, of some MiB each, and count its rows."""
+    kind = format_of(source, file.url)
+    with open_input(source, file.url, file.size, at_random=kind.AT_RANDOM) as stream:
+        yield from kind.read(stream, piece, text, tally or Tally())

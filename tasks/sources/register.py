@@ -1,0 +1,106 @@
+"""The numbers that a corpus has given to its sources and files, each once and for ever.
+
+The register is a folder of entries, each of what was new to one build, and an entry is written only where
+none is yet: of two builds that number files at once, wherever they run, one begins again.
+"""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from tasks.errors import Damaged, Denied, Unavailable, bad_input
+from tasks.ids import MAX_FILES, MAX_SOURCES
+from tasks.sources.listing import InputFile
+from tasks.storage.artifacts import WORK
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, seal, unseal
+
+REGISTER = f"{WORK}/register"
+
+
+class Register(Record):
+    """The numbers of a corpus's sources and files, those of the past included, from so many entries."""
+
+    sources: dict[str, int] = {}
+    files: dict[str, tuple[InputFile, ...]] = {}
+    entries: int = Field(0, exclude=True)
+
+    def __add__(self, new: "Register") -> "Register":
+        files = {name: self.files.get(name, ()) + found for name, found in new.files.items()}
+        return Register(
+            sources=self.sources | new.sources, files=self.files | files, entries=self.entries + 1
+        )
+
+
+def load_register(folder: Folder) -> Register:
+    """Read all the entries of a corpus's register.
+
+    Raises Denied where one of them is missing or damaged: nothing else knows the numbers that it holds.
+    """
+    paths = folder.files(REGISTER)
+    for expected, path in zip(map(entry_path, range(len(paths))), paths, strict=True):
+        if path != expected:
+            raise lost_entry(folder, int(expected.rpartition("/")[2].partition(".")[0]))
+    try:
+        entries = [unseal(folder.read(path), Register, path) for path in paths]
+    except Damaged as error:
+        raise Denied(
+            f"{folder.url}/{error}. It holds the numbers of files, of which documents' ids are made, and cannot "
+            "be made again: put it back from a copy, or delete this corpus's folder and build it anew"
+        ) from error
+    return sum(entries, Register())
+
+
+def lost_entry(folder: Folder, number: int) -> Denied:
+    return Denied(
+        f"{folder.url}: {entry_path(number)} is missing from the register of numbers, and numbers must not be "
+        "given twice; bring that file back, or build under another name"
+    )
+
+
+def entry_path(number: int) -> str:
+    return f"{REGISTER}/{number:06d}.json"
+
+
+def extend_register(folder: Folder, before: Register, after: Register) -> None:
+    """Write what is new since the register was read, if anything is.
+
+    Raises Unavailable where another build has written to it in the meantime.
+    """
+    files = {name: found[len(before.files.get(name, ())) :] for name, found in after.files.items()}
+    new = Register(
+        sources={name: n for name, n in after.sources.items() if name not in before.sources},
+        files={name: found for name, found in files.items() if found},
+    )
+    if not new.sources and not new.files:
+        return
+    path = entry_path(before.entries)
+    if not folder.create(path, seal(new)):
+        raise Unavailable(f"{folder.url}: another build of this corpus has numbered files at the same time")
+
+
+def number_sources(register: Register, names: Sequence[str]) -> Register:
+    """Give each new source the next number. Raises BadInput when all have been used."""
+    numbers = dict(register.sources)
+    for name in names:
+        if name not in numbers:
+            numbers[name] = max(numbers.values(), default=-1) + 1
+            if numbers[name] >= MAX_SOURCES:
+                had = f"this corpus has had {MAX_SOURCES} sources"
+                raise bad_input(name, f"{had}; start one with a new name")
+    return register.model_copy(update={"sources": numbers})
+
+
+def known_files(register: Register, source: str) -> dict[tuple[str, str], InputFile]:
+    return {(file.url, file.version): file for file in register.files.get(source, ())}
+
+
+def number_files(register: Register, source: str, inspected: Sequence[InputFile]) -> Register:
+    """Give each new file of a source the next number, in the order of their URLs."""
+    before = register.files.get(source, ())
+    first = max((file.number for file in before), default=-1) + 1
+    if first + len(inspected) > MAX_FILES:
+        raise bad_input(source, f"more than {MAX_FILES:,} files")
+    numbered = tuple(file.model_copy(update={"number": first + i}) for i, file in enumerate(inspected))
+    files = {**register.files, source: before + numbered}
+    return register.model_copy(update={"files": files})

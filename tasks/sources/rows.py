@@ -1,0 +1,113 @@
+"""Rows of a file on their way to documents: good ones in tables, bad ones with their reason, all of them counted.
+
+Each row of a file is in exactly one chunk, in its table, among its bad rows or among its blank ones. How many
+rows there are is counted apart from that, by footers, batches and ends of lines (`Tally`), and
+`tasks.intake.ingest` compares the two.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.errors import bad_input
+from tasks.sources.columns import decoded, one_array, plain
+from tasks.sources.streams import MAX_CONTENT, Input
+
+NO_ROWS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be a document: its place in the file, why, and what was there.
+
+    One with `is_rest` stands for all that follows in its file, which nobody could read or count.
+    """
+
+    row: int
+    reason: str
+    content: bytes = b""
+    is_rest: bool = False
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of a file: `rows` (n,) int64 are the places of the table's n rows, `blank` those of nothing."""
+
+    rows: NDArray[np.int64]
+    table: pa.Table
+    bad: list[BadRow] = field(default_factory=list)
+    blank: NDArray[np.int64] = field(default_factory=NO_ROWS.copy)
+
+
+@dataclass
+class Tally:
+    """How many rows a piece has by its footer, its batches or the ends of its lines, once it was read.
+
+    `rests` counts the bad rows that stand for all that follows.
+    """
+
+    rows: int = 0
+    rests: int = 0
+
+
+def rest_of_file(row: int, reason: str, tally: Tally) -> Chunk:
+    """Return the chunk that says that nothing from a row on can be read."""
+    tally.rests += 1
+    return Chunk(NO_ROWS, pa.table({}), [BadRow(row, reason, is_rest=True)])
+
+
+def utf8_fault(content: bytes) -> str | None:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        return f"invalid UTF-8 at byte {error.start}: {error.reason}"
+    return None
+
+
+def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
+    """Judge the texts of Arrow rows: null and invalid UTF-8 are bad. Decode the other columns."""
+    rows = np.arange(first_row, first_row + len(table))
+    column = table.column(text)
+    if pa.types.is_run_end_encoded(column.type):
+        column = decoded(column, pa.large_string())
+    texts = one_array(column).cast(pa.large_binary())
+    table = table.set_column(table.column_names.index(text), text, texts)
+    table = plain(table)
+    reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null")
+    try:
+        texts.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        contents = enumerate(texts.to_pylist())
+        faults = {i: utf8_fault(content) for i, content in contents if content is not None}
+        reasons |= {i: fault for i, fault in faults.items() if fault}
+    bad = [BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[:MAX_CONTENT]) for i in sorted(reasons)]
+    if bad:
+        good = np.setdiff1d(np.arange(len(table)), list(reasons))
+        table, texts, rows = table.take(good), texts.take(good), rows[good]
+    index = table.column_names.index(text)
+    return Chunk(rows, table.set_column(index, text, texts.cast(pa.large_string())), bad)
+
+
+def checked_columns(stream: Input, text: str, schema: pa.Schema) -> pa.Schema:
+    """Return a file's columns. Raises BadInput where two have one name, or the text is missing or is none."""
+    check_names(stream.source, stream.url, schema)
+    check_text_type(stream.source, stream.url, text, schema)
+    return schema
+
+
+def check_names(source: str, url: str, schema: pa.Schema) -> None:
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise bad_input(source, f"two columns are called {twice[0]!r}; give each its own name", file=url)
+
+
+def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
+    if text not in schema.names:
+        found = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
+        raise bad_input(source, found, file=url)
+    kind = schema.field(text).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise bad_input(source, f"column {text!r} is {kind}, expected string", file=url)

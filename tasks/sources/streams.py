@@ -1,0 +1,219 @@
+"""Bytes behind a URL: opened so that damage is told from a store that fails, and the lines in them."""
+
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import zstandard
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
+from tasks.storage.stores import Stream, explained, open_file
+
+UNREADABLE = (OSError, EOFError, zlib.error, zstandard.ZstdError)  # from bytes to lines
+DAMAGED = (*UNREADABLE, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError)
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+DECODED_AT_ONCE = 1 << 14  # compressed bytes: so much is lost before a damaged place, and not a whole block
+COMPRESSED_BLOCK = 1 << 18
+DECODERS: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(wbits=31),
+    "zstd": lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj(),
+}
+MAX_LINE = 1 << 30
+MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
+SECONDS_BEFORE_READING_AGAIN = (0.5, 2.0, 5.0)  # then the stage's own retries begin
+PASSING_STATUSES = {408, 425, 429}  # and all from 500: a server that may answer later
+
+
+def compression_of(url: str) -> str | None:
+    """Return how a file is compressed, by its name."""
+    return next((kind for end, kind in COMPRESSIONS.items() if url.lower().endswith(end)), None)
+
+
+def file_system_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    """Return the file system of an input and its path there.
+
+    A name without a scheme is a local one, whatever stands in it: fsspec takes `a::b.jsonl` for two
+    file systems in a chain.
+    """
+    if "://" not in url:
+        return LocalFileSystem(), url
+    fs, path = url_to_fs(re.sub(r"^[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url))
+    return fs, path
+
+
+def is_passing(error: BaseException) -> bool:
+    """Say whether a "not found" hides a server that failed: fsspec's HTTP says it of every failure."""
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+        status = getattr(cause, "status", None)
+        if isinstance(status, int):
+            return status >= 500 or status in PASSING_STATUSES
+        if isinstance(cause, ConnectionError | TimeoutError) or type(cause).__module__.startswith("aiohttp"):
+            return True
+    return False
+
+
+class Input(Stream):
+    """An input file: what its store fails to give is asked for again, and it ends where the listing says.
+
+    So whoever decodes it is told of damage only where the file itself is damaged.
+    """
+
+    def __init__(self, source: str, url: str, stream: Any, size: int) -> None:
+        super().__init__(url, stream)
+        self.source = source
+        self.expected = size
+        self.expect_size(getattr(stream, "size", None))
+
+    def expect_size(self, found: int | None) -> None:
+        """Raise BadInput where the file is not as large as it was listed."""
+        if found is not None and found != self.expected:
+            changed = f"it was {self.expected:,} bytes when it was listed and is {found:,} now"
+            self.failure = bad_input(
+                self.source, f"it changed while it was read: {changed}; build again", file=self.url
+            )
+            raise self.failure
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so many bytes, or to the end; fewer only at the end. Raises Unavailable, BadInput."""
+        place = self.tell()
+        for seconds in SECONDS_BEFORE_READING_AGAIN:
+            try:
+                return self.read_once(place, size)
+            except Unavailable as error:
+                time.sleep(seconds)
+                self.go_back(place, error)
+        return self.read_once(place, size)
+
+    def go_back(self, place: int, error: Unavailable) -> None:
+        try:
+            self.seek(place)
+        except (ValueError, OSError):  # a server that gives its files from end to end alone
+            raise error from None
+        self.failure = None
+
+    def read_once(self, place: int, size: int) -> bytes:
+        left = max(0, self.expected - place)
+        wanted = left if size < 0 else min(size, left)
+        parts = [super().read(size)]
+        while 0 < (found := sum(map(len, parts))) < wanted and parts[-1]:
+            parts.append(super().read(wanted - found))
+        if found < wanted:
+            ended = f"it ended after {place + found:,} of {self.expected:,} bytes"
+            self.failure = Unavailable(f"source {self.source}, file {self.url}: {ended}")
+            raise self.failure
+        if found > wanted:
+            self.expect_size(place + found)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def open_input(source: str, url: str, size: int, *, at_random: bool) -> Input:
+    """Open an input file, to be read here and there or from end to end."""
+    try:
+        with explained(url):
+            fs, path = file_system_of(url)
+            return Input(source, url, open_file(fs, path, at_random=at_random), size)
+    except Denied as error:
+        if is_passing(error):
+            raise Unavailable(f"source {source}: {error}") from error
+        raise
+
+
+def damage(stream: Stream, error: BaseException) -> str:
+    """Say what is wrong with a file's content. Raises what its store did, where that was the cause."""
+    if stream.failure is not None:
+        raise stream.failure from error
+    if isinstance(error, ZydaError):
+        raise error
+    return first_line(error)
+
+
+@dataclass(frozen=True)
+class LongLine:
+    """A line that is too long to be held: its first bytes."""
+
+    start: bytes
+
+
+class Lines:
+    """The lines of a stream, without their ends, up to where it is damaged; then it raises.
+
+    `ends` counts the ends of lines as they pass, apart from the lines that are given out; `is_open` is
+    true where the last line has no end.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.chunks = chunks_of(stream, compression_of(stream.url))
+        self.ends = 0
+        self.is_open = False
+
+    def start(self) -> bytes:
+        """Return some of the first bytes, without taking them away from the lines."""
+        first = next((chunk for chunk in self.chunks if chunk), b"")
+        self.chunks = chain([first], self.chunks)
+        return first
+
+    def __iter__(self) -> Iterator[bytes | LongLine]:
+        parts, held = list[bytes](), 0
+        for chunk in self.chunks:
+            self.ends += chunk.count(b"\n")
+            first, *others = chunk.split(b"\n")
+            parts.append(first)
+            held += len(first)
+            if held > MAX_LINE:
+                parts = [b"".join(parts)[:MAX_CONTENT]]
+            if others:
+                yield joined(parts, held)
+                yield from others[:-1]
+                parts, held = [others[-1]], len(others[-1])
+        if held:
+            self.is_open = True
+            yield joined(parts, held)
+
+
+def joined(parts: list[bytes], held: int) -> bytes | LongLine:
+    if held > MAX_LINE:
+        return LongLine(b"".join(parts)[:MAX_CONTENT])
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
+    """Yield what a stream holds, decompressed. Raises EOFError where its last frame is cut off.
+
+    Zeros after the last frame are padding, as gzip itself takes them.
+    """
+    decoder = None
+    is_padding, is_empty = False, compression is not None
+    while block := stream.read(COMPRESSED_BLOCK):
+        is_empty = False
+        if compression is None:
+            yield block
+            continue
+        while block:  # a file may hold several frames, one after another
+            if decoder is None and (is_padding or block[:1] == b"\0"):
+                is_padding = True
+                expect_padding(block, compression)
+                break
+            decoder = decoder or DECODERS[compression]()
+            yield decoder.decompress(block[:DECODED_AT_ONCE])
+            block = (decoder.unused_data if decoder.eof else b"") + block[DECODED_AT_ONCE:]
+            decoder = None if decoder.eof else decoder
+    if is_empty:
+        raise EOFError(f"it has no bytes, where {compression} data has at least a head")
+    if decoder is not None:
+        raise EOFError(f"it ends in the middle of its {compression} data")
+
+
+def expect_padding(block: bytes, compression: str) -> None:
+    if block.strip(b"\0"):
+        raise EOFError(f"something that is not {compression} data follows its {compression} data")

@@ -1,0 +1,30 @@
+"""A build that finds damage makes what is damaged again, from what that was made of."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tasks.errors import Damaged, Denied
+from tasks.log import warn
+from tasks.storage.artifacts import forget
+from tasks.storage.folder import Folder
+
+Result = TypeVar("Result")
+
+
+def healed(folder: Folder, make: Callable[[], Result]) -> Result:
+    """Call `make` until it meets no damage; what it has finished it does not do again.
+
+    Raises Denied where what was made again is damaged at once: that is the storage's doing.
+    """
+    seen = set[str]()
+    while True:
+        try:
+            return make()
+        except Damaged as error:
+            if seen & set(error.paths):
+                raise Denied(f"{error}, again after it was made anew: is the storage sound?") from error
+            warn(f"{error}; it is made again")
+            for path in error.paths[1:]:
+                warn(f"{folder.url}/{path} is made again, too")
+            seen |= set(error.paths)
+            forget(folder, error.paths)

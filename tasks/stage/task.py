@@ -1,0 +1,181 @@
+"""What makes a function a stage: Prefect's task around it, and the manifest by which it is finished.
+
+    @task(cache_policy=BY_MANIFEST, **STAGE)
+    @leaves_manifest("minhash", key)
+    def minhash(recipe: Recipe, trail: Trail) -> Manifest:
+
+A stage is a function from a recipe and the receipts of stages before it to a manifest. Its key is a hash of
+all that can change the manifest. Where a manifest of this key is there, the stage is finished, on whichever
+machine that was; Prefect's own cache has the same key, and what it remembers is a receipt with a seal.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal, NamedTuple
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.filesystems import LocalFileSystem, RemoteFileSystem
+from prefect.logging import get_run_logger
+from prefect.runtime import task_run
+from prefect.serializers import Serializer
+from prefect.settings import get_current_settings
+from prefect.tasks import exponential_backoff
+
+from tasks.errors import Unavailable
+from tasks.recipe.fields import Recipe
+from tasks.stage.verdicts import Trail
+from tasks.storage.artifacts import RESULTS, Manifest, Receipt, finish_stage, finished_stage
+from tasks.storage.records import digest_of, seal, unseal
+
+__all__ = [
+    "BY_MANIFEST", "HERE", "ONCE_A_BUILD", "STAGE", "Runner", "leaves_manifest", "results_beside_manifests", "task",
+]  # fmt: skip
+
+RETRIES = 4
+SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
+
+Key = Callable[..., str]
+
+
+class ManifestKey(CachePolicy):
+    """Prefect's cache key of a stage: that of its manifest, a hash of the stage's inputs and of nothing else."""
+
+    def compute_key(self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any) -> str:
+        return str(task_ctx.task.fn.key(*inputs.values()))
+
+
+BY_MANIFEST = ManifestKey()
+
+
+class SealedReceipt(Serializer):  # of any type: Prefect cannot register one that is of Receipt
+    """Writes receipts as sealed records, so that what Prefect remembers counts for nothing once it is changed."""
+
+    type: Literal["zyda-receipt"] = "zyda-receipt"
+
+    def dumps(self, obj: Receipt) -> bytes:
+        return seal(obj)
+
+    def loads(self, blob: bytes) -> Receipt:
+        return unseal(blob, Receipt, "a receipt")
+
+
+def leaves_manifest(
+    name: str, key: Key, reasons: dict[str, str] | None = None, *, of_all: bool = False
+) -> Callable[[Callable[..., Manifest]], Callable[..., Receipt]]:
+    """Make a function that returns a manifest one that writes it and returns its receipt, once.
+
+    Its first input after the recipe is the plan of a source, or the source's trail, which comes as a list of
+    receipts: Prefect and Dask look for what is still to come in lists alone. of_all: the stage is about all
+    sources, and its inputs are as they are.
+
+    key: called with the same arguments. reasons: for which the stage lets documents go, each with a sentence
+    that says it of a document.
+    """
+
+    def decorate(make: Callable[..., Manifest]) -> Callable[..., Receipt]:
+        def opened(inputs: Sequence[Any]) -> Sequence[Any]:
+            return inputs if of_all else (as_trail(inputs[0]), *inputs[1:])
+
+        def its_key(recipe: Recipe, *inputs: Any) -> str:
+            return key(recipe, *opened(inputs))
+
+        @wraps(make)
+        def stage(recipe: Recipe, *inputs: Any) -> Receipt:
+            known_by = its_key(recipe, *inputs)
+            source = None if of_all else opened(inputs)[0].source
+            if receipt := finished_stage(recipe.folder, name, source, known_by):
+                return receipt
+            receipt = finish_stage(recipe.folder, make(recipe, *opened(inputs)), known_by)
+            if TaskRunContext.get():
+                get_run_logger().info("%s", receipt.sentence())
+            return receipt
+
+        stage.__name__ = name
+        vars(stage).update(key=its_key, reasons=reasons or {}, of_all=of_all)
+        return stage
+
+    return decorate
+
+
+def as_trail(first: Any) -> Any:
+    return Trail(str(first[0].source), first) if isinstance(first, list) else first
+
+
+def run_name() -> str:
+    """Name a task run as a person reads it: `minhash peps`."""
+    context = TaskRunContext.get()
+    name = str(task_run.task_name)
+    if context is None or vars(context.task.fn)["of_all"]:
+        return name
+    _, first, *_ = task_run.parameters.values()
+    first = first[0] if isinstance(first, list) else first
+    if isinstance(first, State):
+        first = first.result(raise_on_failure=False)
+    return f"{name} {getattr(first, 'source', '')}".rstrip()
+
+
+def seconds_before_retry() -> int:
+    """Return how long to wait before the first retry: Prefect's own setting of it, where there is one."""
+    configured = get_current_settings().tasks.default_retry_delay_seconds
+    return round(configured) if isinstance(configured, int | float) and configured else SECONDS_BEFORE_RETRY
+
+
+def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
+    """Say whether what a task raised may not happen again."""
+    return isinstance(state.result(raise_on_failure=False), Unavailable)
+
+
+# Where trying again can help: at once is too soon for a store that is down, and all at the same moment
+# is too much for one that comes back.
+RETRYING: dict[str, Any] = {
+    "retries": RETRIES,
+    "retry_delay_seconds": exponential_backoff(seconds_before_retry()),
+    "retry_jitter_factor": 0.5,
+    "retry_condition_fn": can_help,
+}
+STAGE: dict[str, Any] = {
+    **RETRYING,
+    "task_run_name": run_name,
+    "persist_result": True,
+    "result_serializer": SealedReceipt(),
+}
+ONCE_A_BUILD: dict[str, Any] = {**RETRYING, "cache_policy": NO_CACHE}
+
+
+class Runner(NamedTuple):
+    """How the stages of a build are run: Prefect's way, or HERE.
+
+    submit: takes a task and its arguments. result: of what `submit` returned. finished: receipts of what it
+    returned for a stage of each source.
+    """
+
+    submit: Callable[..., Any]
+    result: Callable[[Any], Any]
+    finished: Callable[[Recipe, Sequence[Any]], list[Receipt]]
+
+
+# One after another in this process, without Prefect and Dask: for tests and measurements.
+HERE = Runner(
+    submit=lambda stage, *inputs, **options: stage.fn(*inputs, **options),
+    result=lambda done: done,
+    finished=lambda _, receipts: list(receipts),
+)
+
+
+def results_beside_manifests(recipe: Recipe) -> None:
+    """Have Prefect keep the results of this flow run's tasks in the corpus: a folder, or a saved block."""
+    results = recipe.folder.folder(RESULTS)
+    storage = LocalFileSystem(basepath=results.path("")) if results.is_local else saved_block(results.url)
+    context = FlowRunContext.get()
+    if context is not None:
+        context.result_store = context.result_store.model_copy(update={"result_storage": storage})
+
+
+def saved_block(url: str) -> RemoteFileSystem:
+    """Return Prefect's own block of a place in a store; it holds no secrets."""
+    block = RemoteFileSystem(basepath=url)
+    block.save(f"zyda-{digest_of(url)}", overwrite=True)
+    return block

@@ -1,0 +1,143 @@
+"""Verdicts: what stages say of documents, in one form, and which documents are left after them.
+
+A stage that looks at the documents of a source writes one table for each shard: `doc_id` (uint64, ascending)
+and, where it may let a document go, `reason` (string; null where the document stays), then whatever else it
+found. Of a document that goes, that is the evidence, and stands in `removed/`; of one that stays, the columns
+are published which the stage's manifest names as `beside`.
+
+The receipts of such stages make a source's trail, which begins with that of ingest. Whoever comes later
+reads in the trail what is left, and nobody needs to know which stages there are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, load_manifest, total
+from tasks.storage.folder import Folder
+from tasks.storage.tables import read_table
+
+Ids = NDArray[np.uint64]
+
+REASON = pa.field("reason", pa.string())
+
+
+@dataclass(frozen=True)
+class Trail:
+    """What has been said of a source so far: the receipt of ingest, then that of each stage since."""
+
+    source: str
+    receipts: list[Receipt]
+
+    @property
+    def left(self) -> Counts:
+        """The documents that are left."""
+        return self.receipts[-1].out
+
+    @property
+    def identities(self) -> list[str]:
+        """What the keys of later stages are made from."""
+        return [receipt.identity for receipt in self.receipts]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a stage said of one shard, and which columns of it stand beside a document that stays."""
+
+    stage: str
+    shard: Shard
+    beside: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ShardSoFar:
+    """A shard of ingest, and what stages have said of it since."""
+
+    shard: Shard
+    said: tuple[Said, ...] = ()
+
+    @property
+    def counts(self) -> Counts:
+        """The documents that are left."""
+        return self.said[-1].shard.counts if self.said else self.shard.counts
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no document of the shard was let go."""
+        return not any(said.shard.removed.documents for said in self.said)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        return (self.shard.digest, *(said.shard.digest for said in self.said))
+
+
+def shards_so_far(folder: Folder, trail: Trail) -> list[ShardSoFar]:
+    """Return the shards of a source with what the stages of its trail said of each."""
+    ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
+    spoke = [manifest for manifest in later if manifest.shards]
+    said = [[Said(m.stage, shard, m.beside) for shard in m.shards] for m in spoke]
+    return [ShardSoFar(shard, tuple(of)) for shard, *of in zip(ingested.shards, *said, strict=True)]
+
+
+def rows_that_go(table: pa.Table) -> pa.Table:
+    """Return the rows of what a stage said by which a document goes."""
+    if REASON.name not in table.column_names:
+        return table.slice(0, 0)
+    return table.filter(pc.is_valid(table.column(REASON.name)))
+
+
+def ids_gone(folder: Folder, so_far: ShardSoFar) -> Ids:
+    """Read which documents of a shard stages have let go: (n,) uint64, ascending."""
+    gone = [np.empty(0, np.uint64)]
+    for said in so_far.said:
+        if said.shard.removed.documents:
+            table = read_table(folder, said.shard, ["doc_id", REASON.name])
+            gone.append(rows_that_go(table).column("doc_id").to_numpy())
+    return np.sort(np.concatenate(gone))
+
+
+def said_beside(folder: Folder, so_far: ShardSoFar) -> list[pa.Table]:
+    """Read what was said beside the documents of a shard: `doc_id` and the columns, a table a stage."""
+    return [read_table(folder, said.shard, ["doc_id", *said.beside]) for said in so_far.said if said.beside]
+
+
+def with_columns(rows: pa.Table, said: pa.Table) -> pa.Table:
+    """Append the columns of `said` to `rows` by doc_id, null where it says nothing; both ascend by doc_id."""
+    ids, theirs = rows.column("doc_id").to_numpy(), said.column("doc_id").to_numpy()
+    places = np.searchsorted(theirs, ids)
+    is_there = np.isin(ids, theirs, assume_unique=True)
+    indices = pa.array(np.where(is_there, places, 0).astype(np.int64), mask=~is_there)
+    for field in said.schema:
+        if field.name != "doc_id":
+            rows = rows.append_column(field, said.column(field.name).take(indices))
+    return rows
+
+
+def counts_of(counted: pa.Table, doc_ids: Ids) -> Counts:
+    """Add up some of the documents of a shard; `counted` and `doc_ids` ascend by doc_id."""
+    places = np.searchsorted(counted.column("doc_id").to_numpy(), doc_ids)
+    some = counted.take(pa.array(places))
+    sums = {name: pc.sum(some.column(f"n_{name}")).as_py() or 0 for name in ("tokens", "bytes")}
+    return Counts(documents=len(doc_ids), **sums)
+
+
+def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Sequence[str] = ()) -> Manifest:
+    """Make the manifest of what a stage said of a source: its shards add up to the ledger's line."""
+    return Manifest(
+        stage=stage,
+        source=trail.source,
+        shards=tuple(shards),
+        entering=trail.left,
+        out=total(shard.counts for shard in shards),
+        removed=total(shard.removed for shard in shards),
+        beside=tuple(beside),
+    )
+
+
+def nothing_said(stage: str, trail: Trail) -> Manifest:
+    """Make the manifest of a stage that has nothing to say of a source: all its documents stay."""
+    return Manifest(stage=stage, source=trail.source, entering=trail.left, out=trail.left)

@@ -1,0 +1,40 @@
+"""What a worker process of a build is born with, and how it ends without a word.
+
+On Linux workers are forked from one process that has imported what the stages need: a worker is there in
+a moment, also the one that takes the place of another that died, and what was imported lies in memory
+once. That process runs nothing, and nothing is imported there that starts threads.
+"""
+
+import logging
+import signal
+import sys
+from contextlib import AbstractContextManager
+from typing import Any
+
+import dask
+import distributed
+from distributed.utils import get_mp_context
+
+METHOD = "distributed.worker.multiprocessing-method"
+FORK = "forkserver" if sys.platform == "linux" else "spawn"
+FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # the same, of a process to be started
+IMPORTED = ["prefect_dask", "prefect.task_engine", "tasks.pipeline"]
+
+
+def born_with_imports() -> AbstractContextManager[Any]:
+    """Have Dask start the workers of this process so, for as long as a block lasts."""
+    return dask.config.set({METHOD: FORK})
+
+
+def dask_setup(process: Any) -> None:
+    """Prepare a worker, or the nanny that is about to start one. Dask calls it in either.
+
+    Ctrl-C reaches every process of a terminal. The build's own process ends its workers; what they would
+    say of it, and of tasks that can tell nobody any more how they ended, is of no use to whoever pressed it.
+    """
+    if isinstance(process, distributed.Nanny):
+        if dask.config.get(METHOD) == "forkserver":
+            get_mp_context().set_forkserver_preload(IMPORTED)
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.raiseExceptions = False

@@ -1,0 +1,167 @@
+"""The workers of a build: which Dask cluster it runs on, and how one is started on this machine."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import dask
+import dask.system
+import distributed
+from distributed.comm import parse_address, parse_host_port
+from prefect.runtime import flow_run
+from prefect_dask import DaskTaskRunner
+
+from tasks.errors import BadRecipe, LostWorkers
+from tasks.recipe.fields import Recipe
+from tasks.recipe.reading import load_recipe
+from tasks.stage.worker_process import born_with_imports
+from tasks.storage.folder import is_local
+
+LIVES = 10  # workers that a shard may take with it before the build gives up on it
+# Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
+# the next array: that costs a build a fifth of its time and a model on the CPU half of it.
+ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
+THREADS_FOR_STORES = 2
+LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
+ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
+PATIENCE = "300s"
+CLOSE_SECONDS = 30
+WORKER_PROCESS = "tasks.stage.worker_process"
+SILENT = 50  # Dask's own log, of which every worker writes one
+GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
+
+
+def task_runner(threads: int | None = None) -> DaskTaskRunner:
+    """Return Prefect's runner on the cluster that the environment says.
+
+    An existing scheduler where Dask's own configuration names one (DASK_SCHEDULER_ADDRESS), else a
+    cluster on this machine that lives as long as the flow run, with so many threads for each core, or as
+    many as suit the run's recipe.
+    """
+    if address := dask.config.get("scheduler-address", None):
+        check_address(address)
+        return DaskTaskRunner(address=address)
+    return DaskTaskRunner(cluster_class=cluster_here, cluster_kwargs={"threads": threads})
+
+
+def check_address(address: str) -> None:
+    """Raise LostWorkers where the address of a scheduler is none."""
+    try:
+        parse_host_port(parse_address(address)[1])
+    except ValueError as error:
+        raise LostWorkers(
+            f"DASK_SCHEDULER_ADDRESS: {address!r} is no address ({error}); expected tls://host:port"
+        ) from error
+
+
+def threads_for(recipe: Recipe) -> int:
+    """Return how many threads for each core suit a build: one waits for a store while another works."""
+    urls = [recipe.storage, *(url for source in recipe.sources for url in source.files)]
+    return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
+
+
+@contextmanager
+def cluster_here(threads: int | None = None) -> Iterator[Any]:
+    """Give a cluster on this machine for as long as the block lasts.
+
+    Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
+    """
+    with born_with_imports():
+        cluster = open_cluster(threads)
+        try:
+            yield cluster
+        finally:
+            try:
+                cluster.close(timeout=CLOSE_SECONDS)
+            except TimeoutError:
+                for process in multiprocessing.active_children():
+                    process.kill()
+
+
+def open_cluster(threads: int | None = None) -> Any:
+    """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU.
+
+    Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
+    workers and clients know each other by a certificate that is made for this cluster alone.
+    """
+    threads = threads or threads_of_this_run()
+    common = {
+        "dashboard_address": ANY_PORT,
+        "host": LOOPBACK,
+        "protocol": "tls://",
+        "security": distributed.Security.temporary(),
+        "silence_logs": SILENT,
+        "scheduler_kwargs": {"allowed_failures": LIVES},
+        "preload": [WORKER_PROCESS],
+    }
+    cores = dask.system.CPU_COUNT
+    with dask.config.set({NO_WORKERS: patience(), ENVIRON: dask.config.get(ENVIRON) | ALLOCATOR}):
+        if gpus := gpu_count():
+            from dask_cuda import LocalCUDACluster
+
+            return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus, threads)
+        return distributed.LocalCluster(
+            n_workers=cores, threads_per_worker=threads, memory_limit="auto",
+            preload_nanny=[WORKER_PROCESS], env=dict(os.environ), **common,
+        )  # fmt: skip
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return int(dask.system.CPU_COUNT)
+
+
+def patience() -> str:
+    """Return how long a build waits for a worker where there is none.
+
+    It is Dask's own setting, DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT, where someone has set it.
+    """
+    return str(dask.config.get(NO_WORKERS) or PATIENCE)
+
+
+def threads_of_this_run() -> int:
+    """Return how many threads suit the recipe of the flow run that is about to start."""
+    asked = flow_run.parameters or {}
+    with suppress(KeyError, BadRecipe):  # the flow itself says what is wrong with a recipe
+        return threads_for(
+            load_recipe(asked["recipe"], storage=asked.get("storage"), sample=asked.get("sample"))
+        )
+    return 1
+
+
+def gpu_count() -> int:
+    """Return how many GPUs this machine has for dask-cuda: none where it is not installed."""
+    try:
+        import pynvml
+        from dask_cuda.utils import get_n_gpus
+
+        pynvml.nvmlInit()
+    except ImportError:
+        return 0
+    except pynvml.NVMLError:
+        return 0
+    return int(get_n_gpus())
+
+
+def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
+    """Add workers without a GPU to a cluster on this machine: all stages but the classifier want cores."""
+    options = {
+        "nthreads": threads,
+        "memory_limit": "auto",
+        "dashboard": False,
+        "host": LOOPBACK,
+        "protocol": "tls://",
+        "security": cluster.security,
+        "preload": [WORKER_PROCESS],
+        "silence_logs": SILENT,
+        "env": {"CUDA_VISIBLE_DEVICES": ""},
+    }
+
+    def new_worker_spec() -> dict[str, Any]:
+        return {f"cpu-{len(cluster.worker_spec)}": {"cls": distributed.Nanny, "options": options}}
+
+    cluster.new_worker_spec = new_worker_spec
+    cluster.scale(len(cluster.worker_spec) + max(0, count))
+    return cluster

@@ -1,0 +1,223 @@
+"""What the stages leave on storage, and how a later run knows that it is there.
+
+An artifact is one Parquet file that a stage wrote for one shard. Its name carries a key: a hash of
+the stage, its version, the parameters that change its content and the digests of what it was made
+from. Beside it, written after it, lies a small JSON record with its digest and its counts: where
+both are, the artifact is finished and is never made again.
+
+What is read is checked, for disks and people change files: a file's size and the hash of its footer
+against its record, each page against its checksum, a file that is read whole against its digest, a
+record against a hash of its own. What is not as it was written raises Damaged; `forget` removes it with
+all that says it is finished, so that it is made again.
+
+Keys follow content, not time: a stage that is run again and writes the same bytes leaves the keys
+of everything after it as they were.
+
+The manifest of a stage lists the records of all its shards. Through Prefect and Dask travels only
+its `Receipt`: where the manifest is, its identity, and the counts for the ledger.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tasks.errors import Damaged
+from tasks.log import warn
+from tasks.storage.folder import Folder
+from tasks.storage.records import KEY, Record, Sealed, digest_of, read_record, write_record
+
+WORK = "work"
+MANIFESTS = f"{WORK}/manifests"
+RESULTS = f"{WORK}/prefect"  # what Prefect remembers of the stages, by their keys
+
+
+class Counts(Record):
+    """Documents, tokens and UTF-8 bytes of text."""
+
+    documents: int = 0
+    tokens: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(
+            documents=self.documents + other.documents,
+            tokens=self.tokens + other.tokens,
+            bytes=self.bytes + other.bytes,
+        )
+
+    def __sub__(self, other: "Counts") -> "Counts":
+        return Counts(
+            documents=self.documents - other.documents,
+            tokens=self.tokens - other.tokens,
+            bytes=self.bytes - other.bytes,
+        )
+
+
+def total(counts: Iterable[Counts]) -> Counts:
+    return sum(counts, Counts())
+
+
+class Shard(Record):
+    """One artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
+
+    `size` is in bytes, `footer` of them at its end, whose hash is `footer_digest`. `counts` are of the
+    documents that stay, `removed` of those that this artifact says go.
+    """
+
+    name: str
+    path: str
+    digest: str
+    rows: int
+    size: int
+    footer: int
+    footer_digest: str
+    counts: Counts = Counts()
+    removed: Counts = Counts()
+
+
+class Manifest(Record):
+    """All the artifacts of a stage, in the order of their names, and what they add up to.
+
+    `beside` are the columns of these artifacts that are published beside a document that stays.
+    `intermediate` are the paths of others that were made on the way, and save work the next time.
+    """
+
+    stage: str
+    source: str | None = None
+    shards: tuple[Shard, ...] = ()
+    entering: Counts = Counts()
+    out: Counts = Counts()
+    removed: Counts = Counts()
+    set_aside: Counts = Counts()
+    facts: dict[str, Any] = {}
+    beside: tuple[str, ...] = ()
+    intermediate: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """A hash of the content: what the keys of the stages after this one are made from."""
+        content = [(shard.name, shard.digest) for shard in self.shards]
+        return digest_of([self.stage, self.source, content, self.facts])
+
+
+class Receipt(Record):
+    """What a finished stage hands on: small enough to travel."""
+
+    stage: str
+    source: str | None
+    key: str
+    path: str
+    identity: str
+    entering: Counts
+    out: Counts
+    removed: Counts
+    set_aside: Counts
+
+    def sentence(self) -> str:
+        """Say what happened, for a log."""
+        if self.source is None:
+            return f"{self.stage}: finished"
+        out = f"{self.out.documents:,} documents, {self.out.tokens:,} tokens"
+        lost = [f"{self.removed.documents:,} removed"] if self.removed.documents else []
+        lost += [f"{self.set_aside.documents:,} set aside"] if self.set_aside.documents else []
+        return ", ".join([f"{self.stage} {self.source}: {out}", *lost])
+
+
+def stage_key(stage: str, version: int, parameters: Any, *inputs: str) -> str:
+    """Return the key of a stage's output: of all that can change it, and of nothing else."""
+    return digest_of([stage, version, parameters, list(inputs)])
+
+
+def shard_path(stage: str, source: str | None, name: str, key: str) -> str:
+    return "/".join(part for part in (WORK, stage, source, f"{name}-{key}.parquet") if part)
+
+
+def finished(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
+    """Return the record at a path where it and every artifact that it names are there, whole by size.
+
+    Otherwise the work is to be done again; what was wrong is said in the log.
+    """
+    try:
+        record = read_record(folder, path, kind)
+    except Damaged as error:
+        warn(f"{error}; it is made again")
+        return None
+    for shard in artifacts_of(record):
+        if folder.size_of(shard.path) != shard.size:
+            warn(f"{folder.url}/{shard.path} is cut or gone; it is made again")
+            return None
+    return record
+
+
+def artifacts_of(record: Record | None) -> Iterator[Shard]:
+    """Yield the artifacts that a record vouches for."""
+    if isinstance(record, Shard):
+        yield record
+    elif record is not None:
+        for _, value in record:
+            members = value if isinstance(value, tuple) else (value,)
+            yield from (member for member in members if isinstance(member, Shard))
+
+
+def finished_shard(folder: Folder, path: str) -> Shard | None:
+    """Return the record of an artifact, or None where it is not finished."""
+    return finished(folder, f"{path}.json", Shard)
+
+
+def forget(folder: Folder, paths: Iterable[str]) -> None:
+    """Remove damaged artifacts or records, and all that says that they are finished."""
+    gone = set(paths)
+    for path in gone:
+        folder.delete(path)
+        parent, _, name = path.rpartition("/")
+        its_key = key_of(name)
+        if not KEY.fullmatch(its_key):  # a record of the corpus's own, which vouches for nothing else
+            continue
+        folder.delete(f"{RESULTS}/{its_key}")
+        for record in folder.files(parent):
+            if record.endswith(".json") and its_key in record:
+                folder.delete(record)
+    for manifest in folder.files(MANIFESTS):
+        content = folder.read_if_there(manifest) or b""
+        if any(path.encode() in content for path in gone):
+            folder.delete(manifest)
+            folder.delete(f"{RESULTS}/{key_of(manifest)}")
+
+
+def key_of(path: str) -> str:
+    """Return the key in the name of an artifact, record or manifest, or what stands in its place."""
+    return path.rpartition("-")[2].partition(".")[0]
+
+
+def manifest_path(stage: str, source: str | None, key: str) -> str:
+    return f"{MANIFESTS}/{stage}-{source or 'all'}-{key}.json"
+
+
+def finished_stage(folder: Folder, stage: str, source: str | None, key: str) -> Receipt | None:
+    """Return the receipt of a stage that was finished before, or None."""
+    path = manifest_path(stage, source, key)
+    try:
+        manifest = read_record(folder, path, Manifest)
+    except Damaged as error:
+        warn(f"{error}; it is made again")
+        return None
+    return receipt_of(manifest, key, path) if manifest else None
+
+
+def finish_stage(folder: Folder, manifest: Manifest, key: str) -> Receipt:
+    """Write the manifest that makes a stage finished, and return its receipt."""
+    path = manifest_path(manifest.stage, manifest.source, key)
+    write_record(folder, path, manifest)
+    return receipt_of(manifest, key, path)
+
+
+def receipt_of(manifest: Manifest, key: str, path: str) -> Receipt:
+    counts = manifest.model_dump(include={"stage", "source", "entering", "out", "removed", "set_aside"})
+    return Receipt(**counts, key=key, path=path, identity=manifest.identity)
+
+
+def load_manifest(folder: Folder, done: Receipt) -> Manifest:
+    """Read the manifest of a receipt. Raises Damaged where it is not as it was written, or gone."""
+    manifest = read_record(folder, done.path, Manifest)
+    if manifest is None:
+        raise Damaged(f"{folder.url}/{done.path} is gone", done.path)
+    return manifest

@@ -1,0 +1,7 @@
+"""The columns that every document has from ingest on, whichever source it is of."""
+
+import pyarrow as pa
+
+COUNTED = pa.schema(
+    [("doc_id", pa.uint64()), ("n_tokens", pa.uint32()), ("n_bytes", pa.uint32())]
+)  # fmt: skip

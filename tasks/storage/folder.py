@@ -1,0 +1,294 @@
+"""The only opener of fsspec URLs: local disk, S3, GCS and whatever else fsspec reads.
+
+A file appears whole or not at all: it is written on a local disk first and put in place in one
+step (a rename on a local file system, one upload on an object store, which shows an object when
+its upload is complete). Credentials and addresses are read by fsspec and its back ends from the
+environment, never by us.
+"""
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import get_protocol
+
+from tasks.errors import Denied
+from tasks.storage.scratch import SCRATCH, created, is_left_behind, scratch_name
+from tasks.storage.stores import Stream, code_of, explained, open_file
+
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
+TIME_FIELDS = ("mtime", "LastModified", "updated", "modified", "created", "timeCreated")
+READ_ONLY = 0o444
+
+
+def is_local(url: str) -> bool:
+    """Say whether a URL is of this machine's own files, without opening it."""
+    return get_protocol(url) in {"file", "local"}
+
+
+def absolute(url: str) -> str:
+    """Return a URL that means the same from any working directory."""
+    if "://" in url:
+        return url.rstrip("/")
+    return str(Path(url).expanduser().resolve())
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder behind a URL. Paths are relative to it, with forward slashes."""
+
+    url: str
+
+    @cached_property
+    def _opened(self) -> tuple[fsspec.AbstractFileSystem, str]:
+        with explained(self.url):
+            return url_to_fs(self.url)
+
+    @property
+    def fs(self) -> fsspec.AbstractFileSystem:
+        return self._opened[0]
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self.fs, LocalFileSystem)
+
+    def path(self, path: str) -> str:
+        """Return the path of a file in this folder, as its file system wants it."""
+        return f"{self._opened[1].rstrip('/')}/{path}" if path else self._opened[1]
+
+    def folder(self, path: str) -> "Folder":
+        return Folder(f"{self.url.rstrip('/')}/{path}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"url": self.url}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def exists(self, path: str) -> bool:
+        with explained(self.url):
+            return bool(self.fs.exists(self.path(path)))
+
+    def open(self, path: str) -> Stream:
+        """Open a file for reading at random places."""
+        url = f"{self.url}/{path}"
+        with explained(url):
+            return Stream(url, open_file(self.fs, self.path(path), at_random=True))
+
+    def size_of(self, path: str) -> int | None:
+        """Return the bytes of a file, or None where there is none."""
+        with explained(f"{self.url}/{path}"):
+            try:
+                self.fs.invalidate_cache(self.fs._parent(self.path(path)))
+                return int(self.fs.size(self.path(path)))
+            except FileNotFoundError:
+                return None
+
+    def read(self, path: str) -> bytes:
+        with explained(f"{self.url}/{path}"):
+            return bytes(self.fs.cat_file(self.path(path)))
+
+    def read_if_there(self, path: str) -> bytes | None:
+        try:
+            with explained(f"{self.url}/{path}"):
+                return bytes(self.fs.cat_file(self.path(path)))
+        except Denied as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
+
+    def listed(self, path: str) -> dict[str, dict[str, Any]]:
+        """List the files below a path, relative to this folder, sorted, each with what the store says of it."""
+        with explained(f"{self.url}/{path}"):
+            self.fs.invalidate_cache()
+            top, place = self.path(""), self.path(path).rstrip("/")
+            found = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
+            # Some stores list an empty folder as if it were a file in itself.
+            infos = {str(name).rstrip("/"): info for name, info in found.items()}
+            return {
+                name.removeprefix(top).lstrip("/"): infos[name] for name in sorted(infos) if name != place
+            }
+
+    def files(self, path: str) -> list[str]:
+        """List the files below a path, sorted, relative to this folder."""
+        return list(self.listed(path))
+
+    def stamps(self, path: str) -> dict[str, str]:
+        """List the files below a path with their sizes and what else says that they are the same."""
+        return {name: stamp_of(info) for name, info in self.listed(path).items()}
+
+    def written(self, path: str) -> dict[str, tuple[int, float]]:
+        """List the files below a path with their bytes and when they were written, in seconds since 1970."""
+        return {name: (int(info["size"]), seconds_of(info)) for name, info in self.listed(path).items()}
+
+    def digest_of(self, path: str) -> str:
+        """Return the SHA-256 of a file, read some MiB at a time."""
+        digest = hashlib.sha256()
+        with self.open(path) as stream:
+            while block := stream.read(8 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def difference(self, path: str, size: int, digest: str) -> str | None:
+        """Read a file and say how it differs from one of this size and SHA-256, if it does."""
+        found = self.size_of(path)
+        if found != size:
+            return "is gone" if found is None else f"has {found:,} bytes, expected {size:,}"
+        return None if self.digest_of(path) == digest else "has another content than was written"
+
+    def write(self, path: str, content: bytes, *, read_only: bool = False) -> None:
+        with self.scratch_file() as scratch:
+            scratch.write_bytes(content)
+            self.put(scratch, path, read_only=read_only)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write a file that nobody has written yet, in one step; return False where it is there already.
+
+        Of all that try at once, one is told True: by a hard link, or by the store, which refuses the
+        others' requests. A store that knows no such condition is asked before whether the file is there.
+        """
+        if self.is_local:
+            return self.link(content, path)
+        with explained(f"{self.url}/{path}"):
+            try:
+                self.fs.pipe_file(self.path(path), content, mode="create")
+            except (OSError, NotImplementedError) as error:
+                code = code_of(error.__cause__)
+                if isinstance(error, FileExistsError) or code == "PreconditionFailed":
+                    return False
+                if not isinstance(error, NotImplementedError) and code != "NotImplemented":
+                    raise
+                if self.fs.exists(self.path(path)):
+                    return False
+                self.fs.pipe_file(self.path(path), content)
+        return True
+
+    def link(self, content: bytes, path: str) -> bool:
+        """Write a local file and give it a name; return False where the name is taken."""
+        target = Path(self.path(path))
+        with explained(f"{self.url}/{path}"), self.scratch_file() as scratch:
+            scratch.write_bytes(content)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(scratch, target)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in NO_LINKS:
+                    raise
+                return created(target, content)
+        return True
+
+    @contextmanager
+    def scratch_file(self) -> Iterator[Path]:
+        """Give a local path to write; on a local folder it is one rename away from any other."""
+        if self.is_local:
+            parent = Path(self.path(SCRATCH))
+            with explained(self.url):
+                parent.mkdir(parents=True, exist_ok=True)
+        else:
+            parent = Path(tempfile.gettempdir())
+        scratch = parent / scratch_name()
+        try:
+            with explained(str(parent)):
+                yield scratch
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def put(self, scratch: Path, path: str, *, read_only: bool = False) -> None:
+        """Put a local file in place, whole; on a local folder the scratch file is moved.
+
+        read_only: what is published shares its bytes with what it was made of, so nobody may edit it.
+        """
+        target = self.path(path)
+        with explained(f"{self.url}/{path}"):
+            if self.is_local:
+                if read_only:
+                    with suppress(OSError):  # a file system without permissions
+                        scratch.chmod(READ_ONLY)
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                os.replace(scratch, target)
+            else:
+                self.fs.put_file(str(scratch), target)
+
+    def copy(self, path: str, to: str) -> None:
+        """Give a file a second name: a hard link where files are local, else a copy in the store."""
+        source, target = self.path(path), self.path(to)
+        with explained(f"{self.url}/{to}"):
+            if not self.is_local:
+                self.fs.cp_file(source, target)
+                return
+            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(source, target)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(source, target)
+
+    def delete(self, path: str) -> None:
+        """Remove a file or a folder with all that is in it; nothing happens if it is not there."""
+        with explained(f"{self.url}/{path}"):
+            if self.fs.exists(self.path(path)):
+                self.fs.rm(self.path(path), recursive=True)
+
+    def replace_folder(self, path: str, to: str) -> None:
+        """Move a folder of local files to where another one may be, which goes."""
+        source, target = Path(self.path(path)), Path(self.path(to))
+        old = Path(self.path(f"{SCRATCH}/{scratch_name()}"))
+        with explained(f"{self.url}/{to}"):
+            old.parent.mkdir(parents=True, exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.exists():
+                os.rename(target, old)
+            os.rename(source, target)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def check_writable(self) -> None:
+        """Try whether anything can be written here; nothing of it stays. Raises Denied where not."""
+        if self.is_local:
+            place = Path(self.path(""))
+            with explained(self.url):
+                there = next(parent for parent in (place, *place.parents) if parent.exists())
+            if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+                raise Denied(f"{self.url}: nothing can be written there: {there} is no folder to write in")
+            return
+        path = f"{SCRATCH}/{scratch_name()}"
+        with explained(self.url):
+            self.fs.pipe_file(self.path(path), b"")
+            self.fs.rm_file(self.path(path))
+
+    def clear_scratch(self) -> None:
+        """Remove what processes of this machine that are no more were writing."""
+        parents = [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]
+        for left in (path for parent in parents for path in parent.glob("zyda-*-*-*")):
+            if is_left_behind(left):
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink(missing_ok=True)
+
+
+def stamp_of(info: dict[str, Any]) -> str:
+    """Say in a word what a listing says of a file's content: its size, and a hash or a time of change."""
+    mark = next((info[field] for field in CONTENT_FIELDS if info.get(field) is not None), "")
+    return f"{info.get('size')}|{mark}"
+
+
+def seconds_of(info: dict[str, Any]) -> float:
+    """Return when a listing says that a file was written: a number, a time, or a text."""
+    found = next((info[field] for field in TIME_FIELDS if info.get(field) is not None), 0.0)
+    if isinstance(found, str):
+        found = datetime.fromisoformat(found.replace("Z", "+00:00"))
+    return found.timestamp() if isinstance(found, datetime) else float(found)

@@ -1,0 +1,154 @@
+"""What stores do when they are asked: their failures, final or passing, and streams that remember them."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import fsspec
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from tasks.errors import Denied, Unavailable, ZydaError
+
+DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
+NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"}
+DENIED_STATUS = {401, 403}
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Turn what a storage back end raises into Denied (final) or Unavailable (worth retrying)."""
+    try:
+        yield
+    except ZydaError:
+        raise
+    except DENIED as error:
+        raise Denied(f"{url}: {type(error).__name__}: {error}") from error
+    except ImportError as error:
+        raise Denied(f"{url}: no reader for this kind of URL is installed: {error}") from error
+    except Exception as error:
+        if not is_storage_failure(error):
+            raise
+        kind = Denied if is_final(error) else Unavailable
+        raise kind(f"{url}: {type(error).__name__}: {error}") from error
+
+
+def is_final(error: Exception) -> bool:
+    """Say whether trying again cannot help: no permission, no such bucket, no space left, no credentials.
+
+    Credentials that could not be refreshed in time are none of these: they may come.
+    """
+    causes = [error, error.__cause__, error.__context__]
+    return (
+        any(code_of(cause) in DENIED_CODES or status_of(cause) in DENIED_STATUS for cause in causes)
+        or getattr(error, "errno", None) in FULL
+        or any(type(cause).__name__ in NO_CREDENTIALS for cause in causes)
+    )
+
+
+def status_of(error: BaseException | None) -> object:
+    """Return the HTTP status that a failure was answered with, or None."""
+    response = getattr(error, "response", None)
+    return getattr(error, "status", None) or getattr(response, "status_code", None)
+
+
+def code_of(error: BaseException | None) -> str:
+    """Return what S3 calls a failure, or nothing where it was not S3."""
+    response = getattr(error, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
+
+
+def is_storage_failure(error: Exception) -> bool:
+    """Say whether an exception came from a storage back end or the network below it."""
+    package = type(error).__module__.partition(".")[0]
+    return isinstance(error, OSError) or package in {
+        "aiohttp", "aiobotocore", "botocore", "gcsfs", "google", "s3fs", "huggingface_hub", "hf_xet",
+        "httpx", "httpx2", "httpcore", "httpcore2",  # the hub's client has changed from one to the other
+        "requests", "urllib3",
+    }  # fmt: skip
+
+
+class Stream:
+    """A file that is open for reading, and remembers what its store did.
+
+    Whoever decodes what it gives raises errors of its own, OSErrors among them, so that the type of an
+    error cannot tell damaged content from a store that failed in the middle. `failure` can: it is the
+    Denied or Unavailable that a read ended with, if one did.
+    """
+
+    mode = "rb"
+
+    def __init__(self, url: str, stream: Any) -> None:
+        self.url = url
+        self.stream = stream
+        self.failure: ZydaError | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            with explained(self.url):
+                return bytes(self.stream.read(size))
+        except ZydaError as error:
+            self.failure = error
+            raise
+        except Exception as error:  # whatever it is, nobody has decoded anything yet
+            self.failure = Unavailable(f"{self.url}: {type(error).__name__}: {error}")
+            raise self.failure from error
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        return int(self.stream.seek(place, whence))
+
+    def tell(self) -> int:
+        return int(self.stream.tell())
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return bool(self.stream.seekable())
+
+    @property
+    def closed(self) -> bool:
+        return bool(self.stream.closed)
+
+    def close(self) -> None:
+        self.stream.close()
+
+    def flush(self) -> None:
+        """Do nothing, as for any stream that is only read."""
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Raise what the store did instead of what a decoder made of it."""
+        try:
+            yield
+        except Exception as error:
+            if self.failure is not None and error is not self.failure:
+                raise self.failure from error
+            raise
+
+
+def open_stream(url: str, *, at_random: bool) -> Stream:
+    """Open a file by URL: to be read here and there, or from end to end.
+
+    At random, a store is asked for what is read and for nothing ahead of it.
+    """
+    with explained(url):
+        fs, path = url_to_fs(url)
+        return Stream(url, open_file(fs, path, at_random=at_random))
+
+
+def open_file(fs: fsspec.AbstractFileSystem, path: str, *, at_random: bool) -> Any:
+    nothing_ahead = at_random and not isinstance(fs, LocalFileSystem)
+    return fs.open(path, "rb", **({"cache_type": "none"} if nothing_ahead else {}))

@@ -1,0 +1,165 @@
+"""Artifacts as tables: written with checksums, and read with a look at them."""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from cachetools import LRUCache
+
+from tasks.errors import Damaged, Denied, ZydaError, first_line
+from tasks.storage.artifacts import Counts, Shard
+from tasks.storage.folder import Folder
+from tasks.storage.records import write_record
+from tasks.storage.stores import Stream
+
+PART_BYTES = 32 << 20
+FOOTER_CACHE_BYTES = 256 << 20
+PARSED = 9  # times its size on storage that a footer takes in memory: 8.9 MB of 8 x 512 row groups
+NOT_DECODED = (pa.ArrowException, OSError, ValueError, MemoryError)
+FOOTERS: LRUCache[str, pq.FileMetaData] = LRUCache(
+    FOOTER_CACHE_BYTES, getsizeof=lambda footer: footer.serialized_size * PARSED
+)
+FOOTERS_LOCK = Lock()
+
+
+def parquet_writer(scratch: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
+    """Open an artifact to write: compressed, and with a checksum of every page."""
+    return pq.ParquetWriter(
+        scratch, schema, **{"compression": "zstd", "write_page_checksum": True, **options}
+    )
+
+
+def write_shard(
+    folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Counts
+) -> Shard:
+    """Write an artifact with `fill(scratch)`, put it in place, then its record.
+
+    fill: may return the counts of what it wrote, where nobody knows them before.
+    """
+    with folder.scratch_file() as scratch:
+        if isinstance(found := fill(scratch), Counts):
+            counted["counts"] = found
+        with scratch.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            file.seek(-8, os.SEEK_END)
+            footer = int.from_bytes(file.read(4), "little") + 8
+            file.seek(-footer, os.SEEK_END)
+            tail = file.read()
+        rows, size = pq.read_metadata(scratch).num_rows, scratch.stat().st_size
+        folder.put(scratch, path, read_only=True)
+    shard = Shard(
+        name=name, path=path, digest=digest, rows=rows, size=size, footer=footer,
+        footer_digest=hashlib.sha256(tail).hexdigest(), **counted,
+    )  # fmt: skip
+    write_record(folder, f"{path}.json", shard)
+    return shard
+
+
+def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted: Counts) -> Shard:
+    """Write a narrow table as an artifact."""
+
+    def fill(scratch: Path) -> None:
+        with parquet_writer(scratch, table.schema) as writer:
+            writer.write_table(table)
+
+    return write_shard(folder, path, name, fill, **counted)
+
+
+@contextmanager
+def decoded(folder: Folder, shard: Shard) -> Iterator[Stream]:
+    """Open an artifact. Whatever goes wrong then is Denied or Unavailable by its store, or Damaged."""
+    try:
+        stream = folder.open(shard.path)
+    except Denied as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise damaged(folder, shard, "is gone") from error
+        raise
+    with stream:
+        if (size := stream.seek(0, os.SEEK_END)) != shard.size:
+            raise damaged(folder, shard, f"has {size:,} bytes, expected {shard.size:,}")
+        try:
+            yield stream
+        except NOT_DECODED as error:
+            if stream.failure is not None:
+                raise stream.failure from error
+            if isinstance(error, ZydaError):
+                raise
+            raise damaged(folder, shard, f"cannot be read: {first_line(error)}") from error
+
+
+def damaged(folder: Folder, shard: Shard, found: str) -> Damaged:
+    return Damaged(f"{folder.url}/{shard.path} {found}", shard.path)
+
+
+@contextmanager
+def opened(folder: Folder, shard: Shard) -> Iterator[pq.ParquetFile]:
+    """Open an artifact. Neighbouring columns of what is read at once are one request to a store."""
+    with decoded(folder, shard) as stream:
+        yield pq.ParquetFile(
+            stream,
+            metadata=footer_in(folder, shard, stream),
+            pre_buffer=True,
+            page_checksum_verification=True,
+        )
+
+
+def read_table(folder: Folder, shard: Shard, columns: list[str] | None = None) -> pa.Table:
+    """Read an artifact, or some of its columns. A whole one is checked against its digest."""
+    if columns is not None:
+        with opened(folder, shard) as parquet:
+            return parquet.read(columns)
+    with decoded(folder, shard) as stream:
+        content = read_whole(stream)
+        if hashlib.sha256(content).hexdigest() != shard.digest:
+            raise damaged(folder, shard, "has another content than was written")
+        return pq.read_table(pa.BufferReader(content))
+
+
+def read_whole(stream: Stream) -> bytes:
+    stream.seek(0)
+    return stream.read()
+
+
+def tables_of(folder: Folder, shard: Shard, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """Read an artifact in parts of some MiB: a row group, or a few where they are small."""
+    with opened(folder, shard) as parquet:
+        yield from parts_of(parquet, columns)
+
+
+def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    sizes = [parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups)]
+    part = np.cumsum(sizes) // PART_BYTES
+    for _, groups in groupby(range(len(sizes)), key=part.__getitem__):
+        yield parquet.read_row_groups(list(groups), columns)
+
+
+def footer_of(folder: Folder, shard: Shard) -> pq.FileMetaData:
+    """Read a file's footer once for all the parts that a worker reads from it."""
+    with FOOTERS_LOCK:
+        if footer := FOOTERS.get(shard.footer_digest):
+            return footer
+    with decoded(folder, shard) as stream:
+        return footer_in(folder, shard, stream)
+
+
+def footer_in(folder: Folder, shard: Shard, stream: Stream) -> pq.FileMetaData:
+    """Return the footer of an open artifact, which must be the one that was written."""
+    with FOOTERS_LOCK:
+        if footer := FOOTERS.get(shard.footer_digest):
+            return footer
+    stream.seek(-shard.footer, os.SEEK_END)
+    tail = stream.read(shard.footer)
+    if hashlib.sha256(tail).hexdigest() != shard.footer_digest:
+        raise damaged(folder, shard, "has another footer than was written")
+    footer = pq.read_metadata(pa.BufferReader(tail))
+    with FOOTERS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
+        FOOTERS[shard.footer_digest] = footer
+    return footer

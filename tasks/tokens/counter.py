@@ -1,0 +1,111 @@
+"""Exact token counts of a column of text.
+
+(Not called "tokenize", which is a module of the standard library.)
+
+A byte-level BPE tokenizer that cuts text as GPT-2 does is counted by `tasks.kernels.bpe`, many times
+faster than by its own library and to the same numbers; any other by its library.
+"""
+
+import io
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from tasks.errors import BadRecipe
+from tasks.kernels import bpe
+from tasks.kernels.texts import text_buffers
+from tasks.log import warn
+from tasks.storage.artifacts import WORK
+from tasks.storage.folder import Folder
+from tasks.storage.records import digest_of
+from tasks.tokens.byte_level import character_classes, make_tables, why_slow
+
+BATCH_DOCUMENTS = 256
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """Load a tokenizer.json, or the tokenizer of a hub name. Raises BadRecipe where there is none."""
+    try:
+        is_file = name.endswith(".json") or Path(name).is_file()
+        return Tokenizer.from_file(name) if is_file else Tokenizer.from_pretrained(name)
+    except Exception as error:  # the library raises bare exceptions
+        raise BadRecipe(
+            f"tokenizer: {name} cannot be loaded: {error}; "
+            "expected a tokenizer.json or the hub name of a repository with one"
+        ) from error
+
+
+def store_tokenizer(folder: Folder, name: str) -> str:
+    """Keep a copy of the tokenizer with the corpus, for workers to read; return its digest."""
+    tokenizer = load_tokenizer(name)
+    text = tokenizer.to_str()
+    digest = digest_of(text)
+    if reason := why_slow(tokenizer):
+        warn(f"{name} is counted by its own library, slowly: {reason}")
+    elif not folder.exists(classes_path(digest)):
+        content = io.BytesIO()
+        np.savez_compressed(content, classes=character_classes(tokenizer))
+        folder.write(classes_path(digest), content.getvalue())
+    if not folder.exists(tokenizer_path(digest)):
+        folder.write(tokenizer_path(digest), text.encode())
+    return digest
+
+
+def tokenizer_path(digest: str) -> str:
+    return f"{WORK}/tokenizer-{digest}.json"
+
+
+def classes_path(digest: str) -> str:
+    return f"{WORK}/tokenizer-{digest}.npz"
+
+
+class Counter:
+    """Counts tokens, without special ones, exactly as a tokenizer does."""
+
+    def __init__(self, tokenizer: Tokenizer, classes: NDArray[np.uint8] | None) -> None:
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.tokenizer = tokenizer
+        self.tables = None if classes is None else make_tables(tokenizer, classes)
+        self.known = bpe.nothing_known()
+
+    def count(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
+        """Count the tokens of each text: (n,) uint32."""
+        if self.tables is None:
+            return self.count_by_library(texts.to_pylist())
+        data, ends = text_buffers(texts)
+        counts = bpe.count_documents(data, ends, self.tables, self.known, is_normalised=False)
+        for i in np.flatnonzero(counts == bpe.NEEDS_NORMALISER).tolist():
+            counts[i] = self.count_normalised(texts[i].as_py(), self.tables)
+        places = np.flatnonzero(counts == bpe.HOLDS_ADDED)
+        if len(places):
+            counts[places] = self.count_by_library(texts.take(pa.array(places)).to_pylist())
+        return counts.astype(np.uint32)
+
+    def count_normalised(self, text: str, tables: bpe.Tables) -> int:
+        """Count a text that the tokenizer's normaliser may change."""
+        data = np.frombuffer(self.tokenizer.normalizer.normalize_str(text).encode(), np.uint8)
+        ends = np.array([0, len(data)])
+        count = int(bpe.count_documents(data, ends, tables, self.known, is_normalised=True)[0])
+        return int(self.count_by_library([text])[0]) if count == bpe.HOLDS_ADDED else count
+
+    def count_by_library(self, texts: list[str]) -> NDArray[np.uint32]:
+        counts = np.empty(len(texts), np.uint32)
+        for start in range(0, len(texts), BATCH_DOCUMENTS):
+            batch = texts[start : start + BATCH_DOCUMENTS]
+            encoded = self.tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            counts[start : start + len(batch)] = [len(encoding) for encoding in encoded]
+        return counts
+
+
+@lru_cache(maxsize=2)
+def stored_counter(folder: Folder, digest: str) -> Counter:
+    """Load the counter of a corpus once for all the shards that a worker ingests."""
+    tokenizer = Tokenizer.from_str(folder.read(tokenizer_path(digest)).decode())
+    content = folder.read_if_there(classes_path(digest))
+    classes = np.load(io.BytesIO(content))["classes"] if content else None
+    return Counter(tokenizer, classes)
