@@ -30,6 +30,7 @@ from tasks.recipe.reading import load_recipe
 from tasks.stage.healing import healed
 from tasks.stage.task import Runner, results_beside_manifests
 from tasks.stage.workers import task_runner
+from tasks.storage.artifacts import forget_results_of_nothing
 
 Sample = Annotated[float, Field(gt=0, le=1)]
 
@@ -49,6 +50,7 @@ def build(
     plan = load_recipe(recipe, storage=storage, sample=sample)
     with one_at_a_time(plan), on_a_cluster(), progress_bars(), pass_on_warnings():
         plan.folder.clear_scratch()
+        forget_results_of_nothing(plan.folder)
         results_beside_manifests(plan)
         ledger = healed(plan.folder, lambda: made(plan, ON_PREFECT, replace=replace))
         show_ledger(plan, ledger)

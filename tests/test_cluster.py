@@ -1,9 +1,13 @@
 """Where a stage's shards run, on a real Dask cluster."""
 
+import ast
 import asyncio
 import copy
 import os
+import subprocess
+import sys
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import dask
@@ -14,7 +18,7 @@ from disturbances import code_run_by, is_refused
 
 from deployments.local import Part, Stack, worker_commands
 from tasks.stage.spread import fan_out
-from tasks.stage.worker_process import FORKED
+from tasks.stage.worker_process import FORK, FORKED, METHOD, born_with_imports
 from tasks.stage.workers import (
     LIVES,
     cluster_here,
@@ -123,6 +127,42 @@ def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):
         assert cluster.scheduler.allowed_failures == LIVES
         assert cluster.scheduler.no_workers_timeout == 300
     assert dask.config.config == before
+
+
+WHAT_IS_FORKED = """
+import importlib, sys, threading
+from tasks.stage.worker_process import IMPORTED
+for name in IMPORTED:
+    importlib.import_module(name)
+print(threading.active_count(), *({"polars", "torch", "transformers", "matplotlib"} & sys.modules.keys()))
+"""
+
+
+def test_process_that_workers_are_forked_from_has_one_thread_and_nothing_that_starts_some():
+    said = subprocess.run([sys.executable, "-c", WHAT_IS_FORKED], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["1"]
+
+
+def test_workers_of_a_machine_with_gpus_are_not_forked():
+    with born_with_imports(gpus=1):
+        assert dask.config.get(METHOD) == "spawn"
+    with born_with_imports(gpus=0):
+        assert dask.config.get(METHOD) == FORK
+
+
+def keys_on_this_worker(_):
+    return [str(key) for key in distributed.get_worker().state.tasks]
+
+
+def test_shards_are_known_to_dask_by_their_stage(monkeypatch):
+    """By which it learns how long they take, and so which to move to an idle worker."""
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    with open_cluster() as cluster, distributed.Client(cluster) as client:
+        ask = partial(fan_out, keys_on_this_worker, range(2), stage="edges", source=None)
+        found = {key for keys in client.submit(ask, pure=False).result(60) for key in keys}
+    assert any(
+        distributed.utils.key_split(ast.literal_eval(key)) == "edges shard" for key in found if "(" in key
+    )
 
 
 def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):

@@ -87,6 +87,26 @@ def test_what_prefect_remembers_counts_for_nothing_where_it_is_changed_or_its_ma
     assert contents(recipe) == undisturbed
 
 
+def test_stages_whose_manifests_are_gone_are_done_again_in_one_go(larger, undisturbed, build):
+    """Prefect still remembers them all, and each would be found to be gone only when it is read."""
+    build(larger.write())
+    recipe = larger.load()
+    recipe.folder.delete("work/manifests")
+    recipe.folder.delete("published")
+    with get_client(sync_client=True) as client:
+        before = len(runs_in(client, *StateType, flows=["build"]))
+        build(larger.write())
+        runs = runs_in(client, *StateType, flows=["build"])
+        assert len(runs) == before + 1
+        last = max(runs, key=lambda run: run.start_time)
+        deadline = time.monotonic() + 20
+        while len(prepared := [t for t in task_runs_of(client, last.id) if t.name == "prepare"]) < 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+    assert len(prepared) == 1
+    assert contents(recipe) == undisturbed
+
+
 def test_fault_in_a_source_fails_the_run_with_source_file_and_row(larger, build):
     write_rows(larger.folder / "in/worst-x.jsonl", [{"text": 1}])
     larger.recipe["sources"][2]["files"] = ["in/worst-x.jsonl", *larger.recipe["sources"][2]["files"]]

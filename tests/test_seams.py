@@ -11,6 +11,7 @@ from small_corpus import REPOSITORY, Corpus, build_here, kept_names, prose, rows
 
 from flows.command.show import decision
 from tasks import pipeline
+from tasks.errors import NotConserved
 from tasks.publish.explain import explain
 from tasks.sources import reading
 
@@ -101,6 +102,35 @@ def test_rule_that_is_taken_back_leaves_the_corpus_as_it_was(loud, example, with
     with_stages("BEFORE_DEDUP")
     build_here(recipe)
     assert recipe.folder.folder("published").stamps("").keys() == before
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda rows: rows[::-1], "each once and in their order"),
+        (lambda rows: [*rows, rows[-1]], "each once and in their order"),
+        (
+            lambda rows: [*rows[:-1], {**rows[-1], "doc_id": rows[-1]["doc_id"] + 77}],
+            "about documents that are left",
+        ),
+        (lambda rows: [{**row, "reason": None} for row in rows], "a document goes without a reason"),
+    ],
+)
+def test_judge_that_does_not_speak_of_what_it_was_shown_ends_the_build(
+    loud, example, with_stages, spoil, said
+):
+    module = example("shouting")
+    loud_ones = module.loud
+
+    def spoilt(documents):
+        verdicts = loud_ones(documents)
+        rows = verdicts.to_pylist()
+        return verdicts if len(rows) < 2 else verdicts.from_pylist(spoil(rows), verdicts.schema)
+
+    module.loud = spoilt
+    with_stages("BEFORE_DEDUP", module.shouting)
+    with pytest.raises(NotConserved, match=rf"shouting best, .*{said}"):
+        build_here(loud.load())
 
 
 def test_stage_of_the_guide_puts_its_column_beside_every_document(corpus, example, with_stages):

@@ -127,11 +127,12 @@ def clients_of(url: str, home: Path) -> dict[str, str]:
     home: the folder that keeps a file with that certificate.
     """
     path = home / "one-authority.pem"
-    if not path.exists():
-        first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
+    first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
+    content = f"{first}{end}\n".encode()
+    if not path.is_file() or path.read_bytes() != content:
         home.mkdir(parents=True, exist_ok=True)
         new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(f"{first}{end}\n", encoding="utf-8")
+        new.write_bytes(content)
         new.replace(path)
     return {"PREFECT_API_URL": url, "PREFECT_API_SSL_CERT_FILE": str(path)}
 

@@ -26,7 +26,7 @@ from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
+from tasks.stage.verdicts import JobSoFar, ShardSoFar, Trail, ids_gone, shards_so_far
 from tasks.storage.artifacts import Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.tables import tables_of, write_shard
@@ -119,25 +119,16 @@ class KeysOfShard(ShardJob):
 
 
 @dataclass(frozen=True)
-class KeysOfWhatIsLeft(ShardJob):
+class KeysOfWhatIsLeft(JobSoFar):
     """The band keys of a shard without those of documents that are gone."""
 
     stage, version = "minhash", VERSION
 
-    so_far: ShardSoFar
     whole: KeysOfShard
-
-    @property
-    def name(self) -> str:
-        return self.whole.name
 
     @property
     def asked(self) -> Any:
         return self.whole.asked
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.so_far.digests
 
     def make(self) -> Shard:
         keys_of_all, gone = self.whole(), ids_gone(self.folder, self.so_far)

@@ -17,7 +17,7 @@ from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import (
     REASON,
-    ShardSoFar,
+    JobSoFar,
     Trail,
     counts_of,
     manifest_of,
@@ -33,17 +33,12 @@ REASONS = {DUPLICATE: "it is a near-duplicate of a document that is preferred"}
 
 
 @dataclass(frozen=True)
-class RemovalsOfShard(ShardJob):
+class RemovalsOfShard(JobSoFar):
     """Which documents of one shard go for a near-duplicate, and the clusters of those that stay."""
 
     stage, version = "removals", VERSION
 
-    so_far: ShardSoFar
     decisions: Shard
-
-    @property
-    def name(self) -> str:
-        return self.so_far.shard.name
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from tasks.recipe.fields import Recipe
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, manifest_of, nothing_said, shards_so_far
+from tasks.stage.verdicts import JobSoFar, Trail, ids_gone, manifest_of, nothing_said, shards_so_far
 from tasks.storage.artifacts import WORK, Manifest, Shard, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of, write_table
@@ -28,18 +28,13 @@ VERSION = 2
 
 
 @dataclass(frozen=True)
-class AnswersForShard(ShardJob):
+class AnswersForShard(JobSoFar):
     """What a model says of what is left of one shard."""
 
     stage, version = "classify", VERSION
 
-    so_far: ShardSoFar
     model: Model
     max_tokens: int
-
-    @property
-    def name(self) -> str:
-        return self.so_far.shard.name
 
     @property
     def asked(self) -> Any:
@@ -101,6 +96,7 @@ def key(recipe: Recipe, trail: Trail) -> str:
     """Hash what was asked; which model it was asked of is part of what ingest passed on."""
     classify = recipe.source(trail.source).classify
     asked = [classify.max_tokens] if classify else None
+    # "beside": manifests of before did not say which columns are published; their shards are still good
     return stage_key("classify", VERSION, [asked, "beside"], *trail.identities)
 
 

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform, pack, unpack
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.verdicts import (
     REASON,
+    JobSoFar,
     ShardSoFar,
     Trail,
     counts_of,
@@ -51,10 +53,9 @@ class Judge:
 
 
 @dataclass(frozen=True)
-class JudgedShard(ShardJob):
+class JudgedShard(JobSoFar):
     """Which documents of what is left of one shard go. table_schema: of the columns that are shown."""
 
-    so_far: ShardSoFar
     judge: Judge
     table_schema: pa.Schema
 
@@ -67,26 +68,30 @@ class JudgedShard(ShardJob):
         return self.judge.version
 
     @property
-    def name(self) -> str:
-        return self.so_far.shard.name
-
-    @property
     def asked(self) -> list[Any]:
         return [self.judge.asked, pack(self.table_schema)]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.so_far.digests
 
     def make(self) -> Shard:
         verdicts, counted = list[pa.Table](), list[pa.Table]()
         for documents in documents_left(self.folder, self.so_far, self.table_schema):
             counted.append(documents.select(COUNTED.names))
-            verdicts.append(self.judge.judges(documents))
+            verdicts.append(self.checked(self.judge.judges(documents), documents))
         table, counts = pa.concat_tables(verdicts), pa.concat_tables(counted)
         removed = counts_of(counts, table.column("doc_id").to_numpy())
         left = self.so_far.counts - removed
         return write_table(self.folder, self.path, self.name, table, counts=left, removed=removed)
+
+    def checked(self, verdicts: pa.Table, documents: pa.Table) -> pa.Table:
+        """Return a judge's verdicts. Raises NotConserved where they are not about documents that it was shown."""
+        goes, shown = (table.column("doc_id").to_numpy() for table in (verdicts, documents))
+        if np.any(goes[1:] <= goes[:-1]) or not np.isin(goes, shown, assume_unique=True).all():
+            raise NotConserved(
+                f"{self.stage} {self.source}, {self.name}: verdicts are expected about documents that are left, "
+                "each once and in their order"
+            )
+        if verdicts.column(REASON.name).null_count:
+            raise NotConserved(f"{self.stage} {self.source}, {self.name}: a document goes without a reason")
+        return verdicts
 
 
 def documents_left(folder: Folder, so_far: ShardSoFar, schema: pa.Schema) -> Iterator[pa.Table]:

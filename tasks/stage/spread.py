@@ -80,7 +80,7 @@ def spread(
     count = lambda result: context.run(progress.count, result)  # noqa: E731
     with distributed.worker_client() as client:
         where = {"resources": {GPU: 1}} if on_gpu and offers_gpu(client) else {}
-        return in_window(client, function, items, count, progress.name, where)
+        return in_window(client, function, items, count, progress, where)
 
 
 def offers_gpu(client: Any) -> bool:
@@ -93,7 +93,7 @@ def in_window(
     function: Callable[[Item], Result],
     items: list[Item],
     count: Callable[[Result], Result],
-    name: str,
+    progress: Progress,
     where: dict[str, Any],
 ) -> list[Result]:
     """Keep some items in flight, so that a million shards do not swamp the scheduler."""
@@ -107,7 +107,7 @@ def in_window(
         i, item = waiting.popleft()
         # The first part groups the shards of a stage: Dask moves tasks from a busy worker to an idle one
         # only where it knows from others of their group how long they take.
-        key = (function.__name__, f"{name}-{i}-{call}")
+        key = (f"{progress.stage} shard", f"{progress.name}-{i}-{call}")
         future = client.submit(function, item, pure=False, key=key, **where)
         place[future.key] = i
         running.add(future)
@@ -121,7 +121,7 @@ def in_window(
                 submit()
     except distributed.scheduler.KilledWorker as error:
         raise LostWorkers(
-            f"{name}: {LIVES} workers died one after another on the same shard; the usual "
+            f"{progress.name}: {LIVES} workers died one after another on the same shard; the usual "
             "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
         ) from error
     return [results[i] for i in range(len(items))]

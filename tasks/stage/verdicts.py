@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, load_manifest, total
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
@@ -73,6 +74,21 @@ class ShardSoFar:
     @property
     def digests(self) -> tuple[str, ...]:
         return (self.shard.digest, *(said.shard.digest for said in self.said))
+
+
+@dataclass(frozen=True)
+class JobSoFar(ShardJob):
+    """The work of a stage on one shard and what was said of it, from which it makes its own artifact."""
+
+    so_far: ShardSoFar
+
+    @property
+    def name(self) -> str:
+        return self.so_far.shard.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.so_far.digests
 
 
 def shards_so_far(folder: Folder, trail: Trail) -> list[ShardSoFar]:

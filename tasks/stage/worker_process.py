@@ -2,7 +2,8 @@
 
 On Linux workers are forked from one process that has imported what the stages need: a worker is there in
 a moment, also the one that takes the place of another that died, and what was imported lies in memory
-once. That process runs nothing, and nothing is imported there that starts threads.
+once. That process runs nothing, and nothing is imported there that starts threads. Where there are GPUs,
+whose libraries cannot be forked once they have begun, each worker is a process from the start.
 """
 
 import logging
@@ -21,9 +22,9 @@ FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # the same,
 IMPORTED = ["prefect_dask", "prefect.task_engine", "tasks.pipeline"]
 
 
-def born_with_imports() -> AbstractContextManager[Any]:
+def born_with_imports(*, gpus: int) -> AbstractContextManager[Any]:
     """Have Dask start the workers of this process so, for as long as a block lasts."""
-    return dask.config.set({METHOD: FORK})
+    return dask.config.set({METHOD: "spawn" if gpus else FORK})
 
 
 def dask_setup(process: Any) -> None:

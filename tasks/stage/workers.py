@@ -68,7 +68,7 @@ def cluster_here(threads: int | None = None) -> Iterator[Any]:
 
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
     """
-    with born_with_imports():
+    with born_with_imports(gpus=gpu_count()):
         cluster = open_cluster(threads)
         try:
             yield cluster

@@ -183,6 +183,14 @@ def forget(folder: Folder, paths: Iterable[str]) -> None:
             folder.delete(f"{RESULTS}/{key_of(manifest)}")
 
 
+def forget_results_of_nothing(folder: Folder) -> None:
+    """Remove what Prefect remembers of stages whose manifests are gone, so that they are done again at once."""
+    finished_keys = {key_of(manifest) for manifest in folder.files(MANIFESTS)}
+    for path in folder.files(RESULTS):
+        if path.rpartition("/")[2] not in finished_keys:
+            folder.delete(path)
+
+
 def key_of(path: str) -> str:
     """Return the key in the name of an artifact, record or manifest, or what stands in its place."""
     return path.rpartition("-")[2].partition(".")[0]
