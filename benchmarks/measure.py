@@ -16,7 +16,7 @@ from rich.table import Table
 from tasks.recipe.fields import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
-from tasks.stage.workers import ALLOCATOR
+from tasks.workers.dask_cluster import ALLOCATOR
 
 REPOSITORY = Path(__file__).parent.parent
 DEMO = REPOSITORY / "demo/sources"

@@ -6,19 +6,19 @@ that only their owner may read, and everyone finds them by Dask's own settings i
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from distributed import Security
+from tasks.workers.security import ROLES, new_certificate, security_by
 
 TLS = "DASK_DISTRIBUTED__COMM__TLS"
-ROLES = ("SCHEDULER", "WORKER", "CLIENT")
 CERTIFICATE, KEY = "dask-certificate.pem", "dask-key.pem"
 
 
 def make_certificate(folder: Path) -> None:
     """Write a new certificate and its key into a folder."""
-    made = Security.temporary()
-    write_private(folder / CERTIFICATE, made.tls_ca_file)
-    write_private(folder / KEY, made.tls_scheduler_key)
+    certificate, key = new_certificate()
+    write_private(folder / CERTIFICATE, certificate)
+    write_private(folder / KEY, key)
 
 
 def write_private(path: Path, content: str) -> None:
@@ -28,16 +28,9 @@ def write_private(path: Path, content: str) -> None:
     path.write_text(content, encoding="ascii")
 
 
-def security_of(folder: Path) -> Security:
+def security_of(folder: Path) -> Any:
     """Return what Dask's own classes take, with the certificate in a folder."""
-    certificate, key = str(folder / CERTIFICATE), str(folder / KEY)
-    roles = [role.lower() for role in ROLES]
-    return Security(
-        require_encryption=True,
-        tls_ca_file=certificate,
-        **{f"tls_{role}_cert": certificate for role in roles},
-        **{f"tls_{role}_key": key for role in roles},
-    )
+    return security_by(folder / CERTIFICATE, folder / KEY)
 
 
 def tls_environment(folder: Path) -> dict[str, str]:
@@ -46,8 +39,8 @@ def tls_environment(folder: Path) -> dict[str, str]:
     return {
         "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
         f"{TLS}__CA_FILE": certificate,
-        **{f"{TLS}__{role}__CERT": certificate for role in ROLES},
-        **{f"{TLS}__{role}__KEY": key for role in ROLES},
+        **{f"{TLS}__{role.upper()}__CERT": certificate for role in ROLES},
+        **{f"{TLS}__{role.upper()}__KEY": key for role in ROLES},
     }
 
 

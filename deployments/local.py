@@ -12,7 +12,6 @@ from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
-import dask.system
 from pydantic import BaseModel
 
 from deployments.certificates import make_certificate, tls_environment
@@ -26,8 +25,8 @@ from flows.server.local_server import (
     start_server,
     wait_until_healthy,
 )
-from tasks.stage.worker_process import FORKED
-from tasks.stage.workers import ALLOCATOR, GPU, LIVES, WORKER_PROCESS, gpu_count, patience
+from tasks.workers.dask_cluster import ALLOCATOR, GPU, LIVES, WORKER_PROCESS, cores, gpu_count, patience
+from tasks.workers.process import FORKED
 
 POOL = "zyda"
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
@@ -150,7 +149,7 @@ def worker_commands(
 ) -> dict[str, tuple[list[str], dict[str, str]]]:
     """Return the commands of the workers of both kinds, each with what its environment has besides."""
     scheduler = stack.parts["scheduler"].address
-    count = workers or max(1, dask.system.CPU_COUNT - gpus)
+    count = workers or max(1, cores() - gpus)
     flags = [
         "--nthreads",
         str(threads),

@@ -28,8 +28,8 @@ from tasks.pipeline import (
 from tasks.recipe.fields import Recipe
 from tasks.recipe.reading import load_recipe
 from tasks.stage.healing import healed
+from tasks.stage.runner import task_runner
 from tasks.stage.task import Runner, results_beside_manifests
-from tasks.stage.workers import task_runner
 from tasks.storage.artifacts import forget_results_of_nothing
 
 Sample = Annotated[float, Field(gt=0, le=1)]

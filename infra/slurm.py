@@ -17,7 +17,7 @@ from pathlib import Path
 from dask_jobqueue import SLURMCluster
 
 from deployments.certificates import make_certificate, security_of, tls_environment
-from tasks.stage.workers import ALLOCATOR, LIVES
+from tasks.workers.dask_cluster import ALLOCATOR, LIVES
 
 
 def main() -> None:

@@ -11,7 +11,8 @@
 They stand on
 
 `storage`   folders, records and tables on any disk or object store, whole or not there
-`stage`     what makes a function a stage: its task, its cache, its workers, its verdicts
+`stage`     what makes a function a stage: its task, its cache, its jobs on shards, its verdicts
+`workers`   the cluster on which that work is done
 `accounts`  the ledger of every document and token, and the manifest of what is published
 `kernels`   the compiled arithmetic, which knows nothing of all this
 

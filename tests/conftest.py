@@ -48,10 +48,10 @@ SERVERS = {
     "postgres",
 }
 LONG = {
-    "test_cli",
-    "test_cluster",
+    "test_command_line",
+    "test_dask_cluster",
     "test_faults",
-    "test_flow",
+    "test_flow_runs",
     "test_rate",
     "test_schedules",
     "test_stack",
@@ -62,12 +62,12 @@ TOGETHER = {"test_schedules": "stack", "test_stack": "stack", "test_stack_faults
 LONGEST_FIRST = (
     "stack",
     "test_faults",
-    "test_flow",
+    "test_flow_runs",
     "test_inputs",
     "test_damage",
     "test_stores",
     "test_postgres",
-    "test_sweep",
+    "test_whatever_is_typed",
 )
 
 
@@ -233,7 +233,7 @@ def cluster(server):
 def build(cluster):
     """Give the build flow, on the tests' server and cluster."""
     from flows.build import build
-    from tasks.stage.workers import task_runner
+    from tasks.stage.runner import task_runner
 
     with dask.config.set({"scheduler-address": cluster.scheduler_address}):
         yield build.with_options(task_runner=task_runner())

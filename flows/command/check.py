@@ -14,7 +14,7 @@ from tasks.intake.built import ledger_if_complete
 from tasks.intake.prepare import Judged, judge
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
-from tasks.stage.workers import cores
+from tasks.workers.dask_cluster import cores
 
 TEXT_OF_FILES = 2.4  # bytes of text for each byte of compressed files: docs/speed.md, Storage
 BYTES_PER_SECOND = 30e6  # of text, for each core, on two workers: docs/speed.md, the whole build

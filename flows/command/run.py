@@ -41,8 +41,8 @@ def run_build(
         with console.status("starting Prefect"):
             server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
             from flows.build import build
-            from flows.server.cluster_trouble import explained
-            from tasks.stage.workers import task_runner, threads_for
+            from tasks.stage.runner import task_runner, threads_for
+            from tasks.workers.trouble import explained
         console.print(f"dashboard: {server.url.removesuffix('/api')}/runs", highlight=False)
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -68,9 +68,10 @@ def use_the_running_stack(console: Console) -> None:
 
     if found := running_stack():
         os.environ.update(environment(found))
-        import dask
         from prefect.context import refresh_global_settings_context
 
-        dask.config.refresh()
+        from tasks.workers.dask_cluster import read_settings_again
+
+        read_settings_again()
         refresh_global_settings_context()
         console.print("on the server and the cluster of `zyda up`", highlight=False)

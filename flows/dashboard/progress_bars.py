@@ -9,7 +9,9 @@ from prefect.logging import get_run_logger
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from tasks.stage.spread import WARNINGS, follow
+from tasks.stage.progress import TOPIC
+from tasks.stage.spread import WARNINGS
+from tasks.workers.events import follow
 
 
 class Bars:
@@ -39,7 +41,7 @@ def pass_on_warnings() -> Iterator[None]:
     context = FlowRunContext.get()
     if context is not None:
         log = get_run_logger()
-        follow(lambda text: log.warning("%s", text), context.task_runner, WARNINGS)
+        follow(context.task_runner, WARNINGS, lambda text: log.warning("%s", text))
     yield
 
 
@@ -54,5 +56,5 @@ def progress_bars() -> Iterator[None]:
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         if context is not None:
-            follow(Bars(bars), context.task_runner)
+            follow(context.task_runner, TOPIC, Bars(bars))
         yield

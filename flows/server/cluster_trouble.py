@@ -4,43 +4,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
 
-from distributed.comm import CommClosedError
-from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
-from tasks.errors import LostWorkers
-from tasks.stage.workers import LIVES, patience
+from tasks.workers.dask_cluster import patience
+from tasks.workers.trouble import explained
 
 LOOK_SECONDS = 5
 FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before it is said, and said again
-
-
-@contextmanager
-def explained() -> Iterator[None]:
-    """Turn what Dask raises when a cluster is gone into an error that a person can read."""
-    try:
-        yield
-    except KilledWorker as error:
-        raise LostWorkers(f"{LIVES} workers died one after another on the same task: {error.task}") from error
-    except (NoValidWorkerError, NoWorkerError) as error:
-        raise LostWorkers(
-            f"the Dask cluster has had no worker for {patience()}; start workers, and then the build again"
-        ) from error
-    except (CancelledError, CommClosedError) as error:
-        raise LostWorkers(
-            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached any more; "
-            "start it, and then the build again"
-        ) from error
-    except OSError as error:  # what Dask raises where nothing listens
-        if "Timed out trying to connect" not in str(error):
-            raise
-        raise LostWorkers(f"no Dask scheduler answers: {error}") from error
 
 
 @contextmanager

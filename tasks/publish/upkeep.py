@@ -14,11 +14,11 @@ from tasks.intake.built import BUILT, Built, last_build, whole_register
 from tasks.intake.watching import WATCHED
 from tasks.recipe.fields import Recipe
 from tasks.sources.register import REGISTER
-from tasks.stage.workers import cores
 from tasks.storage.artifacts import WORK
 from tasks.storage.artifacts import Manifest as StageManifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import KEY, Record, digest_of, is_sealed, read_record
+from tasks.workers.dask_cluster import cores
 
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running

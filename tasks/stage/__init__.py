@@ -1,6 +1,6 @@
 """A stage: a function from receipts to a manifest, run as a Prefect task over a Dask cluster.
 
-`task` gives it its cache, retries and name; `workers` spreads its shards over the cluster, on processes as
-`worker_process` makes them; `progress` says how far it is, and `healing` runs it again where something that
-it made was damaged.
+`task` gives it its cache, retries and name, `runner` the cluster; `jobs` are its work on shards, which `spread`
+spreads over the workers, and `verdicts` what it says of documents. `progress` says how far it is, and `healing`
+runs it again where something that it made was damaged.
 """

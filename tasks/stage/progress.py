@@ -1,11 +1,12 @@
-"""How far a stage is: to Prefect's dashboard and log, and to whoever follows the build on Dask's event log."""
+"""How far a stage is: to Prefect's dashboard and log, and to whoever follows the build."""
 
 import time
 from typing import Any, TypeVar
 
-import distributed
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.context import TaskRunContext
+
+from tasks.workers.events import tell
 
 Result = TypeVar("Result")
 
@@ -40,17 +41,8 @@ class Progress:
         return result
 
     def tell_followers(self) -> None:
-        try:
-            worker = distributed.get_worker()
-        except ValueError:
-            return
-        report = {
-            "stage": self.stage,
-            "source": self.source,
-            "done": self.done,
-            "total": self.total,
-        }
-        worker.log_event(TOPIC, report)
+        report = {"stage": self.stage, "source": self.source, "done": self.done, "total": self.total}
+        tell(TOPIC, report)
 
     def tell_dashboard(self) -> None:
         if TaskRunContext.get() is None:

@@ -1,32 +1,22 @@
-"""How a stage spreads the work on its shards over Dask's workers, and how they report to the flow."""
+"""How a stage spreads the work on its shards over the workers, and how their log reaches the flow's."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
-from typing import Any, TypeVar
-from uuid import uuid4
+from typing import TypeVar
 
-import distributed
-from distributed.worker import thread_state
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
 
-from tasks.errors import LostWorkers
 from tasks.log import LOG
-from tasks.stage.progress import TOPIC, Progress
-from tasks.stage.workers import GPU, LIVES
+from tasks.stage.progress import Progress
+from tasks.workers.events import is_on_worker, tell
+from tasks.workers.window import over_workers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-IN_FLIGHT = 8  # shards submitted ahead, for each thread of the cluster
-WARNINGS = "zyda-warnings"  # the topic of Dask's event log by which a worker's warnings reach the flow
-
-
-def is_on_worker() -> bool:
-    """Say whether this thread runs a task of a Dask worker."""
-    return hasattr(thread_state, "execution_state")
+WARNINGS = "zyda-warnings"  # the topic by which a worker's warnings reach the flow
 
 
 def fan_out(
@@ -49,7 +39,14 @@ def fan_out(
     progress = Progress(stage, source, len(todo))
     if not is_on_worker():
         return [progress.count(function(item)) for item in todo]
-    return context_without_prefect().run(spread, function, todo, progress, copy_context(), on_gpu)
+    here = copy_context()
+
+    def count(result: Result) -> Result:
+        return here.run(progress.count, result)
+
+    return context_without_prefect().run(
+        over_workers, function, todo, count, group=f"{stage} shard", name=progress.name, on_gpu=on_gpu
+    )
 
 
 def context_without_prefect() -> Context:
@@ -65,68 +62,6 @@ def context_without_prefect() -> Context:
     return clean
 
 
-def spread(
-    function: Callable[[Item], Result],
-    items: list[Item],
-    progress: Progress,
-    context: Context,
-    on_gpu: bool,
-) -> list[Result]:
-    """Call a function on items over the cluster; report progress in the context of the stage's task.
-
-    The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
-    task would wait for itself.
-    """
-    count = lambda result: context.run(progress.count, result)  # noqa: E731
-    with distributed.worker_client() as client:
-        where = {"resources": {GPU: 1}} if on_gpu and offers_gpu(client) else {}
-        return in_window(client, function, items, count, progress, where)
-
-
-def offers_gpu(client: Any) -> bool:
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return any(GPU in worker["resources"] for worker in workers)
-
-
-def in_window(
-    client: Any,
-    function: Callable[[Item], Result],
-    items: list[Item],
-    count: Callable[[Result], Result],
-    progress: Progress,
-    where: dict[str, Any],
-) -> list[Result]:
-    """Keep some items in flight, so that a million shards do not swamp the scheduler."""
-    window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
-    waiting, call = deque(enumerate(items)), uuid4().hex
-    results: dict[int, Result] = {}
-    place: dict[Any, int] = {}
-    running = distributed.as_completed(loop=client.loop, with_results=True)
-
-    def submit() -> None:
-        i, item = waiting.popleft()
-        # The first part groups the shards of a stage: Dask moves tasks from a busy worker to an idle one
-        # only where it knows from others of their group how long they take.
-        key = (f"{progress.stage} shard", f"{progress.name}-{i}-{call}")
-        future = client.submit(function, item, pure=False, key=key, **where)
-        place[future.key] = i
-        running.add(future)
-
-    while waiting and len(place) < window:
-        submit()
-    try:
-        for future, result in running:
-            results[place[future.key]] = count(result)
-            if waiting:
-                submit()
-    except distributed.scheduler.KilledWorker as error:
-        raise LostWorkers(
-            f"{progress.name}: {LIVES} workers died one after another on the same shard; the usual "
-            "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
-        ) from error
-    return [results[i] for i in range(len(items))]
-
-
 class ToTheRun(logging.Handler):
     """Leads our log to that of the run that is here.
 
@@ -138,14 +73,9 @@ class ToTheRun(logging.Handler):
         if TaskRunContext.get() or FlowRunContext.get():
             get_run_logger().log(record.levelno, "%s", text)
         elif is_on_worker():
-            distributed.get_worker().log_event(WARNINGS, text)
+            tell(WARNINGS, text)
         elif logging.lastResort and not logging.root.handlers:
             logging.lastResort.handle(record)
 
 
 LOG.handlers = [ToTheRun()]
-
-
-def follow(handle: Callable[[Any], None], runner: Any, topic: str = TOPIC) -> None:
-    """Call `handle` with every report of a running build's workers, in the flow's own process."""
-    runner.client.subscribe_topic(topic, lambda event: handle(event[1]))

@@ -432,7 +432,7 @@ def test_check_says_what_the_first_rows_show(zyda, tmp_path):
 def test_addresses_that_are_none_are_nobodys():
     from flows.server.local_server import is_healthy
     from tasks.errors import LostWorkers
-    from tasks.stage.workers import check_address
+    from tasks.workers.dask_cluster import check_address
 
     assert not is_healthy("foo")
     assert not is_healthy("http://127.0.0.1:abc/api")

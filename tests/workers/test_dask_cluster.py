@@ -17,16 +17,15 @@ import pytest
 from disturbances import code_run_by, is_refused
 
 from deployments.local import Part, Stack, worker_commands
+from tasks.stage.runner import threads_for, threads_of_this_run
 from tasks.stage.spread import fan_out
-from tasks.stage.worker_process import FORK, FORKED, METHOD, born_with_imports
-from tasks.stage.workers import (
+from tasks.workers.dask_cluster import (
     LIVES,
     cluster_here,
     open_cluster,
-    threads_for,
-    threads_of_this_run,
     with_cpu_workers,
 )
+from tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
 
 
 def name_of_worker(_):
@@ -131,7 +130,7 @@ def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):
 
 WHAT_IS_FORKED = """
 import importlib, sys, threading
-from tasks.stage.worker_process import IMPORTED
+from tasks.workers.process import IMPORTED
 for name in IMPORTED:
     importlib.import_module(name)
 print(threading.active_count(), *({"polars", "torch", "transformers", "matplotlib"} & sys.modules.keys()))
@@ -170,7 +169,7 @@ def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
         await asyncio.sleep(1000)
 
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
-    monkeypatch.setattr("tasks.stage.workers.CLOSE_SECONDS", 1)
+    monkeypatch.setattr("tasks.workers.dask_cluster.CLOSE_SECONDS", 1)
     with cluster_here() as cluster:
         worker = psutil.Process(cluster.workers[0].process.pid)
         monkeypatch.setattr(distributed.Nanny, "close", never)
@@ -182,9 +181,7 @@ def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
 def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(corpus, monkeypatch):
     """The worker that runs a deployment says which run it is by the environment."""
     asked = {"recipe": corpus.write(storage="gs://corpora"), "storage": None, "sample": None}
-    monkeypatch.setattr("tasks.stage.workers.flow_run", SimpleNamespace(parameters=asked))
+    monkeypatch.setattr("tasks.stage.runner.flow_run", SimpleNamespace(parameters=asked))
     assert threads_of_this_run() == threads_for(corpus.load(storage="gs://corpora")) == 2
-    monkeypatch.setattr(
-        "tasks.stage.workers.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"})
-    )
+    monkeypatch.setattr("tasks.stage.runner.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"}))
     assert threads_of_this_run() == 1

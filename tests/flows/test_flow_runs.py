@@ -211,7 +211,7 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
 
 
 def test_cluster_on_this_machine_listens_on_the_loopback_address():
-    from tasks.stage.workers import open_cluster
+    from tasks.workers.dask_cluster import open_cluster
 
     with open_cluster():
         me = psutil.Process()

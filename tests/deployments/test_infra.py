@@ -13,7 +13,7 @@ from distributed.cli import dask_scheduler, dask_worker
 from small_corpus import REPOSITORY
 
 from deployments.certificates import tls_environment
-from tasks.stage.workers import ALLOCATOR
+from tasks.workers.dask_cluster import ALLOCATOR
 
 INFRA = REPOSITORY / "infra"
 

@@ -1,49 +1,43 @@
-"""The workers of a build: which Dask cluster it runs on, and how one is started on this machine."""
+"""The Dask cluster of a build: which is named, and how one is started on this machine."""
 
 import multiprocessing
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import dask
 import dask.system
 import distributed
 from distributed.comm import parse_address, parse_host_port
-from prefect.runtime import flow_run
-from prefect_dask import DaskTaskRunner
 
-from tasks.errors import BadRecipe, LostWorkers
-from tasks.recipe.fields import Recipe
-from tasks.recipe.reading import load_recipe
-from tasks.stage.worker_process import born_with_imports
-from tasks.storage.folder import is_local
+from tasks.errors import LostWorkers
+from tasks.workers.process import born_with_imports
 
 LIVES = 10  # workers that a shard may take with it before the build gives up on it
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it.
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
-THREADS_FOR_STORES = 2
 LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
 CLOSE_SECONDS = 30
-WORKER_PROCESS = "tasks.stage.worker_process"
+WORKER_PROCESS = "tasks.workers.process"
 SILENT = 50  # Dask's own log, of which every worker writes one
 GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
 
 
-def task_runner(threads: int | None = None) -> DaskTaskRunner:
-    """Return Prefect's runner on the cluster that the environment says.
-
-    An existing scheduler where Dask's own configuration names one (DASK_SCHEDULER_ADDRESS), else a
-    cluster on this machine that lives as long as the flow run, with so many threads for each core, or as
-    many as suit the run's recipe.
-    """
-    if address := dask.config.get("scheduler-address", None):
+def scheduler_that_is_named() -> str | None:
+    """Return the address of the scheduler that Dask's own configuration names (DASK_SCHEDULER_ADDRESS)."""
+    address = dask.config.get("scheduler-address", None)
+    if address:
         check_address(address)
-        return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_class=cluster_here, cluster_kwargs={"threads": threads})
+    return address or None
+
+
+def read_settings_again() -> None:
+    """Have Dask read its settings from the environment, which has changed."""
+    dask.config.refresh()
 
 
 def check_address(address: str) -> None:
@@ -56,14 +50,8 @@ def check_address(address: str) -> None:
         ) from error
 
 
-def threads_for(recipe: Recipe) -> int:
-    """Return how many threads for each core suit a build: one waits for a store while another works."""
-    urls = [recipe.storage, *(url for source in recipe.sources for url in source.files)]
-    return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
-
-
 @contextmanager
-def cluster_here(threads: int | None = None) -> Iterator[Any]:
+def cluster_here(threads: int = 1) -> Iterator[Any]:
     """Give a cluster on this machine for as long as the block lasts.
 
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
@@ -80,13 +68,12 @@ def cluster_here(threads: int | None = None) -> Iterator[Any]:
                     process.kill()
 
 
-def open_cluster(threads: int | None = None) -> Any:
+def open_cluster(threads: int = 1) -> Any:
     """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU.
 
     Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
     workers and clients know each other by a certificate that is made for this cluster alone.
     """
-    threads = threads or threads_of_this_run()
     common = {
         "dashboard_address": ANY_PORT,
         "host": LOOPBACK,
@@ -119,16 +106,6 @@ def patience() -> str:
     It is Dask's own setting, DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT, where someone has set it.
     """
     return str(dask.config.get(NO_WORKERS) or PATIENCE)
-
-
-def threads_of_this_run() -> int:
-    """Return how many threads suit the recipe of the flow run that is about to start."""
-    asked = flow_run.parameters or {}
-    with suppress(KeyError, BadRecipe):  # the flow itself says what is wrong with a recipe
-        return threads_for(
-            load_recipe(asked["recipe"], storage=asked.get("storage"), sample=asked.get("sample"))
-        )
-    return 1
 
 
 def gpu_count() -> int:

@@ -1,0 +1,33 @@
+"""How a cluster ended, in words that a person can act on."""
+
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+
+from distributed.comm import CommClosedError
+from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
+
+from tasks.errors import LostWorkers
+from tasks.workers.dask_cluster import LIVES, patience
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn what Dask raises when a cluster is gone into LostWorkers."""
+    try:
+        yield
+    except KilledWorker as error:
+        raise LostWorkers(f"{LIVES} workers died one after another on the same task: {error.task}") from error
+    except (NoValidWorkerError, NoWorkerError) as error:
+        raise LostWorkers(
+            f"the Dask cluster has had no worker for {patience()}; start workers, and then the build again"
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise LostWorkers(
+            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached any more; "
+            "start it, and then the build again"
+        ) from error
+    except OSError as error:  # what Dask raises where nothing listens
+        if "Timed out trying to connect" not in str(error):
+            raise
+        raise LostWorkers(f"no Dask scheduler answers: {error}") from error

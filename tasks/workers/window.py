@@ -1,0 +1,83 @@
+"""Many items over the workers of a cluster, some of them in flight at a time."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import distributed
+
+from tasks.errors import LostWorkers
+from tasks.workers.dask_cluster import GPU, LIVES
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+IN_FLIGHT = 8  # items submitted ahead, for each thread of the cluster
+
+
+def over_workers(
+    function: Callable[[Item], Result],
+    items: list[Item],
+    count: Callable[[Result], Result],
+    *,
+    group: str,
+    name: str,
+    on_gpu: bool,
+) -> list[Result]:
+    """Call a function on items over the cluster of which this thread is a worker's; return results in order.
+
+    count: called with every result as it comes, here. group: of tasks that take about as long, by which Dask
+    knows them. name: of these items. on_gpu: only on workers that offer a GPU, where there are some.
+
+    The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
+    task would wait for itself. Raises LostWorkers where an item took one worker after another with it.
+    """
+    with distributed.worker_client() as client:
+        where = {"resources": {GPU: 1}} if on_gpu and offers_gpu(client) else {}
+        try:
+            return in_window(client, function, items, count, (group, name), where)
+        except distributed.scheduler.KilledWorker as error:
+            raise LostWorkers(
+                f"{name}: {LIVES} workers died one after another on the same shard; the usual "
+                "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
+            ) from error
+
+
+def offers_gpu(client: Any) -> bool:
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return any(GPU in worker["resources"] for worker in workers)
+
+
+def in_window(
+    client: Any,
+    function: Callable[[Item], Result],
+    items: list[Item],
+    count: Callable[[Result], Result],
+    known_as: tuple[str, str],
+    where: dict[str, Any],
+) -> list[Result]:
+    """Keep some items in flight, so that a million shards do not swamp the scheduler."""
+    window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
+    waiting, call = deque(enumerate(items)), uuid4().hex
+    group, name = known_as
+    results: dict[int, Result] = {}
+    place: dict[Any, int] = {}
+    running = distributed.as_completed(loop=client.loop, with_results=True)
+
+    def submit() -> None:
+        i, item = waiting.popleft()
+        # The first part is the group of the task: Dask moves tasks from a busy worker to an idle one only
+        # where it knows from others of their group how long they take.
+        key = (group, f"{name}-{i}-{call}")
+        future = client.submit(function, item, pure=False, key=key, **where)
+        place[future.key] = i
+        running.add(future)
+
+    while waiting and len(place) < window:
+        submit()
+    for future, result in running:
+        results[place[future.key]] = count(result)
+        if waiting:
+            submit()
+    return [results[i] for i in range(len(items))]
