@@ -64,8 +64,8 @@ def main(documents: int = 12) -> None:
         classifier = Classifier(Path(folder), MAX_TOKENS)
     classifier.logits(texts[:4])
     lengths = [len(ids) for ids in classifier.encode(texts)]
-    ours = [(sum(lengths[i] for i in b), len(b) * max(lengths[i] for i in b))
-            for b in batches(lengths, TOKENS_PER_BATCH[classifier.device])]  # fmt: skip
+    ours = [(sum(lengths[i] for i in places), len(places) * max(lengths[i] for i in places))
+            for places in batches(lengths, TOKENS_PER_BATCH[classifier.device])]  # fmt: skip
     measured = {"zyda-flows": (seconds(lambda: classifier.logits(texts), 1), ours)}
     for name, batch in (
         (f"transformers, {BATCH} at a time", BATCH),

@@ -45,13 +45,13 @@ def write_keys(folder: Folder, documents: int) -> list[Shard]:
     cluster = cluster_of_each(documents, chance)
     shards = []
     for start in range(0, documents, DOCUMENTS_PER_FILE):
-        mine = cluster[start : start + DOCUMENTS_PER_FILE]
-        ids = np.arange(start, start + len(mine), dtype=np.uint64)
+        part = cluster[start : start + DOCUMENTS_PER_FILE]
+        ids = np.arange(start, start + len(part), dtype=np.uint64)
 
-        def bands(mine=mine, ids=ids):  # noqa: ANN001, ANN202
+        def bands(part=part, ids=ids):  # noqa: ANN001, ANN202
             for band in range(BANDS):
-                shared = chance.random(len(mine)) < 0.75
-                seed = np.where(shared, mine, ids + np.uint64(1 << 41)) * np.uint64(BANDS) + np.uint64(band)
+                shared = chance.random(len(part)) < 0.75
+                seed = np.where(shared, part, ids + np.uint64(1 << 41)) * np.uint64(BANDS) + np.uint64(band)
                 yield band, (seed * np.uint64(0x9E3779B97F4A7C15)) ^ (seed << np.uint64(29)), ids
 
         name = f"{start:012d}"
@@ -64,18 +64,18 @@ def write_keys(folder: Folder, documents: int) -> list[Shard]:
 
 def find_clusters(folder: Folder, shards: list[Shard], documents: int) -> int:
     """Go from band keys to clusters as the stages do, one range after another; return how many."""
-    found = []
+    files = []
     for band in range(BANDS):
         for number, keys in enumerate(key_ranges(documents)):
             name = f"{band}-{number:05d}"
             table = star_edges(*read_range(folder, shards, band, keys))
-            found.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))
+            files.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))
     level = 0
     while True:
-        jobs = jobs_of_level(folder, found, level)
-        found = [job() for job in jobs]
+        jobs = jobs_of_level(folder, files, level)
+        files = [job() for job in jobs]
         if jobs[0].is_last:
-            return len(np.unique(read_table(folder, found[0], ["cluster_id"]).column(0).to_numpy()))
+            return len(np.unique(read_table(folder, files[0], ["cluster_id"]).column(0).to_numpy()))
         level += 1
 
 

@@ -40,15 +40,15 @@ def copies(texts: list[str], count: int) -> Iterator[list[str]]:
     number = 0
     for _ in range(count - 1):
         chance.shuffle(lines)
-        start, made = 0, []
+        start, edited = 0, []
         for document in documents:
             words = "".join(lines[start : start + len(document)]).split(" ")
             start += len(document)
             for place in range(chance.randrange(WORDS_FOR_ONE_EDIT), len(words), WORDS_FOR_ONE_EDIT):
                 words[place] += f"{number:x}"
                 number += 1
-            made.append(" ".join(words))
-        yield made
+            edited.append(" ".join(words))
+        yield edited
 
 
 def write_sources(folder: Path, texts: pa.Array, gigabytes: float) -> float:
@@ -92,9 +92,9 @@ def on_one_core(recipe: Recipe) -> dict[str, float]:
 
     def timed(stage: Any, *inputs: Any, **options: Any) -> Any:
         start = time.perf_counter()
-        done = stage.fn(*inputs, **options)
+        result = stage.fn(*inputs, **options)
         spent[stage.name] = spent.get(stage.name, 0) + time.perf_counter() - start
-        return done
+        return result
 
     made(recipe, HERE._replace(submit=timed))
     return spent
@@ -163,26 +163,26 @@ def main(gigabytes: float = 0.2) -> None:
     with tempfile.TemporaryDirectory(prefix="zyda-bench-") as scratch:
         folder = Path(scratch)
         size = write_sources(folder, texts, float(arguments.get(3, gigabytes)))
-        alone = on_one_core(load_recipe(write_recipe(folder, "one-core", str(Path(tokenizer).resolve()))))
+        spent = on_one_core(load_recipe(write_recipe(folder, "one-core", str(Path(tokenizer).resolve()))))
         floor = by_pyarrow(folder)
         together, peak = with_prefect(write_recipe(folder, "all-cores", str(Path(tokenizer).resolve())))
-    whole = sum(alone.values())
+    total = sum(spent.values())
     rows: list[dict[str, str | float]] = [
         {
             "stage": name,
             "seconds": seconds,
-            "share, %": 100 * seconds / whole,
+            "share, %": 100 * seconds / total,
             "MB/s of one core": size / seconds,
         }
-        for name, seconds in alone.items()
+        for name, seconds in spent.items()
     ]
     cores = psutil.cpu_count() or 1
     rows.append(
-        {"stage": "all, one core", "seconds": whole, "share, %": 100.0, "MB/s of one core": size / whole}
+        {"stage": "all, one core", "seconds": total, "share, %": 100.0, "MB/s of one core": size / total}
     )
     rows.append(
         {"stage": "pyarrow alone, reading and writing twice", "seconds": floor,
-         "share, %": 100 * floor / whole, "MB/s of one core": size / floor}
+         "share, %": 100 * floor / total, "MB/s of one core": size / floor}
     )  # fmt: skip
     rows.append(
         {"stage": f"all, {cores} workers with Prefect and Dask", "seconds": together,

@@ -45,17 +45,17 @@ def main() -> None:
     Counter(tokenizer, classes).count(few)
     cold = Counter(tokenizer, classes)
     size = megabytes_of(texts)
-    library = cold.count_by_library(few_texts)
-    other = as_tiktoken(tokenizer)
-    wrong = np.mean([len(other.encode_ordinary(t)) != n for t, n in zip(few_texts, library, strict=True)])
+    counts = cold.count_by_library(few_texts)
+    encoding = as_tiktoken(tokenizer)
+    wrong = np.mean([len(encoding.encode_ordinary(t)) != n for t, n in zip(few_texts, counts, strict=True)])
     speeds = {
         "zyda-flows, first sight of the text": size / seconds(lambda: cold.count(texts), 1),
         "zyda-flows, every word seen before": size / seconds(lambda: cold.count(texts)),
         f"tiktoken (wrong on {wrong:.0%} of the documents)": few_size
-        / seconds(lambda: [len(other.encode_ordinary(text)) for text in few_texts], 1),
+        / seconds(lambda: [len(encoding.encode_ordinary(text)) for text in few_texts], 1),
         "tokenizers": few_size / seconds(lambda: cold.count_by_library(few_texts), 1),
     }
-    if not np.array_equal(cold.count(few), library):
+    if not np.array_equal(cold.count(few), counts):
         raise SystemExit("our counts are not those of tokenizers")
     ours = next(iter(speeds.values()))
     show(

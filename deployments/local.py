@@ -96,12 +96,12 @@ def end(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
     was_running = False
     for name in names:
         if name in stack.parts:
-            found = stack.parts[name]
-            if found.runs:
+            entry = stack.parts[name]
+            if entry.runs:
                 say(f"stopping the {name}")
-                stop(found)
+                stop(entry)
                 was_running = True
-            elif stop(found):
+            elif stop(entry):
                 say(f"stopped what was left of the {name}, which had died")
                 was_running = True
             del stack.parts[name]
@@ -201,12 +201,12 @@ def stack_url() -> str | None:
 def prefect(*arguments: str, environment: dict[str, str]) -> None:
     """Run a command of Prefect's. Raises NoServer with what it said."""
     command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-    done = subprocess.run(  # noqa: S603
+    result = subprocess.run(  # noqa: S603
         command, env={**os.environ, **environment}, capture_output=True, text=True, cwd="/", check=False
     )
-    if done.returncode:
-        said = (done.stdout + done.stderr).strip()
-        raise NoServer(f"prefect {' '.join(arguments)} failed: {said[-2000:]}")
+    if result.returncode:
+        output = (result.stdout + result.stderr).strip()
+        raise NoServer(f"prefect {' '.join(arguments)} failed: {output[-2000:]}")
 
 
 def register(environment: dict[str, str]) -> None:

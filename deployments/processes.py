@@ -47,12 +47,12 @@ def start(name: str, command: list[str], environment: dict[str, str], logs: Path
         )  # fmt: skip
 
 
-def stop(found: Part) -> bool:
+def stop(part: Part) -> bool:
     """End a process and all that it started: politely, then not. Returns whether there was any.
 
     Also what outlived it: its children may be alive where it was killed.
     """
-    family = list(family_of(found))
+    family = list(family_of(part))
     for member in family:
         quietly(member.terminate)
     _, alive = psutil.wait_procs(family, timeout=STOP_SECONDS)
@@ -62,16 +62,16 @@ def stop(found: Part) -> bool:
     return bool(family)
 
 
-def family_of(found: Part) -> Iterator[psutil.Process]:
+def family_of(part: Part) -> Iterator[psutil.Process]:
     """Yield a part's process and its children; of a dead one, what still is in its session."""
-    if found.runs:
-        process = psutil.Process(found.pid)
+    if part.runs:
+        process = psutil.Process(part.pid)
         with suppress(psutil.NoSuchProcess):
             yield from [process, *process.children(recursive=True)]
-    elif not psutil.pid_exists(found.pid):  # no other session has its number
+    elif not psutil.pid_exists(part.pid):  # no other session has its number
         for process in psutil.process_iter():
             with suppress(OSError, psutil.Error):
-                if os.getsid(process.pid) == found.pid:
+                if os.getsid(process.pid) == part.pid:
                     yield process
 
 

@@ -51,10 +51,10 @@ class Watch(BaseModel):
 
 def duration(text: str) -> timedelta:
     """Read `30s`, `15m`, `1h` or `1d`. Raises NotUnderstood."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
-    if not found:
+    parsed = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    if not parsed:
         raise NotUnderstood(f"--every {text}: expected a whole number and a unit: 30s, 15m, 1h or 1d")
-    every = timedelta(**{UNITS[found[2]]: int(found[1])})
+    every = timedelta(**{UNITS[parsed[2]]: int(parsed[1])})
     if every < SHORTEST:
         raise NotUnderstood(f"--every {text}: a look itself takes seconds; give {in_words(SHORTEST)} or more")
     return every
@@ -76,10 +76,10 @@ def change_or_show(
     if (recipe is None) != show or (not show and stop == bool(every)):
         raise NotUnderstood("give a RECIPE with --every 1h or --stop; or --list alone")
     if recipe is None:
-        return [str(found) for found in watched()] or ["nothing is watched"]
+        return [str(watch) for watch in watched()] or ["nothing is watched"]
     if every:
-        found = watch_every(recipe, storage, sample, duration(every))
-        return [f"watching {found}"]
+        watch = watch_every(recipe, storage, sample, duration(every))
+        return [f"watching {watch}"]
     return [
         f"{recipe}: {'no longer watched' if stop_watching(recipe, storage, sample) else 'was not watched'}"
     ]
@@ -87,9 +87,9 @@ def change_or_show(
 
 def watch_every(recipe: str, storage: str | None, sample: float | None, every: timedelta) -> Watch:
     """Have a corpus looked at so often; one that is watched already gets the new interval."""
-    found = as_the_watcher_finds_it(recipe, storage, sample, every)
-    slug = slug_of(found)
-    parameters = found.model_dump(exclude={"every"})
+    watch = as_the_watcher_finds_it(recipe, storage, sample, every)
+    slug = slug_of(watch)
+    parameters = watch.model_dump(exclude={"every"})
     schedule = IntervalSchedule(interval=every)
     with watcher() as (client, deployment):
         for known in deployment.schedules:
@@ -97,26 +97,26 @@ def watch_every(recipe: str, storage: str | None, sample: float | None, every: t
                 client.update_deployment_schedule(
                     deployment.id, known.id, schedule=schedule, parameters=parameters, active=True
                 )
-                return found
-        new = DeploymentScheduleCreate(schedule=schedule, parameters=parameters, slug=slug)
-        client.create_deployment_schedules(deployment.id, [new])
-    return found
+                return watch
+        creation = DeploymentScheduleCreate(schedule=schedule, parameters=parameters, slug=slug)
+        client.create_deployment_schedules(deployment.id, [creation])
+    return watch
 
 
 def stop_watching(recipe: str, storage: str | None, sample: float | None) -> bool:
     """Look at a corpus no more. Returns whether it was watched."""
     slug = slug_of(as_the_watcher_finds_it(recipe, storage, sample, timedelta(1)))
     with watcher() as (client, deployment):
-        found = [known for known in deployment.schedules if known.slug == slug]
-        for known in found:
-            client.delete_deployment_schedule(deployment.id, known.id)
-    return bool(found)
+        schedules = [schedule for schedule in deployment.schedules if schedule.slug == slug]
+        for schedule in schedules:
+            client.delete_deployment_schedule(deployment.id, schedule.id)
+    return bool(schedules)
 
 
 def watched() -> list[Watch]:
     """Return what is watched on this server."""
     with watcher() as (_, deployment):
-        return [found for known in deployment.schedules if (found := watch_of(known))]
+        return [watch for known in deployment.schedules if (watch := watch_of(known))]
 
 
 def watch_of(known: DeploymentSchedule) -> Watch | None:
@@ -134,9 +134,9 @@ def as_the_watcher_finds_it(
     return Watch(recipe=absolute(recipe), storage=place, sample=sample, every=every)
 
 
-def slug_of(found: Watch) -> str:
+def slug_of(watch: Watch) -> str:
     """Name the schedule of a corpus. Judges its recipe, which is read from where the watcher will."""
-    return name_of(load_recipe(found.recipe, storage=found.storage, sample=found.sample))
+    return name_of(load_recipe(watch.recipe, storage=watch.storage, sample=watch.sample))
 
 
 @contextmanager

@@ -88,8 +88,10 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     steps.append([submit(publish, plan, trail) for trail in trails])
 
     receipts = [stages.finished(plan, step) for step in steps]
-    ledger = make_ledger(zip(*(of for of in receipts if of[0].source), strict=True))
+    # Stages about all sources have no source in their receipts, and no line in the ledger.
+    ledger = make_ledger(zip(*(of_stage for of_stage in receipts if of_stage[0].source), strict=True))
     files = (receipts[0], result(clustering), receipts[-1])
     result(submit(publish_corpus, plan, ledger, sources, *files))
+    # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
     result(submit(note_built, plan, sources, [*chain(*receipts)]))
     return ledger

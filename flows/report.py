@@ -10,7 +10,7 @@ from flows.build import Sample
 from flows.dashboard import plots
 from flows.dashboard.artifacts import artifact_key, link_to
 from flows.server.liveness import living
-from tasks.accounts.ledger import start_and_end
+from tasks.accounts.ledger import ways
 from tasks.publish.findings import Findings, find
 from tasks.recipe.fields import Recipe
 from tasks.recipe.reading import load_recipe
@@ -18,42 +18,43 @@ from tasks.recipe.reading import load_recipe
 PAGE = "report.html"
 
 
-def page(recipe: Recipe, found: Findings) -> str:
+def page(recipe: Recipe, findings: Findings) -> str:
     """Write the page."""
     template = Environment(autoescape=True).from_string((files("flows.dashboard") / PAGE).read_text())
     return template.render(
         name=recipe.corpus,
-        counts=found.ledger.of(found.ledger.stages[-1]),
-        rows=start_and_end(found.ledger),
-        plots=chosen_plots(found),
-        largest=found.largest,
+        counts=findings.ledger.of(findings.ledger.stages[-1]),
+        on_the_way=findings.ledger.on_the_way,
+        ways=ways(findings.ledger),
+        plots=chosen_plots(findings),
+        largest=findings.largest,
     )
 
 
-def chosen_plots(found: Findings) -> list[tuple[str, str, str]]:
+def chosen_plots(findings: Findings) -> list[tuple[str, str, str]]:
     """Return title, note and picture of each plot that there are numbers for."""
     chosen = [
         (
             "Tokens after each stage",
             "Each bar is what a stage let through, by source.",
-            plots.funnel(found.ledger),
+            plots.funnel(findings.ledger),
         ),
-        ("Composition", "Each source's share of the tokens.", plots.composition(found)),
-        ("Lengths", "Of the documents that are published.", plots.lengths(found)),
+        ("Composition", "Each source's share of the tokens.", plots.composition(findings)),
+        ("Lengths", "Of the documents that are published.", plots.lengths(findings)),
     ]
-    if found.cluster_sizes:
+    if findings.cluster_sizes:
         note = "Near-duplicates come in clusters; most are small."
-        chosen.append(("Sizes of duplicate clusters", note, plots.cluster_sizes(found)))
+        chosen.append(("Sizes of duplicate clusters", note, plots.cluster_sizes(findings)))
         note = (
             "In each field, the clusters that hold documents of both sources; on the diagonal, all that hold "
             "documents of the source. Dark: a large share of the row's clusters."
         )
-        chosen.append(("Who shares duplicates with whom", note, plots.shared_clusters(found)))
-    if found.labels:
-        several = sum(found.mixed_labels.values())
-        mixed = several - found.mixed_labels.get(1, 0)
+        chosen.append(("Who shares duplicates with whom", note, plots.shared_clusters(findings)))
+    if findings.labels:
+        several = sum(findings.mixed_labels.values())
+        mixed = several - findings.mixed_labels.get(1, 0)
         note = f"Of {several:,} clusters with several labelled documents, {mixed:,} hold more than one label."
-        chosen.append(("Quality labels", note, plots.labels(found)))
+        chosen.append(("Quality labels", note, plots.labels(findings)))
     return chosen
 
 

@@ -83,5 +83,5 @@ def is_under_way(recipe: str, storage: str | None, sample: float | None) -> bool
     """Say whether a build of this corpus runs or waits to run, on this Prefect server."""
     with get_client(sync_client=True) as client:
         runs = runs_in(client, *NOT_OVER, flows=["build"])
-    asked = {"recipe": recipe, "storage": storage, "sample": sample}
-    return any({"storage": None, "sample": None, **run.parameters} == asked for run in runs)
+    parameters = {"recipe": recipe, "storage": storage, "sample": sample}
+    return any({"storage": None, "sample": None, **run.parameters} == parameters for run in runs)

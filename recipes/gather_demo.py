@@ -32,8 +32,8 @@ def main() -> None:
     folder: Path = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     # Without this project itself, whose description is the README that shows what comes of it.
-    others = (package for package in distributions() if package.name != "zyda-flows")
-    packages = sorted(others, key=lambda package: package.name.lower())
+    other_packages = (package for package in distributions() if package.name != "zyda-flows")
+    packages = sorted(other_packages, key=lambda package: package.name.lower())
     documentation = list(documents(packages))
     half = len(documentation) // 2
     write(folder / "documentation-0.parquet", documentation[:half])

@@ -135,11 +135,11 @@ def fit(network: nn.Module, ids: torch.Tensor, labels: torch.Tensor) -> None:
 
 
 @torch.inference_mode()
-def agreement(network: nn.Module, ids: torch.Tensor, labels: torch.Tensor, some: torch.Tensor) -> float:
+def agreement(network: nn.Module, ids: torch.Tensor, labels: torch.Tensor, chosen: torch.Tensor) -> float:
     network.eval()
-    said = torch.cat([network(ids[part], (ids[part] != 1).long()) for part in some.split(BATCH)])
+    outputs = torch.cat([network(ids[part], (ids[part] != 1).long()) for part in chosen.split(BATCH)])
     network.train()
-    return float((said.argmax(1) == labels[some]).float().mean())
+    return float((outputs.argmax(1) == labels[chosen]).float().mean())
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ def first_id(source: int, file: int) -> int:
 
 def split(doc_id: int) -> tuple[int, int, int]:
     """Return the source number, file number and row of a doc_id."""
+    # One less than a power of two is a mask of all the bits of its field.
     return doc_id >> SOURCE_SHIFT, doc_id >> FILE_SHIFT & (MAX_FILES - 1), doc_id & (MAX_ROWS - 1)
 
 
@@ -36,6 +37,7 @@ def sources_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
 
 def files_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the file number of each doc_id: (n,) uint64 to (n,) int64."""
+    # 32 bits are left, so int64 holds them; the mask takes the source's off.
     return (doc_ids >> np.uint64(FILE_SHIFT)).astype(np.int64) & (MAX_FILES - 1)
 
 

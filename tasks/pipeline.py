@@ -1,9 +1,9 @@
 """The stages that documents pass, in their order.
 
 Near-duplicates are found over all sources together; before and after that, each stage looks at what is left of
-one source and says which documents go: a function `(recipe, trail) -> Receipt` (see `tasks.stage.verdicts`). A
-new one is a file of its own and a line here. Its line in the ledger, its reasons in `removed/` and what
-`zyda explain` says of them come by themselves.
+one source and says which documents go: a function `(recipe, trail) -> Receipt`, where the trail is the
+receipts of the stages before it (see `tasks.stage.verdicts`). A new one is a file of its own and a line here.
+Its line in the ledger, its reasons in `removed/` and what `zyda explain` says of them come by themselves.
 """
 
 from typing import Any

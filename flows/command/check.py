@@ -33,10 +33,10 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object
     """Call a function on every item, some at once, with a bar on a terminal."""
     stderr = Console(stderr=True)
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        found = threads.map(function, items)
+        results = threads.map(function, items)
         return list(
             track(
-                found, "looking into files", total=len(items), console=stderr, transient=True,
+                results, "looking into files", total=len(items), console=stderr, transient=True,
                 disable=not stderr.is_terminal,
             )
         )  # fmt: skip
@@ -50,7 +50,7 @@ def table_of(plan: Recipe, judged: Judged) -> Table:
     columns = zip(plan.sources, judged.chosen, judged.inspected, strict=True)
     for source, files, inspected in columns:
         known = {(file.url, file.version): file for file in judged.register.files.get(source.name, ())}
-        known |= {(one.file.url, one.file.version): one.file for one in inspected}
+        known |= {(result.file.url, result.file.version): result.file for result in inspected}
         rows = rows_of([known[file.url, file.version] for file in files])
         size = gib(sum(file.size for file in files))
         shown = "" if rows is None else f"{rows:,}"

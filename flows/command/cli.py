@@ -1,4 +1,4 @@
-"""The command line: `zyda build`, `check`, `verify`, `clean`, `explain`, `ledger`, `report`, `up`, `down`.
+"""The command line: the commands of `zyda`.
 
 Parses, calls, prints. What takes seconds to import is imported inside the commands.
 """
@@ -114,11 +114,11 @@ def ledger(
     from tasks.accounts.ledger import as_json, as_markdown
     from tasks.accounts.published import published_ledger
 
-    found = published_ledger(plan)
+    its_ledger = published_ledger(plan)
     if output is Format.TEXT:
-        print_ledger(found)
+        print_ledger(its_ledger)
     else:
-        typer.echo(as_json(found) if output is Format.JSON else as_markdown(found), nl=False)
+        typer.echo(as_json(its_ledger) if output is Format.JSON else as_markdown(its_ledger), nl=False)
 
 
 @app.command()

@@ -66,8 +66,8 @@ def use_the_running_stack(console: Console) -> None:
         return
     from deployments.local import environment, running_stack
 
-    if found := running_stack():
-        os.environ.update(environment(found))
+    if stack := running_stack():
+        os.environ.update(environment(stack))
         from prefect.context import refresh_global_settings_context
 
         from tasks.workers.dask_cluster import read_settings_again

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tasks.accounts.ledger import Ledger, start_and_end
+from tasks.accounts.ledger import Ledger, ways
 from tasks.publish.explain import Explanation, Place
 
 MAX_MEMBERS = 20
@@ -13,47 +13,54 @@ DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def print_ledger(ledger: Ledger) -> None:
-    """Print documents and tokens of each source at the start, after deduplication and at the end."""
+    """Print documents and tokens of each source at the start, on the way and at the end."""
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
-    for name in ("documents\nstart", "documents\nend", "tokens\nstart", "tokens\nafter dedup", "tokens\nend"):
+    between = [f"after {stage}" for stage in ledger.on_the_way]
+    for name in (
+        "documents\nstart",
+        "documents\nend",
+        *(f"tokens\n{when}" for when in ("start", *between, "end")),
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("kept", justify="right", no_wrap=True)
-    for source, start, middle, end in start_and_end(ledger):
+    for source, start, counts_between, end in ways(ledger):
         if source == "total":
             table.add_section()
-        numbers = (start.documents, end.documents, start.tokens, middle.tokens, end.tokens)
+        tokens = (counts.tokens for counts in (start, *counts_between, end))
         kept = f"{end.tokens / start.tokens:.1%}" if start.tokens else ""
-        table.add_row(source, *(f"{number:,}" for number in numbers), kept)
+        table.add_row(source, *(f"{n:,}" for n in (start.documents, end.documents, *tokens)), kept)
     console().print(table)
-    aside = sum(line.set_aside.documents for line in ledger.lines)
-    if aside:
-        console().print(f"{aside:,} rows were no documents and were set aside")
+    set_aside = sum(line.set_aside.documents for line in ledger.lines)
+    if set_aside:
+        console().print(f"{set_aside:,} rows were no documents and were set aside")
 
 
 def console() -> Console:
     """Return a console as wide as the terminal, or wide enough where the output is a file."""
-    found = Console(highlight=False)
-    return found if found.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    terminal = Console(highlight=False)
+    return terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
 
 
-def print_explanation(found: Explanation) -> None:
+def print_explanation(explanation: Explanation) -> None:
     """Print what is known about a document."""
     console = Console(soft_wrap=True, highlight=False)
-    console.print(f"document {found.place.doc_id}: {shown(found.place)}", markup=False)
-    console.print(decision(found), markup=False)
-    if found.cluster_id is not None:
-        console.print(f"cluster {found.cluster_id}: {len(found.members):,} documents", markup=False)
-        for member in found.members[:MAX_MEMBERS]:
-            marks = ["this"] if member == found.place else []
-            marks += ["kept for it"] if member == found.kept else []
+    console.print(f"document {explanation.place.doc_id}: {shown(explanation.place)}", markup=False)
+    console.print(decision(explanation), markup=False)
+    if explanation.cluster_id is not None:
+        console.print(
+            f"cluster {explanation.cluster_id}: {len(explanation.members):,} documents", markup=False
+        )
+        for member in explanation.members[:MAX_MEMBERS]:
+            marks = ["this"] if member == explanation.place else []
+            marks += ["kept for it"] if member == explanation.kept else []
             mark = f"  <- {', '.join(marks)}" if marks else ""
             console.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
-        if len(found.members) > MAX_MEMBERS:
-            console.print(f"  and {len(found.members) - MAX_MEMBERS:,} more")
-    if found.kept:
+        if len(explanation.members) > MAX_MEMBERS:
+            console.print(f"  and {len(explanation.members) - MAX_MEMBERS:,} more")
+    if explanation.kept:
         console.print("from this document to the one kept for it:")
-        for line in found.diff or ["(no difference)"]:
+        for line in explanation.diff or ["(no difference)"]:
             console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
 
 
@@ -61,12 +68,12 @@ def shown(place: Place) -> str:
     return f"source {place.source}, file {place.file}, row {place.row}"
 
 
-def decision(found: Explanation) -> str:
+def decision(explanation: Explanation) -> str:
     """Say in a sentence what was decided about a document."""
-    if found.is_published:
+    if explanation.is_published:
         return "It is in the corpus."
     from tasks.pipeline import reasons
 
-    why = reasons()
-    reason = str(found.reason)
-    return f"It was removed by stage {found.stage}, reason {reason}: {why.get(reason, reason)}."
+    sentences = reasons()
+    reason = str(explanation.reason)
+    return f"It was removed by stage {explanation.stage}, reason {reason}: {sentences.get(reason, reason)}."

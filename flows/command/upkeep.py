@@ -41,9 +41,9 @@ def clean_corpus(plan: Recipe, *, dry_run: bool) -> None:
     """Say how much of a corpus's work is needed by nothing, by stage, and remove it unless it is a dry run."""
     waste = waste_of(plan)
     sizes = dict[str, int]()
-    for one in waste:
-        stage = one.path.split("/")[1]
-        sizes[stage] = sizes.get(stage, 0) + one.size
+    for file in waste:
+        stage = file.path.split("/")[1]
+        sizes[stage] = sizes.get(stage, 0) + file.size
     for stage, size in sizes.items():
         say(f"{stage:12} {gib(size)}")
     verb = "would be removed" if dry_run else "removed"

@@ -48,15 +48,15 @@ def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Receipt]]) -> list[Re
         return receipts
     rows = [
         {
-            "source": done.source,
-            "documents": f"{done.out.documents:,}",
-            "tokens": f"{done.out.tokens:,}",
-            "bytes": f"{done.out.bytes:,}",
-            "removed documents": f"{done.removed.documents:,}",
-            "removed tokens": f"{done.removed.tokens:,}",
-            "set aside": f"{done.set_aside.documents:,}",
+            "source": receipt.source,
+            "documents": f"{receipt.out.documents:,}",
+            "tokens": f"{receipt.out.tokens:,}",
+            "bytes": f"{receipt.out.bytes:,}",
+            "removed documents": f"{receipt.removed.documents:,}",
+            "removed tokens": f"{receipt.removed.tokens:,}",
+            "set aside": f"{receipt.set_aside.documents:,}",
         }
-        for done in receipts
+        for receipt in receipts
     ]
     name = receipts[0].stage
     create_table_artifact(rows, artifact_key(recipe, name), f"After {name}, by source")

@@ -54,14 +54,14 @@ def funnel(ledger: Ledger) -> str:
     return svg(figure)
 
 
-def composition(found: Findings) -> str:
+def composition(findings: Findings) -> str:
     """Draw the share of each source's tokens, at the start and at the end."""
     figure, plot = axes(8, 1.8)
-    ends = (found.ledger.stages[0], found.ledger.stages[-1])
+    ends = (findings.ledger.stages[0], findings.ledger.stages[-1])
     left = np.zeros(2)
-    for i, source in enumerate(found.ledger.sources):
+    for i, source in enumerate(findings.ledger.sources):
         shares = np.array(
-            [found.ledger.of(s, source).tokens / max(1, found.ledger.of(s).tokens) for s in ends]
+            [findings.ledger.of(s, source).tokens / max(1, findings.ledger.of(s).tokens) for s in ends]
         )
         plot.barh(("before", "after"), 100 * shares, left=left, label=source, color=COLOURS[i % 10])
         left += 100 * shares
@@ -71,10 +71,10 @@ def composition(found: Findings) -> str:
     return svg(figure)
 
 
-def cluster_sizes(found: Findings) -> str:
+def cluster_sizes(findings: Findings) -> str:
     """Draw how many clusters have so many documents of a source, on two logarithmic axes."""
     figure, plot = axes()
-    for i, (source, (sizes, counts)) in enumerate(found.cluster_sizes.items()):
+    for i, (source, (sizes, counts)) in enumerate(findings.cluster_sizes.items()):
         plot.loglog(sizes, counts, "o", markersize=4, label=source, color=COLOURS[i % 10], alpha=0.8)
     plot.set_xlabel("documents of the source in a cluster")
     plot.set_ylabel("clusters")
@@ -82,27 +82,27 @@ def cluster_sizes(found: Findings) -> str:
     return svg(figure)
 
 
-def shared_clusters(found: Findings) -> str:
+def shared_clusters(findings: Findings) -> str:
     """Draw the clusters that pairs of sources share."""
-    names = found.ledger.sources
+    names = findings.ledger.sources
     figure, plot = axes(6, 4.2)
-    shares = 100 * found.shared / np.maximum(1, np.diag(found.shared))[:, None]
+    shares = 100 * findings.shared / np.maximum(1, np.diag(findings.shared))[:, None]
     plot.imshow(shares, cmap="Blues", vmin=0, vmax=100)
     for i in range(len(names)):
         for j in range(len(names)):
             colour = "white" if shares[i, j] > 60 else "black"
-            plot.text(j, i, f"{found.shared[i, j]:,}", ha="center", va="center", color=colour)
+            plot.text(j, i, f"{findings.shared[i, j]:,}", ha="center", va="center", color=colour)
     plot.set_xticks(range(len(names)), names, rotation=30, ha="right")
     plot.set_yticks(range(len(names)), names)
     plot.spines[:].set_visible(False)
     return svg(figure)
 
 
-def lengths(found: Findings) -> str:
+def lengths(findings: Findings) -> str:
     """Draw the lengths of the published documents of each source."""
     figure, plot = axes()
     middles = np.sqrt(LENGTH_BINS[:-1] * LENGTH_BINS[1:])
-    for i, (source, counts) in enumerate(found.lengths.items()):
+    for i, (source, counts) in enumerate(findings.lengths.items()):
         if counts.sum():
             plot.step(middles, 100 * counts / counts.sum(), where="mid", label=source, color=COLOURS[i % 10])
     plot.set_xscale("log")
@@ -112,12 +112,12 @@ def lengths(found: Findings) -> str:
     return svg(figure)
 
 
-def labels(found: Findings) -> str:
+def labels(findings: Findings) -> str:
     """Draw the labels of the published documents that a quality model judged."""
     figure, plot = axes(8, 2.4)
-    sources = sorted({source for of_label in found.labels.values() for source in of_label})
+    sources = sorted({source for of_label in findings.labels.values() for source in of_label})
     left = np.zeros(len(sources))
-    for i, (label, of_label) in enumerate(sorted(found.labels.items())):
+    for i, (label, of_label) in enumerate(sorted(findings.labels.items())):
         counts = np.array([of_label.get(source, 0) for source in sources], float)
         plot.barh(sources, counts, left=left, label=label, color=COLOURS[i % 10])
         left += counts

@@ -35,15 +35,15 @@ def on_a_cluster() -> Iterator[None]:
 
 def watch(client: Any, is_over: threading.Event) -> None:
     """Look every few seconds whether there is a worker."""
-    missing_since, said = None, 0.0
+    missing_since, said_at = None, 0.0
     while not is_over.wait(LOOK_SECONDS):
         now = time.monotonic()
         if has_worker(client):
             missing_since = None
             continue
         missing_since = missing_since or now
-        if now - missing_since >= FIRST_WORD and (now - said >= NEXT_WORD or said < missing_since):
-            said = now
+        if now - missing_since >= FIRST_WORD and (now - said_at >= NEXT_WORD or said_at < missing_since):
+            said_at = now
             say(
                 f"waiting for a worker of the Dask cluster at {client.scheduler.address}: there has been none "
                 f"for {now - missing_since:.0f} s; the build ends after {patience()}"

@@ -23,6 +23,7 @@ def name_of(recipe: Recipe) -> str:
 def one_at_a_time(recipe: Recipe) -> Iterator[None]:
     """Hold this corpus for as long as the block runs, on this Prefect server."""
     name = name_of(recipe)
+    # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
     with living(name):
         mark_dead_runs()
         if taken(name):

@@ -85,8 +85,8 @@ def mark_dead_runs(*, worker_is_new: bool = False) -> list[FlowRun]:
         if not (suspects := dead_runs(client, worker_is_new)):
             return []
         time.sleep(SECOND_LOOK)
-        known = {run.id for run in suspects}
-        dead = [run for run in dead_runs(client, worker_is_new) if run.id in known]
+        suspect_ids = {run.id for run in suspects}
+        dead = [run for run in dead_runs(client, worker_is_new) if run.id in suspect_ids]
         for run in dead:
             client.set_flow_run_state(run.id, Crashed(message=DEAD), force=True)
         free(client, {str(run.id) for run in dead})
@@ -98,12 +98,12 @@ def free(client: SyncPrefectClient, dead: set[str]) -> None:
 
     Where another run holds the same limit, or waits for it, which of them has it is not known.
     """
-    found = list(lives(client))
-    wanted = {life.holds for life in found if life.run not in {*dead, str(flow_run.id)}}
-    for life in found:
+    all_lives = list(lives(client))
+    limits_wanted = {life.holds for life in all_lives if life.run not in {*dead, str(flow_run.id)}}
+    for life in all_lives:
         if life.run in dead:
             forget(client, life.name)
-            if life.holds not in wanted:
+            if life.holds not in limits_wanted:
                 forget(client, life.holds)
 
 
@@ -122,8 +122,8 @@ def lives(client: SyncPrefectClient) -> Iterator[Life]:
     for offset in count(0, PAGE):
         limits = client.read_global_concurrency_limits(limit=PAGE, offset=offset)
         for limit in limits:
-            if found := re.fullmatch(r"zyda run (\S+) of (\S+) on (\S+) pid (\d+)", limit.name):
-                run, holds, host, pid = found.groups()
+            if match := re.fullmatch(r"zyda run (\S+) of (\S+) on (\S+) pid (\d+)", limit.name):
+                run, holds, host, pid = match.groups()
                 yield Life(
                     run=run, holds=holds, host=host, pid=int(pid), is_leased=limit.active_slots > 0,
                     since=limit.created,

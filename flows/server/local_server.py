@@ -109,8 +109,9 @@ def send_what_is_left() -> None:
 
 
 class Server(NamedTuple):
-    """A running server: the address of its API, what says whether it still is there, and how long it may
-    be away, to be started again by whoever runs it.
+    """A running server: the address of its API, and what says whether it still is there.
+
+    patience: seconds that it may be gone, to be started again by whoever runs it.
     """
 
     url: str
@@ -131,9 +132,9 @@ def clients_of(url: str, home: Path) -> dict[str, str]:
     content = f"{first}{end}\n".encode()
     if not path.is_file() or path.read_bytes() != content:
         home.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
-        new.write_bytes(content)
-        new.replace(path)
+        scratch = path.with_suffix(f".{os.getpid()}")
+        scratch.write_bytes(content)
+        scratch.replace(path)  # by renaming: builds share the file, and none may read half of it
     return {"PREFECT_API_URL": url, "PREFECT_API_SSL_CERT_FILE": str(path)}
 
 

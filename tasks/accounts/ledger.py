@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -9,7 +10,6 @@ from tasks.errors import NotConserved
 from tasks.storage.artifacts import Counts, Receipt, total
 from tasks.storage.records import Record
 
-DEDUPLICATED = "removals"  # the stage after which a table shows what deduplication left
 LEDGER = pa.schema(
     [
         ("stage", pa.string()),
@@ -47,6 +47,11 @@ class Ledger(Record):
         """The stages that account for documents, in their order."""
         return tuple(dict.fromkeys(line.stage for line in self.lines))
 
+    @property
+    def on_the_way(self) -> tuple[str, ...]:
+        """The stages that let documents go, but for the last of them, after which all is as at the end."""
+        return tuple(stage for stage in self.stages if self.removed(stage).documents)[:-1]
+
     def of(self, stage: str, source: str | None = None) -> Counts:
         """Return what came out of a stage, of one source or of all."""
         return total(line.out for line in self.lines if line.stage == stage and source in (None, line.source))
@@ -78,58 +83,66 @@ def make_ledger(receipts: Iterable[Sequence[Receipt]]) -> Ledger:
     for of_source in per_source:
         check(of_source)
     stages = zip(*per_source, strict=True)
-    return Ledger(lines=tuple(line_of(done) for stage in stages for done in stage))
+    return Ledger(lines=tuple(line_of(receipt) for stage in stages for receipt in stage))
 
 
-def line_of(done: Receipt) -> Line:
+def line_of(receipt: Receipt) -> Line:
     return Line(
-        stage=done.stage,
-        source=str(done.source),
-        out=done.out,
-        removed=done.removed,
-        set_aside=done.set_aside,
+        stage=receipt.stage,
+        source=str(receipt.source),
+        out=receipt.out,
+        removed=receipt.removed,
+        set_aside=receipt.set_aside,
     )
 
 
 def check(receipts: Sequence[Receipt]) -> None:
     """Check the account of one source. Raises NotConserved."""
-    if len({done.source for done in receipts}) > 1:
-        raise NotConserved(f"one account of sources {sorted({str(done.source) for done in receipts})}")
+    if len({receipt.source for receipt in receipts}) > 1:
+        raise NotConserved(f"one account of sources {sorted({str(receipt.source) for receipt in receipts})}")
     before = receipts[0].entering
-    for done in receipts:
-        name = f"source {done.source}, stage {done.stage}"
-        if done.entering != before:
-            raise NotConserved(f"{name}: {done.entering} came in, but {before} left the stage before")
-        accounted = done.out + done.removed + done.set_aside
-        if done.entering != accounted:
-            raise NotConserved(f"{name}: {done.entering} came in, but {accounted} is accounted for")
-        before = done.out
+    for receipt in receipts:
+        name = f"source {receipt.source}, stage {receipt.stage}"
+        if receipt.entering != before:
+            raise NotConserved(f"{name}: {receipt.entering} came in, but {before} left the stage before")
+        accounted = receipt.out + receipt.removed + receipt.set_aside
+        if receipt.entering != accounted:
+            raise NotConserved(f"{name}: {receipt.entering} came in, but {accounted} is accounted for")
+        before = receipt.out
 
 
-def start_and_end(ledger: Ledger) -> list[tuple[str, Counts, Counts, Counts]]:
-    """Return each source's counts at the start, after deduplication and at the end, and the total."""
+class Way(NamedTuple):
+    """What was left of a source, or of all: at the start, after the stages of `Ledger.on_the_way`, at the end."""
+
+    source: str
+    start: Counts
+    between: tuple[Counts, ...]
+    end: Counts
+
+
+def ways(ledger: Ledger) -> list[Way]:
+    """Return the way of each source, and that of all as `total`."""
+    first, *_, last = ledger.stages
     return [
-        (
+        Way(
             source or "total",
-            ledger.of(ledger.stages[0], source),
-            ledger.of(DEDUPLICATED, source),
-            ledger.of(ledger.stages[-1], source),
+            ledger.of(first, source),
+            tuple(ledger.of(stage, source) for stage in ledger.on_the_way),
+            ledger.of(last, source),
         )
         for source in (*ledger.sources, None)
     ]
 
 
 def as_markdown(ledger: Ledger) -> str:
-    """Write the table of the design: tokens of each source at the start, in between and at the end."""
-    lines = [
-        "| source | start | after cross-dedup | after filtering |",
-        "|---|---:|---:|---:|",
+    """Write the tokens of each source at the start, after the stages that let documents go, and at the end."""
+    names = ["source", "start", *(f"after {stage}" for stage in ledger.on_the_way), "end"]
+    rows = [
+        [way.source, *(f"{counts.tokens:,}" for counts in (way.start, *way.between, way.end))]
+        for way in ways(ledger)
     ]
-    lines += [
-        f"| {source} | " + " | ".join(f"{counts.tokens:,}" for counts in three) + " |"
-        for source, *three in start_and_end(ledger)
-    ]
-    return "\n".join(lines) + "\n"
+    lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def as_json(ledger: Ledger) -> str:

@@ -117,23 +117,23 @@ def keep_stamps(folder: Folder, files: Iterable[File], manifest: bytes, seen: di
 
 def kept_stamps(folder: Folder) -> Stamps:
     try:
-        found = read_record(folder, STAMPS, Stamps)
+        stamps = read_record(folder, STAMPS, Stamps)
     except Damaged as error:
         warn(f"{error}; the published files are read to see whether they are whole")
-        found = None
-    return found or Stamps()
+        stamps = None
+    return stamps or Stamps()
 
 
 def doubts(folder: Folder, manifest: Published, now: dict[str, str]) -> tuple[list[File], list[File]]:
-    """Return the published files that are gone, and those of which storage does not say what it said when
-    they were published: whether they are as they were is known when they have been read.
+    """Return the published files that are gone, and those that may not be as they were.
 
+    Of these storage does not say what it said when they were published: it takes reading them to know.
     now: what storage says of the files that are there.
     """
     before = kept_stamps(folder)
     files = [*manifest.everything, *([before.manifest] if before.manifest else [])]
-    there = [file for file in files if file.path in now]
-    changed = [file for file in there if before.stamps.get(file.path) != now[file.path]]
+    files_there = [file for file in files if file.path in now]
+    changed = [file for file in files_there if before.stamps.get(file.path) != now[file.path]]
     return [file for file in files if file.path not in now], changed
 
 

@@ -4,7 +4,8 @@ A file holds (band, key, doc_id) sorted by the three, in row groups of one band 
 largest key of a row group stand in the file's footer, so a range of a band costs the row groups that
 it touches. A source of many shards has its files merged, GROUP_SHARDS at a time or so, and those again
 while there are many, so that a range is read from few places. Where a group begins is decided by a hash
-of the shard's name, so that a file that comes or goes changes one group of each level only.
+of the shard's name (as in content-defined chunking), so that a file that comes or goes changes one group of
+each level only.
 """
 
 import zlib
@@ -111,8 +112,8 @@ def groups_of(shards: Iterable[Shard], level: int) -> list[tuple[Shard, ...]]:
     """Put neighbouring files together; in each group, as in all, the documents' ids are ascending."""
     groups = list[list[Shard]]()
     for shard in sorted(shards, key=place_of):
-        begins = zlib.crc32(f"{level} {shard.name}".encode()) % GROUP_SHARDS == 0
-        if not groups or begins or len(groups[-1]) >= MOST_SHARDS * GROUP_SHARDS:
+        is_start = zlib.crc32(f"{level} {shard.name}".encode()) % GROUP_SHARDS == 0
+        if not groups or is_start or len(groups[-1]) >= MOST_SHARDS * GROUP_SHARDS:
             groups.append([])
         groups[-1].append(shard)
     return [tuple(group) for group in groups]
@@ -140,6 +141,7 @@ def key_ranges(rows: int) -> list[KeyRange]:
     That is if keys spread, as hashes do. A bucket is never cut: one of a billion equal documents is a
     range of a billion rows, and takes 16 GB of the memory of the worker that gets it.
     """
+    # A power of two, so that equal steps end at 2**64 and leave no key over.
     count = 1 << (rows // RANGE_ROWS).bit_length()
     step = (1 << 64) // count
     return [KeyRange(i * step, (i + 1) * step) for i in range(count)]
@@ -164,13 +166,14 @@ def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> pa.Table
         return NO_ROWS
     with opened(folder, shard) as parquet:
         rows = parquet.read_row_groups(groups, ["key", "doc_id"])
-    low = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
-    high = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))
-    return rows.filter(pc.and_(low, high))
+    # `high` itself may be 2**64, which no uint64 holds.
+    is_above = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
+    is_below = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))
+    return rows.filter(pc.and_(is_above, is_below))
 
 
 def touches(group: pq.RowGroupMetaData, band: int, keys: KeyRange) -> bool:
-    bands, found = group.column(0).statistics, group.column(1).statistics
+    band_range, key_range = group.column(0).statistics, group.column(1).statistics
     if not group.num_rows:  # a shard of which no document has a shingle
         return False
-    return bool(bands.min == band and found.min < keys.high and found.max >= keys.low)
+    return bool(band_range.min == band and key_range.min < keys.high and key_range.max >= keys.low)

@@ -3,9 +3,9 @@
 Rows out: `doc_id`, `cluster_id` (uint64), sorted by doc_id, for every document that shares a bucket
 with another; a cluster's id is its smallest doc_id.
 
-Files of edges are reduced to forests some at a time, and forests to larger ones in a tree, so that the
-last step joins two. A forest takes 12 bytes for each of its documents while there are fewer than
-2**31 of them, and a step some 40.
+Files of edges are reduced to forests (disjoint sets, as union-find keeps them) some at a time, and forests
+to larger ones in a tree, so that the last step joins two. A forest takes 12 bytes for each of its documents
+while there are fewer than 2**31 of them, and a step some 40.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,8 +53,8 @@ class Forest:
         """Yield the documents as FOREST or as CLUSTERS, some at a time."""
         for start in range(0, len(self.ids), GROUP_ROWS):
             ids, roots = self.ids[start : start + GROUP_ROWS], self.roots[start : start + GROUP_ROWS]
-            second = self.ids[roots] if schema == CLUSTERS else roots.astype(np.int64)
-            yield pa.table([ids, second], schema=schema)
+            column = self.ids[roots] if schema == CLUSTERS else roots.astype(np.int64)
+            yield pa.table([ids, column], schema=schema)
 
 
 def forest_of_edges(a: Ids, b: Ids) -> Forest:
@@ -67,31 +67,32 @@ def forest_of_edges(a: Ids, b: Ids) -> Forest:
     return Forest(ids, roots)
 
 
-def joined(one: Forest, other: Forest) -> Forest:
+def joined(first: Forest, second: Forest) -> Forest:
     """Find the components of two forests' documents."""
-    most = len(one.ids) + len(other.ids)
-    kind = forest.places_type(most)
-    ids = np.empty(most, np.uint64)
-    at_one, at_other = np.empty(len(one.ids), kind), np.empty(len(other.ids), kind)
-    count = forest.merge(one.ids, other.ids, ids, at_one, at_other)
+    room = len(first.ids) + len(second.ids)
+    kind = forest.places_type(room)
+    ids = np.empty(room, np.uint64)
+    at_first, at_second = np.empty(len(first.ids), kind), np.empty(len(second.ids), kind)
+    count = forest.merge(first.ids, second.ids, ids, at_first, at_second)
     roots = np.arange(count, dtype=kind)
-    roots[at_one] = at_one[one.roots]
-    forest.join(roots, at_other[other.roots], at_other)
+    # The trees of `first` as they are, then, for each document of `second`, the edge to its root there.
+    roots[at_first] = at_first[first.roots]
+    forest.join(roots, at_second[second.roots], at_second)
     forest.flatten(roots)
     return Forest(ids[:count], roots)
 
 
 def all_joined(forests: Iterable[Forest]) -> Forest:
     """Join forests, each with one of its size, so that none is joined more often than need be."""
-    waiting = list[Forest]()
-    for one in forests:
-        grown = one
+    waiting = list[Forest]()  # ever smaller from the first to the last
+    for added in forests:
+        grown = added
         while waiting and len(waiting[-1].ids) <= len(grown.ids):
             grown = joined(waiting.pop(), grown)
         waiting.append(grown)
     while len(waiting) > 1:
-        last = waiting.pop()
-        waiting.append(joined(waiting.pop(), last))
+        smallest = waiting.pop()
+        waiting.append(joined(waiting.pop(), smallest))
     return waiting[0]
 
 
@@ -148,6 +149,7 @@ def groups_of_files(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
     groups: list[list[Shard]] = [[]]
     for shard in shards:
         size = sum(member.rows for member in groups[-1])
+        # Two at least, however large: so each level has fewer files than the one before, and one is the last.
         if len(groups[-1]) > 1 and size + shard.rows > MAX_ROWS:
             groups.append([])
         groups[-1].append(shard)

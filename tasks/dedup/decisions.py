@@ -48,10 +48,11 @@ class Preference:
         """Return a number for each document that is smaller the better it is: (n,) uint64 to (n,)."""
         sources, files = sources_of(doc_ids), files_of(doc_ids)
         places = np.zeros(len(doc_ids), np.uint64)
-        for number, of_source in self.file_places.items():
-            mine = sources == number
-            places[mine] = of_source[files[mine]]
+        for number, places_of_files in self.file_places.items():
+            is_of_source = sources == number
+            places[is_of_source] = places_of_files[files[is_of_source]]
         rows = doc_ids & np.uint64(MAX_ROWS - 1)
+        # Laid out as a doc_id is, with the source's rank and the file's place where their numbers stand.
         return (
             self.rank[sources] << np.uint64(SOURCE_SHIFT)
             | (places & np.uint64(MAX_FILES - 1)) << np.uint64(FILE_SHIFT)
@@ -69,16 +70,17 @@ class Winners:
 
     def places(self, cluster_ids: Ids) -> NDArray[np.int64]:
         """Return the place of each cluster among `clusters`: (n,) to (n,)."""
-        asked, back = np.unique(cluster_ids, return_inverse=True)
-        return np.searchsorted(self.clusters, asked)[back]
+        distinct_ids, inverse = np.unique(cluster_ids, return_inverse=True)
+        return np.searchsorted(self.clusters, distinct_ids)[inverse]
 
     def decide(self, doc_ids: Ids, cluster_ids: Ids, priority: Ids, scope: Scope) -> pa.Table:
         """Decide about documents: (n,) uint64 each, to DECISIONS."""
         places = self.places(cluster_ids)
-        precision = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
-        stays = priority >> precision == self.priority[places] >> precision
-        kept = pa.array(self.doc_ids[places], mask=stays)
-        return pa.table([pa.array(doc_ids), pa.array(cluster_ids), kept], schema=DECISIONS)
+        # Of the priority only the source's rank counts for "across", so all documents of that source stay.
+        shift = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
+        is_kept = priority >> shift == self.priority[places] >> shift
+        kept_ids = pa.array(self.doc_ids[places], mask=is_kept)
+        return pa.table([pa.array(doc_ids), pa.array(cluster_ids), kept_ids], schema=DECISIONS)
 
 
 def winners_of(rows: Callable[[], Iterator[tuple[Ids, Ids]]], order: Preference) -> Winners:
@@ -86,8 +88,10 @@ def winners_of(rows: Callable[[], Iterator[tuple[Ids, Ids]]], order: Preference)
 
     All that is ever in memory are 24 bytes for each cluster, and the rows of one row group.
     """
-    names = [cluster_ids[doc_ids == cluster_ids] for doc_ids, cluster_ids in rows()]
-    clusters = np.concatenate([np.empty(0, np.uint64), *names])
+    # A cluster's id is its smallest doc_id, so these rows have each cluster once, ascending.
+    first_ids = [cluster_ids[doc_ids == cluster_ids] for doc_ids, cluster_ids in rows()]
+    clusters = np.concatenate([np.empty(0, np.uint64), *first_ids])
+    # The sentinel is the worst priority there can be; a cluster's first document takes its place.
     winners = Winners(clusters, np.full(len(clusters), np.iinfo(np.uint64).max), np.zeros_like(clusters))
     for doc_ids, cluster_ids in rows():
         places, priority = winners.places(cluster_ids), order.priority(doc_ids)
@@ -142,9 +146,10 @@ def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:
 def decisions_between(folder: Folder, decided: Shard, first: int, last: int) -> pa.Table:
     """Read the decisions about the documents from `first` to `last`: the row groups that hold them."""
     footer = footer_of(folder, decided)
-    ids = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
-    groups = [i for i, found in enumerate(ids) if found.min <= last and found.max >= first]
+    statistics = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
+    groups = [i for i, of_group in enumerate(statistics) if of_group.min <= last and of_group.max >= first]
     with opened(folder, decided) as parquet:
         table = parquet.read_row_groups(groups)
+    # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
     low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
     return table.slice(low, high - low)

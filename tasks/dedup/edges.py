@@ -1,4 +1,4 @@
-"""Edges: the documents that share a bucket, from all sources' band keys.
+"""Edges: the documents that share a bucket (that collide in one band), from all sources' band keys.
 
 Rows out, for every range of every band: `a`, `b` (uint64), where `b` is in the bucket of `a` and `a`
 is the bucket's smallest doc_id: a star for each bucket, so a bucket of n documents gives n - 1
@@ -34,12 +34,13 @@ EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Table:
     """Join each document of a bucket to the bucket's smallest id: (n,) uint64 twice to EDGES."""
     keys, doc_ids = in_shared_buckets(keys, doc_ids)
-    order = np.lexsort((doc_ids, keys))
+    order = np.lexsort((doc_ids, keys))  # by key, then by id: the first row of a bucket has its smallest id
     keys, doc_ids = keys[order], doc_ids[order]
-    starts = np.ones(len(keys), np.bool_)
-    starts[1:] = keys[1:] != keys[:-1]
-    firsts = doc_ids[np.flatnonzero(starts)[np.cumsum(starts) - 1]] if len(keys) else doc_ids
-    return pa.table([firsts[~starts], doc_ids[~starts]], schema=EDGES)
+    is_first = np.ones(len(keys), np.bool_)
+    is_first[1:] = keys[1:] != keys[:-1]
+    # The running count of first rows is the number of a row's bucket.
+    smallest_ids = doc_ids[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]] if len(keys) else doc_ids
+    return pa.table([smallest_ids[~is_first], doc_ids[~is_first]], schema=EDGES)
 
 
 def in_shared_buckets(
@@ -50,13 +51,13 @@ def in_shared_buckets(
     Rows come from files that are sorted: a sort that merges what is sorted takes a tenth of the time.
     """
     order = np.argsort(keys, kind="stable")
-    ascending = keys[order]
+    sorted_keys = keys[order]
     is_shared = np.zeros(len(keys), np.bool_)
-    is_same = ascending[1:] == ascending[:-1]
+    is_same = sorted_keys[1:] == sorted_keys[:-1]
     is_shared[1:] |= is_same
     is_shared[:-1] |= is_same
-    rows = order[is_shared]
-    return keys[rows], doc_ids[rows]
+    shared_rows = order[is_shared]
+    return keys[shared_rows], doc_ids[shared_rows]
 
 
 @dataclass(frozen=True)

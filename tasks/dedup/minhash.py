@@ -1,4 +1,4 @@
-"""Minhash: a shard's text to sorted band keys.
+"""Minhash: a shard's text to sorted band keys (hashes of the bands of its MinHash signatures).
 
 Rows in: `doc_id`, `text` of a shard. Rows out: for every document with a shingle, one row in each
 band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
@@ -44,17 +44,17 @@ def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
     """Return the signature of each text: (n, values) uint64, all EMPTY where it has no shingle."""
     size: dict[str, Any] = {"width": dedup.width, "values": dedup.values}
     if dedup.shingle == "words":
-        found: NDArray[np.uint64] = sketch.word_signatures(*word_hashes(texts), **size)
+        sketches: NDArray[np.uint64] = sketch.word_signatures(*word_hashes(texts), **size)
     else:
-        found = sketch.signatures(*text_buffers(texts), **size)
-    return found
+        sketches = sketch.signatures(*text_buffers(texts), **size)
+    return sketches
 
 
 def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
-    found = signatures(texts, dedup)
-    keys: NDArray[np.uint64] = sketch.band_keys(found, bands=dedup.bands)
-    return keys, found[:, 0] != sketch.EMPTY
+    sketches = signatures(texts, dedup)
+    keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
+    return keys, sketches[:, 0] != sketch.EMPTY
 
 
 class BandKeys:
@@ -131,12 +131,12 @@ class KeysOfWhatIsLeft(JobSoFar):
         return self.whole.asked
 
     def make(self) -> Shard:
-        keys_of_all, gone = self.whole(), ids_gone(self.folder, self.so_far)
+        keys_of_all, gone_ids = self.whole(), ids_gone(self.folder, self.so_far)
 
         def left_of(band: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
             keys, doc_ids = read_range(self.folder, [keys_of_all], band, ALL_KEYS)
-            stays = ~np.isin(doc_ids, gone)
-            return keys[stays], doc_ids[stays]
+            is_left = ~np.isin(doc_ids, gone_ids)
+            return keys[is_left], doc_ids[is_left]
 
         def fill(scratch: Path) -> None:
             write_band_rows(scratch, ((b, *left_of(b)) for b in range(self.whole.dedup.bands)))
@@ -161,12 +161,12 @@ def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     folder, source = recipe.folder, trail.source
     jobs = [keys_of(folder, source, so_far, recipe.dedup) for so_far in shards_so_far(folder, trail)]
     shards = fan_out(ShardJob.__call__, jobs, stage="minhash", source=source)
-    *merged, last = merge_groups(folder, source, shards, recipe.dedup.bands)
+    *lower_levels, top_level = merge_groups(folder, source, shards, recipe.dedup.bands)
     return Manifest(
         stage="minhash",
         source=source,
-        shards=tuple(last),
-        intermediate=tuple(shard.path for level in merged for shard in level),
+        shards=tuple(top_level),
+        intermediate=tuple(shard.path for level in lower_levels for shard in level),
         entering=trail.left,
         out=total(shard.counts for shard in shards),
     )

@@ -49,14 +49,14 @@ class RemovalsOfShard(JobSoFar):
         ids = counted.column("doc_id").to_numpy()
         table = with_reasons(decisions_between(self.folder, self.decisions, int(ids[0]), int(ids[-1])))
         removed = counts_of(counted, rows_that_go(table).column("doc_id").to_numpy())
-        left = self.so_far.counts - removed
-        return write_table(self.folder, self.path, self.name, table, counts=left, removed=removed)
+        counts_left = self.so_far.counts - removed
+        return write_table(self.folder, self.path, self.name, table, counts=counts_left, removed=removed)
 
 
 def with_reasons(decided: pa.Table) -> pa.Table:
     """Give each decision by which a document goes its reason."""
-    goes = pc.is_valid(decided.column("kept_doc_id"))
-    reasons = pc.if_else(goes, pa.scalar(DUPLICATE), pa.scalar(None, pa.string()))
+    is_gone = pc.is_valid(decided.column("kept_doc_id"))
+    reasons = pc.if_else(is_gone, pa.scalar(DUPLICATE), pa.scalar(None, pa.string()))
     return decided.append_column(REASON, reasons)
 
 

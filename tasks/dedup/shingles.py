@@ -33,8 +33,8 @@ def folded_characters() -> NDArray[np.uint32]:
             folded[code] = DROPPED
         else:
             folded[code] = ord(character.lower()[0]) + 2
-    changing = unsafe_characters(lambda text: unicodedata.normalize("NFC", text))
-    folded[np.flatnonzero(changing)] |= UNSAFE
+    is_changed = unsafe_characters(lambda text: unicodedata.normalize("NFC", text))
+    folded[np.flatnonzero(is_changed)] |= UNSAFE
     return folded
 
 

@@ -44,9 +44,11 @@ def plan_with(recipe: Recipe, tokenizer: str, models: Sequence[str]) -> str:
 
 def plan_now(recipe: Recipe) -> str | None:
     """Hash the same with the tokenizer and the models as they are now, or None where one cannot be read."""
-    asked = [source.classify for source in recipe.sources if source.classify]
+    classifiers = [source.classify for source in recipe.sources if source.classify]
     try:
-        models = [digest_of_model(model_folder(one.model, one.revision)) for one in asked]
+        models = [
+            digest_of_model(model_folder(classifier.model, classifier.revision)) for classifier in classifiers
+        ]
         return plan_with(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models)
     except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
         return None
@@ -64,7 +66,7 @@ def built_of(recipe: Recipe, plan: str, listings: dict[str, str], receipts: Iter
     return Built(
         plan=plan,
         listings=listings,
-        manifests=tuple(sorted({done.path for done in receipts})),
+        manifests=tuple(sorted({receipt.path for receipt in receipts})),
         entries=load_register(recipe.folder).entries,
     )
 
@@ -86,19 +88,19 @@ def last_build(folder: Folder) -> Built | None:
         return None
 
 
-def versions(found: Iterable[InputFile]) -> dict[str, str]:
-    return {file.url: file.version for file in found}
+def versions(listed: Iterable[InputFile]) -> dict[str, str]:
+    return {file.url: file.version for file in listed}
 
 
 def built_files(folder: Folder) -> dict[str, dict[str, str]]:
     """Return the version of each file of each source of the published corpus, as far as that can be read."""
-    built, found = last_build(folder), dict[str, dict[str, str]]()
+    built, built_versions = last_build(folder), dict[str, dict[str, str]]()
     for name, path in (built.listings if built else {}).items():
         try:
-            found[name] = versions(load_listing(folder, path))
+            built_versions[name] = versions(load_listing(folder, path))
         except Damaged as error:
             warn(f"{error}; the source {name} is looked at as if it was new")
-    return found
+    return built_versions
 
 
 def listed_files(recipe: Recipe) -> dict[str, list[InputFile]]:
@@ -118,7 +120,7 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         if built is None or built.plan != plan_now(recipe):
             return None
         before = built_files(folder)
-        if before != {name: versions(found) for name, found in listed_files(recipe).items()}:
+        if before != {name: versions(listed) for name, listed in listed_files(recipe).items()}:
             return None
         manifest = published_manifest(folder)
         if manifest is None or any(doubts(folder, manifest, stamps_now(folder))):

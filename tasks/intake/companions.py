@@ -1,8 +1,8 @@
 """Companions of ingest: what is made of a shard while its text is in memory, so that nobody reads it again.
 
-A companion sees the documents of a shard as they pass and writes what it made beside the shard, under a key
-that the shard's digest is part of. The stage that wants it looks there, and makes it where it is not. Each
-costs one line in COMPANIONS.
+A companion (what stream processors call a side output) sees the documents of a shard as they pass and writes
+what it made beside the shard, under a key that the shard's digest is part of. The stage that wants it looks
+there, and makes it where it is not. Each costs one line in COMPANIONS.
 """
 
 from collections.abc import Callable

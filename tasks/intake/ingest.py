@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.intake.companions import COMPANIONS, Companion
-from tasks.intake.numbering import Reader, gathered, numbered
+from tasks.intake.numbering import Reader, larger_tables, numbered
 from tasks.intake.plan import IngestParameters, SourcePlan
 from tasks.recipe.fields import Recipe
 from tasks.sources.agreement import Spans, spans_of
@@ -79,8 +79,8 @@ class PieceToIngest:
     def key(self) -> str:
         identity = self.file.model_dump(exclude={"pieces"})
         piece = self.piece.model_dump(exclude={"rows"})
-        asked = [self.number, self.parameters.model_dump(), identity, piece]
-        return stage_key("ingest", VERSION, asked)
+        made_from = [self.number, self.parameters.model_dump(), identity, piece]
+        return stage_key("ingest", VERSION, made_from)
 
     @property
     def name(self) -> str:
@@ -90,8 +90,8 @@ class PieceToIngest:
 def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     """Ingest one piece of a file, unless that was done before."""
     record = shard_path("ingest", job.source, job.name, job.key).removesuffix(".parquet") + ".json"
-    if done := finished(job.folder, record, IngestedPiece):
-        return done
+    if ingested := finished(job.folder, record, IngestedPiece):
+        return ingested
     counter = stored_counter(job.folder, job.parameters.tokenizer)
     reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
     bad, tally = list[BadRow](), Tally()
@@ -105,27 +105,27 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
         shard, reach = write_ingested(job, len(shards), schemas[-1], (table for _, table in part))
         shards.append(shard)
         spans += reach
-    done = IngestedPiece(
+    ingested = IngestedPiece(
         shards=tuple(shards),
         set_aside=(write_set_aside(job, bad),) if bad else (),
         table_schema=pack(unify(schemas, spans)) if schemas else "",
         spans=spans,
         rows=reader.entering(job.piece.first_row, tally),
     )
-    check_rows(job, done, tally)
-    write_record(job.folder, record, done)
-    return done
+    check_rows(job, ingested, tally)
+    write_record(job.folder, record, ingested)
+    return ingested
 
 
-def check_rows(job: PieceToIngest, done: IngestedPiece, tally: Tally) -> None:
+def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: Tally) -> None:
     """Compare what was read of a piece with what it has. Raises BadInput, NotConserved."""
     listed, where = job.piece.rows, f"source {job.source}, file {job.file.url}"
     if listed is not None and listed != tally.rows:
-        found = f"it had {listed:,} rows when it was inspected and has {tally.rows:,} now; build again"
-        raise bad_input(job.source, f"it changed while it was read: {found}", file=job.file.url)
-    read = sum(shard.rows for shard in (*done.shards, *done.set_aside))
-    if read != done.rows:
-        raise NotConserved(f"{where}: it has {done.rows:,} rows to be used and {read:,} were read")
+        change = f"it had {listed:,} rows when it was inspected and has {tally.rows:,} now; build again"
+        raise bad_input(job.source, f"it changed while it was read: {change}", file=job.file.url)
+    rows_read = sum(shard.rows for shard in (*ingested.shards, *ingested.set_aside))
+    if rows_read != ingested.rows:
+        raise NotConserved(f"{where}: it has {ingested.rows:,} rows to be used and {rows_read:,} were read")
 
 
 def write_ingested(
@@ -138,7 +138,7 @@ def write_ingested(
         nonlocal spans
         counts = Counts()
         with parquet_writer(scratch, schema) as writer:
-            for table in gathered(tables, ROW_GROUP_BYTES):
+            for table in larger_tables(tables, ROW_GROUP_BYTES):
                 writer.write_table(table, row_group_size=len(table))
                 for companion in companions:
                     companion.add(table)

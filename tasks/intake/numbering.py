@@ -32,6 +32,7 @@ def sampled(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.b
     """Choose rows by a hash of their place, so that every run chooses the same: (n,) bool."""
     if fraction >= 1:
         return np.ones(len(rows), np.bool_)
+    # The products wrap modulo 2**64. A hash is below some part of 2**64 for that part of the rows.
     x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     x = (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
@@ -62,7 +63,7 @@ class Reader:
         starts = range(first_row, first_row + tally.rows, ROWS_COUNTED_AT_ONCE)
         stop = first_row + tally.rows
         rows = (np.arange(start, min(stop, start + ROWS_COUNTED_AT_ONCE)) for start in starts)
-        return sum(int(self.chosen(some).sum()) for some in rows) - self.blank + tally.rests
+        return sum(int(self.chosen(places).sum()) for places in rows) - self.blank + tally.rests
 
     def documents(self, chunks: Iterator[Chunk], bad: list[BadRow]) -> Iterator[pa.Table]:
         """Yield the documents of some chunks, in tables of at most a shard's text.
@@ -92,8 +93,8 @@ class Reader:
         sizes = text_bytes(texts)
         if len(sizes) and sizes.max() > MAX_TEXT:
             row = int(rows[sizes.argmax()])
-            found = f"a text of {sizes.max():,} bytes, expected at most {MAX_TEXT:,}"
-            raise bad_input(self.source, found, file=self.file.url, row=row)
+            fault = f"a text of {sizes.max():,} bytes, expected at most {MAX_TEXT:,}"
+            raise bad_input(self.source, fault, file=self.file.url, row=row)
         counted = [
             pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
             pa.array(self.counter.count(texts)),
@@ -107,14 +108,14 @@ def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.T
     """Yield tables with the number of the part that each belongs to, of at most `limit` bytes of text."""
     number = size = 0
     for table in tables:
-        more = pc.sum(table.column("n_bytes")).as_py()
-        if size and size + more > limit:
+        table_bytes = pc.sum(table.column("n_bytes")).as_py()
+        if size and size + table_bytes > limit:
             number, size = number + 1, 0
-        size += more
+        size += table_bytes
         yield number, table
 
 
-def gathered(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
+def larger_tables(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
     """Join tables of one schema to as large ones as fit into `limit` bytes of text."""
     for _, group in groupby(numbered(tables, limit), key=itemgetter(0)):
         yield pa.concat_tables([table for _, table in group])
@@ -128,6 +129,7 @@ def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int,
     start = before = 0
     while start < len(table):
         limit = before + parameters.shard_bytes
+        # The first row whose text ends beyond the limit is not in this slice, unless it is alone in it.
         stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
         yield start, stop
         start, before = stop, int(ends[stop - 1])

@@ -75,13 +75,13 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     """
     folder, judged = recipe.folder, judge(recipe, replace=replace)
     register = number_sources(judged.register, [source.name for source in recipe.sources])
-    for source, found in zip(recipe.sources, judged.inspected, strict=True):
-        register = number_files(register, source.name, [i.file for i in found])
+    for source, inspected in zip(recipe.sources, judged.inspected, strict=True):
+        register = number_files(register, source.name, [i.file for i in inspected])
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, judged.register, register)
     return [
-        prepared(recipe, source, register, files, len(every), tokenizer, judged.models.get(source.name))
-        for source, files, every in zip(recipe.sources, judged.chosen, judged.listed, strict=True)
+        prepared(recipe, source, register, files, len(listed), tokenizer, judged.models.get(source.name))
+        for source, files, listed in zip(recipe.sources, judged.chosen, judged.listed, strict=True)
     ]
 
 
@@ -91,8 +91,8 @@ def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) ->
     spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
     """
     judged = survey(recipe, replace=replace)
-    found = inspect_new(recipe, judged.register, judged.chosen, judged.models, spread)
-    return Judged(judged.register, judged.listed, judged.chosen, judged.models, found)
+    inspected = inspect_new(recipe, judged.register, judged.chosen, judged.models, spread)
+    return Judged(judged.register, judged.listed, judged.chosen, judged.models, inspected)
 
 
 def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
@@ -102,8 +102,8 @@ def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
     listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
     judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
     checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer), folder.check_writable]
-    found = gathered([*listing, *judging, *checks])
-    listed, models = found[: len(listing)], found[len(listing) : 2 * len(listing)]
+    answers = all_answers([*listing, *judging, *checks])
+    listed, models = answers[: len(listing)], answers[len(listing) : 2 * len(listing)]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     if not replace:
         check_is_this_corpus(recipe, chosen)
@@ -119,7 +119,7 @@ def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) 
     folder = recipe.folder
     now = {s.name: {file.url for file in files} for s, files in zip(recipe.sources, chosen, strict=True)}
     manifest, before = published_manifest(folder), built_files(folder)
-    published = {one.source for one in manifest.made_of} if manifest else set()
+    published = {origin.source for origin in manifest.made_of} if manifest else set()
     others = [name for name in sorted(published | before.keys()) if name not in now]
     others += [name for name, files in before.items() if name in now and not now[name] & files.keys()]
     if others:
@@ -129,17 +129,17 @@ def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) 
         )
 
 
-def gathered(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+def all_answers(calls: Sequence[Callable[[], Found]]) -> list[Found]:
     """Make all the calls, then raise the faults of all that failed at once."""
-    found, faults = list[Found](), list[str]()
+    answers, faults = list[Found](), list[str]()
     for call in calls:
         try:
-            found.append(call())
+            answers.append(call())
         except (BadInput, BadRecipe, Denied) as error:
             faults.append(str(error))
     if faults:
         raise BadRecipe(*faults)
-    return found
+    return answers
 
 
 def inspect_new(
@@ -153,20 +153,20 @@ def inspect_new(
     jobs, size = list[Inspection](), shard_bytes(recipe)
     known = {source.name: known_files(register, source.name) for source in recipe.sources}
     for source, files in zip(recipe.sources, chosen, strict=True):
-        new = [file for file in files if (file.url, file.version) not in known[source.name]]
+        unnumbered = [file for file in files if (file.url, file.version) not in known[source.name]]
         may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
-        jobs += [Inspection(source, file, size, may_be_bad) for file in new or files[:1]]
-    found = spread(Inspection.__call__, jobs, stage="prepare", source=None)
-    faults = [str(one) for one in found if isinstance(one, ZydaError)]
+        jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
+    outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
+    faults = [str(outcome) for outcome in outcomes if isinstance(outcome, ZydaError)]
     if faults:
         raise BadRecipe(*faults)
     pairs = zip(recipe.sources, chosen, strict=True)
-    gathered([partial(check_columns, s, files, models.get(s.name), jobs, found) for s, files in pairs])
+    all_answers([partial(check_columns, s, files, models.get(s.name), jobs, outcomes) for s, files in pairs])
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
-    for job, one in zip(jobs, found, strict=True):
+    for job, outcome in zip(jobs, outcomes, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
-        if isinstance(one, Inspected) and is_new:
-            new_files[job.source.name].append(one)
+        if isinstance(outcome, Inspected) and is_new:
+            new_files[job.source.name].append(outcome)
     return list(new_files.values())
 
 
@@ -175,7 +175,7 @@ def check_columns(
     files: Sequence[InputFile],
     model: Model | None,
     jobs: Sequence[Inspection],
-    found: Sequence[Inspected | ZydaError],
+    outcomes: Sequence[Inspected | ZydaError],
 ) -> None:
     """Check a source's `keep` on the columns of the files that were inspected, taken together.
 
@@ -183,21 +183,25 @@ def check_columns(
     """
     if source.keep is None:
         return
-    mine = [one for job, one in zip(jobs, found, strict=True) if job.source == source]
+    own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     try:
-        check_keep(source, columns_together(source, mine), model)
+        check_keep(source, columns_together(source, own), model)
     except BadInput:
         seen = {job.file.url for job in jobs if job.source == source}
-        more = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
-        if not more:
+        unseen = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
+        if not unseen:
             raise
-        others = fan_out(Inspection.__call__, more, stage="prepare", source=None)
-        check_keep(source, columns_together(source, [*mine, *others]), model)
+        others = fan_out(Inspection.__call__, unseen, stage="prepare", source=None)
+        check_keep(source, columns_together(source, [*own, *others]), model)
 
 
-def columns_together(source: Source, found: Sequence[Inspected | ZydaError]) -> pa.Schema:
+def columns_together(source: Source, outcomes: Sequence[Inspected | ZydaError]) -> pa.Schema:
     """Return the columns that the documents of some files will have, as far as those show any."""
-    schemas = [one.table_schema for one in found if isinstance(one, Inspected) and one.table_schema]
+    schemas = [
+        outcome.table_schema
+        for outcome in outcomes
+        if isinstance(outcome, Inspected) and outcome.table_schema
+    ]
     classified = source.classify is not None
     return unify(
         [stored_schema(schema, source.text, classified=classified) for schema in schemas] or [COUNTED]
@@ -225,6 +229,7 @@ def prepared(
         set_aside=recipe.on_bad_rows_of(source) == "set_aside",
         shard_bytes=shard_bytes(recipe),
         tokenizer=tokenizer,
+        # The fraction as it is written: what the chosen files hold beyond it is left out by rows.
         sample_rows=min(1.0, float(Fraction(str(recipe.sample)) * listed / len(files))),
     )
     listing = save_listing(recipe.folder, source.name, numbered)

@@ -74,7 +74,7 @@ def look(recipe: Recipe) -> Sight:
         if (change := difference(name, before.get(name, {}), versions(listed.get(name, []))))
     )
     watched = last_look(folder)
-    now = digest_of({name: versions(found) for name, found in listed.items()})
+    now = digest_of({name: versions(files) for name, files in listed.items()})
     is_settled = watched.seen == now
     announce = bool(changes) and is_settled and watched.announced != now
     is_known = bool(changes) and is_settled and not announce

@@ -27,14 +27,15 @@ UNSAFE = 4  # the bit of a character that a normaliser may change
 BLANK, QUOTE = 32, 39
 SHORT = 32  # bytes of a pre-token up to which a scan for the best merge beats a heap
 LONGEST_KEPT = 64  # bytes of a pre-token that is worth a place in the table
-NO_MERGE = np.uint64(2**64 - 1)
+NO_MERGE = np.uint64(2**64 - 1)  # above every rank << 32 | new id, so that a search for the least passes it
 LONGEST_KEY = 15  # bytes of a pre-token that is its own key
-LONG_KEY = np.uint64(0xFF << 56)
+LONG_KEY = np.uint64(0xFF << 56)  # in the place of a short one's size, which is less
 SIZE_SHIFT, HASH_SHIFT = np.uint64(56), np.uint64(32)
 NOTHING, ONE = np.uint64(0), np.uint64(1)
 BATCH = 256  # pre-tokens that are cut before the first is looked up; 64 bytes hold 64 at most
-HASH = np.uint64(0x9E3779B97F4A7C15)
+HASH = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, odd: multiplicative (Fibonacci) hashing
 ALL = np.uint64(2**64 - 1)
+# By a pre-token's size: masks that leave of the 8 bytes from its start on, and of the next 8, its own.
 LOW_BYTES = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(LONGEST_KEY + 1)], np.uint64)
 HIGH_BYTES = np.array([(1 << 8 * max(size - 8, 0)) - 1 for size in range(LONGEST_KEY + 1)], np.uint64)
 NEEDS_NORMALISER, HOLDS_ADDED = -1, -2
@@ -63,7 +64,7 @@ class Tables(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Pre-tokens that were counted before: a hash table that is filled up to a limit.
+    """Pre-tokens that were counted before: a hash table (linear probing) that is filled up to a limit.
 
     The threads of a worker share one, so nothing that writes to it may be compiled with `nogil`.
 
@@ -106,6 +107,7 @@ def prefetch(typing_context, entries, slot):
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         call = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        # 0: to read; 3: to be kept in every cache; 1: data, no instructions.
         builder.call(call, [place, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
@@ -121,6 +123,7 @@ def load_64(context, builder, kind, arguments, offset):
 
 def within(builder, x, first, last):
     """Say of each of 64 bytes whether it is in a range."""
+    # One comparison for both ends: below `first` the difference wraps to the count or more.
     begin, count = (ir.Constant(BYTES_64, [value] * 64) for value in (first, last - first + 1))
     return builder.icmp_unsigned("<", builder.sub(x, begin), count)
 
@@ -139,6 +142,7 @@ def edges_of_64(typing_context, data, i):
         x, y, z = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1, 2))
 
         def is_letter(of):
+            # 0x20 is what tells small letters from capitals in ASCII; it makes a letter of nothing else.
             lower = builder.or_(of, ir.Constant(BYTES_64, [0x20] * 64))
             return within(builder, lower, 97, 122)
 
@@ -149,13 +153,14 @@ def edges_of_64(typing_context, data, i):
         unlike = builder.xor(is_letter(x), letter)
         unlike = builder.or_(unlike, builder.xor(within(builder, x, 48, 57), within(builder, y, 48, 57)))
         unlike = builder.or_(unlike, builder.xor(is_space(x), space))
-        last = builder.and_(space, builder.not_(is_space(z)))
+        last_space = builder.and_(space, builder.not_(is_space(z)))
         masks = (
-            builder.or_(builder.and_(unlike, builder.not_(blank)), last),
+            builder.or_(builder.and_(unlike, builder.not_(blank)), last_space),
             within(builder, x, 0x80, 0xFF),
             builder.and_(blank, within(builder, y, BLANK, BLANK)),
             builder.and_(within(builder, x, QUOTE, QUOTE), letter),
         )
+        # A comparison gives 64 numbers of one bit each: read as one word, bit k is of byte k.
         words = [builder.bitcast(mask, WORD) for mask in masks]
         return context.make_tuple(builder, signature.return_type, words)
 
@@ -168,10 +173,12 @@ def like_or_beyond(typing_context, data, i, byte):
 
     def generate(context, builder, signature, arguments):
         x = load_64(context, builder, signature.args[0], arguments, 0)
-        one = builder.insert_element(ir.Constant(BYTES_64, None), arguments[2], ir.IntType(32)(0))
-        many = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
-        found = builder.or_(builder.icmp_unsigned("==", x, many), within(builder, x, 0x80, 0xFF))
-        return builder.bitcast(found, WORD)
+        single = builder.insert_element(ir.Constant(BYTES_64, None), arguments[2], ir.IntType(32)(0))
+        repeated = builder.shuffle_vector(
+            single, single, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        )
+        mask = builder.or_(builder.icmp_unsigned("==", x, repeated), within(builder, x, 0x80, 0xFF))
+        return builder.bitcast(mask, WORD)
 
     return types.uint64(data, types.int64, types.uint8), generate
 
@@ -181,6 +188,7 @@ def trailing_zeros(typing_context, x):
     """Count the zero bits below the lowest that is set: 64 where none is."""
 
     def generate(context, builder, signature, arguments):
+        # The flag 0 asks for an answer for zero as well, where LLVM would be free to give any.
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint64(types.uint64), generate
@@ -190,6 +198,8 @@ def trailing_zeros(typing_context, x):
 def merge_of(left, right, tables):
     """Return rank << 32 | new id of two neighbours, or NO_MERGE."""
     key = np.uint64(left) << np.uint64(32) | np.uint64(right)
+    # As in `tasks.tokens.byte_level.merge_table`, which fills it: slots are a power of two, and chosen by
+    # bits of the product to which both ids contribute.
     mask = np.uint64(tables.merge_keys.size - 1)
     slot = (key * HASH >> np.uint64(40)) & mask
     while tables.merge_values[slot] != NO_MERGE:
@@ -210,7 +220,7 @@ def encode_short(data, start, end, tables):
     for i in range(n - 1):
         merges[i] = merge_of(ids[i], ids[i + 1], tables)
     while n > 1:
-        best = 0
+        best = 0  # the rank is the upper half of a merge, so the least number is of the best rank
         for i in range(1, n - 1):
             if merges[i] < merges[best]:
                 best = i
@@ -239,7 +249,7 @@ def encode_long(data, start, end, tables):
     high = np.uint64(32)
     for i in range(n):
         ids[i] = tables.byte_ids[data[start + i]]
-    heap = [np.uint64(0) for _ in range(0)]
+    heap = [np.uint64(0) for _ in range(0)]  # empty, but numba sees of what type its members will be
     for i in range(n - 1):
         merge = merge_of(ids[i], ids[i + 1], tables)
         if merge != NO_MERGE:
@@ -256,7 +266,7 @@ def encode_long(data, start, end, tables):
         if merge == NO_MERGE or merge >> high != top >> high:
             continue  # one of the two has been merged with another since
         ids[i] = np.int64(merge & low)
-        ids[j] = -1
+        ids[j] = -1  # part of its left neighbour now: its pairs that are still in the heap are passed over
         after[i] = after[j]
         if after[j] < n:
             before[after[j]] = i
@@ -274,6 +284,7 @@ def encode_long(data, start, end, tables):
 @njit(cache=True)
 def word_of(data, start, stop):
     """Read up to 8 bytes as one word, whether or not more follow."""
+    # The first byte is the lowest, as in `load_8`: a pre-token has the same key by either way.
     word = np.uint64(0)
     for i in range(stop - start):
         word |= np.uint64(data[start + i]) << np.uint64(8 * i)
@@ -290,7 +301,7 @@ def key_of(data, start, stop):
         return low, high | np.uint64(size) << SIZE_SHIFT
     hashed = np.uint64(0)
     for i in range(start, stop):
-        hashed = (hashed ^ np.uint64(data[i])) * HASH
+        hashed = (hashed ^ np.uint64(data[i])) * HASH  # wraps: a hash modulo 2**64
     return hashed, LONG_KEY | np.uint64(size)
 
 
@@ -314,7 +325,7 @@ def learn(data, start, low, high, slot, tables, known):
     if slots * 4 < len(known.entries) * 3 and used + kept <= known.kept.size:
         known.kept[used : used + kept] = data[start : start + kept]
         known.entries[slot, 0], known.entries[slot, 1] = low, high
-        known.entries[slot, 2] = used << 16 | tokens
+        known.entries[slot, 2] = used << 16 | tokens  # no more tokens than bytes, so 16 bits hold them
         known.used[0], known.used[1] = slots + 1, used + kept
     return tokens
 
@@ -329,11 +340,12 @@ def slot_of(low, high, mask):
 def look_up(data, start, low, high, slot, entries, kept):
     """Return the tokens of a pre-token, -1 if it is not in the table, and its slot there."""
     mask = np.uint64(len(entries) - 1)
-    while entries[slot, 1] != 0:
+    while entries[slot, 1] != 0:  # a size stands in every key's second word, so only an empty slot has 0
         if entries[slot, 0] == low and entries[slot, 1] == high:
-            found = np.int64(entries[slot, 2])
-            if high < LONG_KEY or is_at(data, start, np.int64(high & ~LONG_KEY), kept, found >> 16):
-                return found & 0xFFFF, slot
+            value = np.int64(entries[slot, 2])
+            # A short key is the pre-token itself. A long one is a hash, so its bytes decide.
+            if high < LONG_KEY or is_at(data, start, np.int64(high & ~LONG_KEY), kept, value >> 16):
+                return value & 0xFFFF, slot
         slot = (slot + ONE) & mask
     return -1, slot
 
@@ -341,6 +353,8 @@ def look_up(data, start, low, high, slot, entries, kept):
 @njit(cache=True)
 def character(data, i, classes):
     """Return the class of the character at byte i of valid UTF-8, with UNSAFE, and where it ends."""
+    # The first byte says how many there are (110xxxxx: 2, 1110xxxx: 3, 11110xxx: 4); each after it is
+    # 10xxxxxx and adds six bits to the code point.
     first = np.int64(data[i])
     if first < 0x80:
         return classes[first], i + 1
@@ -382,7 +396,7 @@ def contraction(data, i, end):
 @njit(cache=True)
 def end_of_spaces(data, i, end, classes, run_tokens):
     """Return where the white space at byte i is cut: before its last character, if a word follows."""
-    last = i
+    last_start = i
     characters = 0
     j = i
     while j < end:
@@ -390,8 +404,8 @@ def end_of_spaces(data, i, end, classes, run_tokens):
             return j
         kind, after = character(data, j, classes)
         if kind & CLASS != SPACE:
-            return last if characters > 1 else j
-        last, j = j, after
+            return last_start if characters > 1 else j
+        last_start, j = j, after
         characters += 1
     return end
 
@@ -401,7 +415,7 @@ def end_of_word(data, i, end, kind, classes):
     """Return where the characters of one class end."""
     while i < end:
         if data[i] < 0x80:
-            if classes[data[i]] != kind:
+            if classes[data[i]] != kind:  # without a mask: no ASCII is UNSAFE
                 return i
             i += 1
         else:
@@ -429,10 +443,10 @@ def needs_library(data, i, end, is_normalised, tables):
     What is plain ASCII, without a byte that an added token begins with, is passed over 64 bytes at a time.
     """
     classes, added, ends, firsts = tables.classes, tables.added, tables.added_ends, tables.added_firsts
-    found = 0
+    reason = 0
     while i < end:
         while i + 64 <= end:
-            stops = like_or_beyond(data, i, 0x80)
+            stops = like_or_beyond(data, i, 0x80)  # 0x80 is beyond ASCII anyway: for that alone
             for first in firsts:
                 stops |= like_or_beyond(data, i, first)
             if stops != 0:
@@ -445,8 +459,8 @@ def needs_library(data, i, end, is_normalised, tables):
                 return HOLDS_ADDED
             kind, i = character(data, i, classes)
             if kind & UNSAFE and not is_normalised:
-                found = NEEDS_NORMALISER
-    return found
+                reason = NEEDS_NORMALISER
+    return reason
 
 
 @njit(cache=True)
@@ -480,8 +494,10 @@ def starts_in_64(data, i, end, cuts_blanks):
         beyond |= ALL << np.uint64(end - i)
     starts = begins << ONE
     special = blanks | quotes & (starts | ONE)
+    # x & -x is the lowest bit of x alone, or 0; -x is written ~x + 1, for these numbers have no sign.
     lowest, far = special & (~special + ONE), beyond & (~beyond + ONE)
     starts |= lowest & blanks & cuts_blanks & ~ONE
+    # A bit less one is all the bits below it; 0 less one wraps to all there are.
     return starts & ((lowest << ONE) - ONE) & (far - ONE) >> ONE
 
 
@@ -494,20 +510,21 @@ def cut(data, i, end, tables, entries, batch):
     """
     # Local names: a tuple of arrays that is handed from call to call costs more than the look itself.
     classes, runs = tables.classes, tables.run_tokens
-    last, mask, room = data.size - 80, np.uint64(len(entries) - 1), len(batch) - 64
+    # 64 bytes are read from the two after i on, and 16 from the start of each pre-token: up to i + 79.
+    last_loaded, mask, room = data.size - 80, np.uint64(len(entries) - 1), len(batch) - 64
     cuts_blanks = ALL if runs.size > 2 and runs[2] > 0 else NOTHING
-    found = count = 0
-    while i < end and found <= room:
+    rows = count = 0
+    while i < end and rows <= room:
         run = run_token(data, i, end, runs)
         if run > 0:
             count += 1
             i += run
             continue
-        starts = starts_in_64(data, i, end, cuts_blanks) if i <= last else NOTHING
+        starts = starts_in_64(data, i, end, cuts_blanks) if i <= last_loaded else NOTHING
         begin = i
         while starts != 0:
             stop = i + np.int64(trailing_zeros(starts))
-            starts &= starts - ONE
+            starts &= starts - ONE  # without its lowest bit
             size = stop - begin
             if size <= LONGEST_KEY:
                 low = load_8(data, begin) & LOW_BYTES[size]
@@ -516,14 +533,14 @@ def cut(data, i, end, tables, entries, batch):
                 low, high = key_of(data, begin, stop)
             slot = slot_of(low, high, mask)
             prefetch(entries, slot)
-            batch[found, 0], batch[found, 1], batch[found, 2], batch[found, 3] = (
+            batch[rows, 0], batch[rows, 1], batch[rows, 2], batch[rows, 3] = (
                 low,
                 high,
                 slot,
                 np.uint64(begin),
             )
             # One byte is one token. What is written for it is overwritten: that costs less than a branch.
-            found += size > 1
+            rows += size > 1
             count += size == 1
             begin = stop
         if begin > i:
@@ -538,10 +555,10 @@ def cut(data, i, end, tables, entries, batch):
             low, high = key_of(data, i, i + size)
             slot = slot_of(low, high, mask)
             prefetch(entries, slot)
-            batch[found, 0], batch[found, 1], batch[found, 2], batch[found, 3] = low, high, slot, np.uint64(i)
-            found += 1
+            batch[rows, 0], batch[rows, 1], batch[rows, 2], batch[rows, 3] = low, high, slot, np.uint64(i)
+            rows += 1
         i += size
-    return i, found, count
+    return i, rows, count
 
 
 @njit(cache=True)
@@ -565,8 +582,8 @@ def _count_documents(data, offsets, is_normalised, tables, known, counts):
         i, end = offsets[d], offsets[d + 1]
         counts[d] = needs_library(data, i, end, is_normalised, tables)
         while counts[d] >= 0 and i < end:
-            i, found, count = cut(data, i, end, tables, known.entries, batch)
-            counts[d] += count + count_batch(data, batch[:found], tables, known)
+            i, rows, count = cut(data, i, end, tables, known.entries, batch)
+            counts[d] += count + count_batch(data, batch[:rows], tables, known)
 
 
 def count_documents(

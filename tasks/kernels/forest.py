@@ -1,8 +1,9 @@
 """Trees of documents on the CPU, compiled by numba: the connected components of more edges than fit.
 
-Documents stand in the order of their ids and are named by their places there, so that eight bytes of
-id need four of place. `parents` (n,), int32 or int64, holds the place of each one's parent, which is
-never after its own: following parents ends at the smallest id of a component, its root.
+A forest of them is what the literature calls disjoint sets, or union-find. Documents stand in the order
+of their ids and are named by their places there, so that eight bytes of id need four of place. `parents`
+(n,), int32 or int64, holds the place of each one's parent, which is never after its own: following
+parents ends at the smallest id of a component, its root.
 """
 
 import numpy as np
@@ -17,6 +18,7 @@ def merge(a, b, merged, at_a, at_b):
     """
     i, j, n = 0, 0, 0
     while i < len(a) or j < len(b):
+        # Both are true of an id that is in both arrays, so that it is written once.
         from_a = j == len(b) or (i < len(a) and a[i] <= b[j])
         from_b = i == len(a) or (j < len(b) and b[j] <= a[i])
         if from_a:
@@ -33,7 +35,7 @@ def merge(a, b, merged, at_a, at_b):
 
 @njit(cache=True, nogil=True, inline="always")
 def root_of(parents, place):
-    """Follow parents to a root, and let every second one on the way skip its parent."""
+    """Follow parents to a root, and let every second one on the way skip its parent (path halving)."""
     while parents[place] != place:
         parents[place] = parents[parents[place]]
         place = parents[place]

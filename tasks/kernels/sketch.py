@@ -7,10 +7,10 @@ round r fills slot r - t alone. A long document needs one round, that is one has
 character, where a classical MinHash of t values needs t of them. As in a MinHash, two documents
 agree in a slot with probability equal to their Jaccard similarity.
 
-A shingle is `width` consecutive code points, or words as `tasks.kernels.words` hashes them. Its hash
-is a polynomial in them in an odd base modulo 2**64, which rolls along the text. All arithmetic is on
-uint64 and wraps; the constants are arbitrary odd numbers, and changing one changes every band key
-(bump `tasks.dedup.minhash.VERSION`).
+A shingle (n-gram) is `width` consecutive code points, or words as `tasks.kernels.words` hashes them.
+Its hash is a polynomial in them in an odd base modulo 2**64, which rolls along the text (a Rabin-Karp
+hash). All arithmetic is on uint64 and wraps; the constants are arbitrary odd numbers, and changing one
+changes every band key (bump `tasks.dedup.minhash.VERSION`).
 """
 
 import numpy as np
@@ -26,9 +26,9 @@ SHIFT = np.uint64(33)
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 
-ROUND_SHIFT = np.uint64(54)
+ROUND_SHIFT = np.uint64(54)  # a value has its round above its 54 bits of hash: an earlier round is less
 VALUE_MASK = np.uint64((1 << 54) - 1)
-EMPTY = np.uint64(2**64 - 1)
+EMPTY = np.uint64(2**64 - 1)  # not less than any value, so that the first to come takes the slot
 LONG = 1 << 12  # shingles of a document of which few are distinct if they leave a slot empty
 SCRATCH_HASHES = 1 << 14  # with their code points 192 KiB: stays in the second-level cache
 
@@ -47,7 +47,7 @@ def decode(data, start, end, codes):
     room = np.uint64(codes.size)
     while i < stop and n < room:
         while i + STRETCH <= stop and n + STRETCH <= room:
-            bits = np.uint8(0)
+            bits = np.uint8(0)  # of all 16 together; the highest is set in no ASCII
             for k in range(STRETCH):
                 bits |= data[i + k]
             if bits >= 0x80:
@@ -59,6 +59,7 @@ def decode(data, start, end, codes):
         for _ in range(STRETCH):
             if i >= stop or n >= room:
                 break
+            # The first byte says how many there are; each after it is 10xxxxxx, six bits of the code point.
             first = np.uint32(data[i])
             if first < 0x80:
                 code, size = first, ONE
@@ -80,7 +81,7 @@ def decode(data, start, end, codes):
 @njit(cache=True, nogil=True)
 def window(codes, start, width):
     """Hash the shingle of `width` characters at place `start`."""
-    h = np.uint64(0)
+    h = np.uint64(0)  # it wraps; + ONE, so that a character of code 0 counts too
     for i in range(start, start + width):
         h = h * BASE + (np.uint64(codes[i]) + ONE) * CHARACTER
     return h
@@ -100,7 +101,7 @@ def roll(codes, count, width, oldest, hashes):
         h2, h3 = window(codes, c, size), window(codes, d, size)
         hashes[a], hashes[b], hashes[c], hashes[d] = h0, h1, h2, h3
         out = CHARACTER * oldest
-        bias = CHARACTER - out  # of a character that comes and one that goes
+        bias = CHARACTER - out  # the + ONE of `window`, of a character that comes and one that goes; it wraps
         for i in range(ONE, part):
             j, k = i - ONE, i + size - ONE
             h0 = h0 * BASE + (np.uint64(codes[a + k]) * CHARACTER - np.uint64(codes[a + j]) * out + bias)
@@ -127,7 +128,7 @@ def hash_shingles(data, start, end, width, oldest, codes, hashes):
     if stop < end:
         for _ in range(width - 1):  # back to where the first shingle starts that has not been hashed
             stop -= 1
-            while data[stop] & 0xC0 == 0x80:
+            while data[stop] & 0xC0 == 0x80:  # 10xxxxxx: inside of a character, not its first byte
                 stop -= 1
     return n - width + 1, stop
 
@@ -139,7 +140,7 @@ def play_round(hashes, round_, slot_shift, signature):
     prefix = np.uint64(round_) << ROUND_SHIFT
     for h in hashes:
         x = mix(h + offset)
-        slot = x >> slot_shift
+        slot = x >> slot_shift  # by the upper bits, 9 at most; the value is made of the lower 54
         value = prefix | (x & VALUE_MASK)
         if value < signature[slot]:
             signature[slot] = value
@@ -159,7 +160,7 @@ def fill_directly(hashes, signature):
 @njit(cache=True, nogil=True)
 def distinct_hashes(data, start, end, width, oldest, codes, scratch):
     """Collect the distinct shingle hashes of a long document that repeats itself."""
-    seen = {np.uint64(0)}
+    seen = {np.uint64(0)}  # from which numba knows the type; then it is emptied
     seen.clear()
     while start < end:
         count, start = hash_shingles(data, start, end, width, oldest, codes, scratch)
@@ -281,6 +282,7 @@ def word_signatures(
 
 
 def no_signatures(documents: int, values: int) -> NDArray[np.uint64]:
+    # A power of two has one bit, and the number before it has none in common with it.
     if values & (values - 1) or not 2 <= values <= 512:
         raise ValueError(f"values must be a power of two from 2 to 512, not {values}")
     return np.full((documents, values), EMPTY, np.uint64)

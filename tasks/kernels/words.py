@@ -1,4 +1,4 @@
-"""The words of a text as hashes, which word shingles are made of. Compiled by numba.
+"""The words of a text as hashes, which word shingles (n-grams) are made of. Compiled by numba.
 
 A word is what stands between white space, folded: in lower case and without punctuation. Its hash is
 a polynomial in its characters, modulo 2**64, mixed. How a character is folded is read from a table
@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 SPACE, DROPPED = np.uint32(0), np.uint32(1)  # entries of the table; others are a character's code + 2
-UNSAFE = np.uint32(1 << 31)  # set in the entry of a character that NFC may change
+UNSAFE = np.uint32(1 << 31)  # set in the entry of a character that NFC may change; none of ASCII
 
 BASE = np.uint64(0xB492B66FBE98F273)
 MIX_1 = np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's 64-bit finaliser
@@ -20,7 +20,7 @@ ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 
 
-# As in cpu.py, again: what numba has compiled for this file does not notice when another file changes.
+# As in sketch.py, once more: what numba has compiled for this file does not notice a change in another.
 @njit(cache=True, nogil=True, inline="always")
 def mix(x: np.uint64) -> np.uint64:
     x = (x ^ (x >> SHIFT)) * MIX_1
@@ -31,6 +31,7 @@ def mix(x: np.uint64) -> np.uint64:
 @njit(cache=True, nogil=True, inline="always")
 def code_point(data, i):
     """Return the code point at byte i of valid UTF-8, and its size in bytes."""
+    # The first byte says how many there are; each after it is 10xxxxxx, six bits of the code point.
     first = np.uint32(data[i])
     if first < 0x80:
         return first, ONE
@@ -51,7 +52,7 @@ def add(entry, h, words, n):
     """
     words[n] = h
     is_space = entry == SPACE
-    n += np.uint64(is_space & (h != 0))
+    n += np.uint64(is_space & (h != 0))  # 0: no word has begun; characters are 2 and more
     longer = h if entry == DROPPED else h * BASE + np.uint64(entry)
     return np.uint64(0) if is_space else longer, n
 
@@ -59,6 +60,7 @@ def add(entry, h, words, n):
 @njit(cache=True, nogil=True)
 def segment(data, start, end, folded, words, first):
     """Write the hashes of a document's words from place `first`; return the place after the last."""
+    # Places are unsigned, so that none is tested for being negative.
     i, stop, n, h = np.uint64(start), np.uint64(end), np.uint64(first), np.uint64(0)
     while i < stop:
         while i + STRETCH <= stop:
@@ -91,10 +93,10 @@ def _hash_words(data, offsets, folded, words, ends):
 
 
 @njit(cache=True, nogil=True)
-def _may_change(data, offsets, folded, found):
+def _may_change(data, offsets, folded, is_unsafe):
     for d in range(offsets.size - 1):
         i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
-        while i < stop and not found[d]:
+        while i < stop and not is_unsafe[d]:
             while i + STRETCH <= stop:
                 bits = np.uint8(0)
                 for k in range(STRETCH):
@@ -105,7 +107,7 @@ def _may_change(data, offsets, folded, found):
             beyond = min(stop, i + STRETCH)
             while i < beyond:
                 code, size = code_point(data, i)
-                found[d] |= folded[code] & UNSAFE != 0
+                is_unsafe[d] |= folded[code] & UNSAFE != 0
                 i += size
 
 
@@ -120,6 +122,8 @@ def hash_words(
     Returns the hashes, uint64, and (n + 1,) int64, where document i has those from its place on.
     """
     documents = len(offsets) - 1
+    # A word takes two bytes with the space after it, but the last of a document may have none; and `add`
+    # writes one place further than the words that are complete.
     most = (int(offsets[-1]) - int(offsets[0])) // 2 + documents + 1
     words = np.empty(most, np.uint64)
     ends = np.empty(documents + 1, np.int64)
@@ -131,6 +135,6 @@ def may_change(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], folded: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
     """Say which documents hold a character that NFC may change: (n,) bool."""
-    found = np.zeros(len(offsets) - 1, np.bool_)
-    _may_change(data, offsets, folded, found)
-    return found
+    is_unsafe = np.zeros(len(offsets) - 1, np.bool_)
+    _may_change(data, offsets, folded, is_unsafe)
+    return is_unsafe

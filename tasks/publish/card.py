@@ -92,20 +92,24 @@ def card(recipe: Recipe, manifest: Published) -> str:
 def made_of(manifest: Published) -> str:
     """Write a line for each source."""
     lines = [
-        f"- `{one.source}`: {one.files:,} files, {one.bytes:,} bytes"
-        + (f", judged by the model `{one.model['name']}` ({one.model['digest']})" if one.model else "")
-        for one in manifest.made_of
+        f"- `{origin.source}`: {origin.files:,} files, {origin.bytes:,} bytes"
+        + (
+            f", judged by the model `{origin.model['name']}` ({origin.model['digest']})"
+            if origin.model
+            else ""
+        )
+        for origin in manifest.made_of
     ]
     return "\n".join(lines) + "\n"
 
 
 def filters(recipe: Recipe) -> list[str]:
     """Say in sentences which documents the filters kept."""
-    found = []
+    sentences = []
     for source in recipe.sources:
         if source.classify and source.classify.keep:
             labels = ", ".join(source.classify.keep)
-            found.append(f"Of {source.name}, documents with the quality label {labels} stayed.")
+            sentences.append(f"Of {source.name}, documents with the quality label {labels} stayed.")
         if source.keep:
-            found.append(f"Of {source.name}, documents with `{source.keep}` stayed.")
-    return found
+            sentences.append(f"Of {source.name}, documents with `{source.keep}` stayed.")
+    return sentences

@@ -57,21 +57,22 @@ def publish_corpus(
     folder = recipe.folder
     manifest = manifest_of(recipe, ledger, inputs, corpus_files(folder, ingested, clustered, published))
     texts = accounts(recipe, inputs, manifest)
-    listed = [
+    account_files = [
         File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
     ]
-    manifest = manifest.model_copy(update={"accounts": tuple(listed)})
+    manifest = manifest.model_copy(update={"accounts": tuple(account_files)})
     before = published_manifest(folder)
+    # Before any file is read, so that what changes while it is read is in doubt at the next build.
     seen = stamps_now(folder)
     broken = broken_files(folder, before, seen) if before is not None else set[str]()
     is_same = before is not None and text_of(before) == text_of(manifest)
     if is_same and not broken and not strangers(folder, manifest):
         keep_stamps(folder, manifest.everything, text_of(manifest), seen)
         return False
-    there = {file.path for file in before.files} - broken if before is not None else set[str]()
+    whole_paths = {file.path for file in before.files} - broken if before is not None else set[str]()
     put = swap_in if folder.is_local else put_over
-    put(folder, manifest, texts, there)
-    stamps = {path: stamp for path, stamp in seen.items() if path in there}
+    put(folder, manifest, texts, whole_paths)
+    stamps = {path: stamp for path, stamp in seen.items() if path in whole_paths}
     keep_stamps(folder, manifest.everything, text_of(manifest), stamps)
     return True
 
@@ -82,10 +83,10 @@ def broken_files(folder: Folder, before: Published, seen: dict[str, str]) -> set
     def look(file: File) -> str | None:
         return difference(folder, file)
 
-    gone, changed = doubts(folder, before, seen)
-    found = fan_out(look, changed, stage="corpus", source=None)
-    faults = [(file, "is gone") for file in gone]
-    faults += [(file, fault) for file, fault in zip(changed, found, strict=True) if fault]
+    gone_files, changed_files = doubts(folder, before, seen)
+    differences = fan_out(look, changed_files, stage="corpus", source=None)
+    faults = [(file, "is gone") for file in gone_files]
+    faults += [(file, fault) for file, fault in zip(changed_files, differences, strict=True) if fault]
     for file, fault in faults:
         warn(f"{folder.url}/{PUBLISHED}/{file.path} {fault}; it is published again")
     return {file.path for file, _ in faults}
@@ -102,14 +103,14 @@ def corpus_files(
 ) -> list[File]:
     """List the Parquet files of the corpus, by path."""
     files = [file("clusters", "", shard) for shard in load_manifest(folder, clustered).shards if shard.rows]
-    for done in ingested:
-        set_aside = load_manifest(folder, done).facts["set_aside"]
-        files += [file("set_aside", f"{done.source}-", Shard.model_validate(shard)) for shard in set_aside]
-    for done in published:
-        manifest = load_manifest(folder, done)
-        files += [file(str(done.source), "", shard) for shard in manifest.shards]
+    for receipt in ingested:
+        set_aside = load_manifest(folder, receipt).facts["set_aside"]
+        files += [file("set_aside", f"{receipt.source}-", Shard.model_validate(shard)) for shard in set_aside]
+    for receipt in published:
+        manifest = load_manifest(folder, receipt)
+        files += [file(str(receipt.source), "", shard) for shard in manifest.shards]
         removed = [Shard.model_validate(shard) for shard in manifest.facts["removed"]]
-        files += [file("removed", f"{done.source}-", shard) for shard in removed]
+        files += [file("removed", f"{receipt.source}-", shard) for shard in removed]
     return sorted(files, key=lambda file: file.path)
 
 
@@ -186,28 +187,35 @@ class Copy:
 
 def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
     """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
-    found = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
-    if bad := [path for path in found if path]:
-        raise Damaged(f"{folder.url}/{bad[0]} was cut or changed, or went away, after it was made", *bad)
+    paths = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
+    if damaged := [path for path in paths if path]:
+        raise Damaged(
+            f"{folder.url}/{damaged[0]} was cut or changed, or went away, after it was made", *damaged
+        )
 
 
-def swap_in(folder: Folder, manifest: Published, texts: Texts, there: set[str]) -> None:
-    """Make the folder beside the old one, of whose files those that are `there` are whole; then swap."""
-    new = [file.made_as for file in manifest.files if file.made_as and file.path not in there]
-    all_sound(folder, [Proof(folder, made) for made in new])
+def swap_in(folder: Folder, manifest: Published, texts: Texts, whole_paths: set[str]) -> None:
+    """Make the folder beside the old one, of whose files those at `whole_paths` stay good; then swap."""
+    new_shards = [file.made_as for file in manifest.files if file.made_as and file.path not in whole_paths]
+    all_sound(folder, [Proof(folder, shard) for shard in new_shards])
     staging = f"{SCRATCH}/{scratch_name()}"
-    for one in manifest.files:
-        made = f"{PUBLISHED}/{one.path}" if one.path in there else str(one.made_as and one.made_as.path)
-        folder.copy(made, f"{staging}/{one.path}")
+    for file in manifest.files:
+        path = (
+            f"{PUBLISHED}/{file.path}"
+            if file.path in whole_paths
+            else str(file.made_as and file.made_as.path)
+        )
+        folder.copy(path, f"{staging}/{file.path}")
     for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
         folder.write(f"{staging}/{path}", text, read_only=True)
     folder.replace_folder(staging, PUBLISHED)
 
 
-def put_over(folder: Folder, manifest: Published, texts: Texts, there: set[str]) -> None:
+def put_over(folder: Folder, manifest: Published, texts: Texts, whole_paths: set[str]) -> None:
     """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
-    new = [file for file in manifest.files if file.made_as and file.path not in there]
-    copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new if file.made_as]
+    new_files = [file for file in manifest.files if file.made_as and file.path not in whole_paths]
+    copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new_files if file.made_as]
+    # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
     all_sound(folder, copies)
     folder.delete(STAMPS)  # until it is written again, whoever is in doubt reads the files
     for path, text in {MANIFEST: text_of(manifest), **texts}.items():

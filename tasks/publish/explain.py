@@ -103,8 +103,8 @@ def groups_with(
     """Read the row groups of a file that may hold a value in a column, by their statistics."""
     place = parquet.schema_arrow.get_field_index(column)
     for i in range(parquet.num_row_groups):
-        found = parquet.metadata.row_group(i).column(place).statistics
-        if found is None or not found.has_min_max or found.min <= value <= found.max:
+        statistics = parquet.metadata.row_group(i).column(place).statistics
+        if statistics is None or not statistics.has_min_max or statistics.min <= value <= statistics.max:
             yield parquet.read_row_group(i, columns)
 
 
@@ -120,15 +120,15 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     published = corpus.rows(place.source, "doc_id", wanted)
     if not len(removed) and not len(published):
         raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
-    gone = removed.to_pylist()[0] if len(removed) else {}
+    removal = removed.to_pylist()[0] if len(removed) else {}
     clusters = corpus.rows("clusters", "doc_id", wanted).to_pylist()
     cluster_id = clusters[0]["cluster_id"] if clusters else None
-    kept = corpus.place(gone["kept_doc_id"]) if gone.get("kept_doc_id") is not None else None
+    kept = corpus.place(removal["kept_doc_id"]) if removal.get("kept_doc_id") is not None else None
     return Explanation(
         place=place,
         is_published=bool(len(published)),
-        stage=gone.get("stage"),
-        reason=gone.get("reason"),
+        stage=removal.get("stage"),
+        reason=removal.get("reason"),
         cluster_id=cluster_id,
         members=members(corpus, cluster_id),
         kept=kept,

@@ -77,19 +77,19 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
     """Write the files of one shard, unless that was done before."""
     path = shard_path("publish", job.source, job.so_far.shard.name, job.key)
     record = path.removesuffix(".parquet") + ".json"
-    if done := finished(job.folder, record, PublishedShard):
-        return done
+    if published := finished(job.folder, record, PublishedShard):
+        return published
     counted = read_table(job.folder, job.so_far.shard, [field.name for field in COUNTED])
     beside = said_beside(job.folder, job.so_far)
     removed = removed_rows(job, beside, counted)
-    gone = removed.column("doc_id").to_numpy()
-    left = np.setdiff1d(counted.column("doc_id").to_numpy(), gone, assume_unique=True)
-    done = PublishedShard(
-        kept=write_kept(job, path, left, beside, counted) if len(left) else None,
-        removed=write_removed(job, removed) if len(gone) else None,
+    gone_ids = removed.column("doc_id").to_numpy()
+    left_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
+    published = PublishedShard(
+        kept=write_kept(job, path, left_ids, beside, counted) if len(left_ids) else None,
+        removed=write_removed(job, removed) if len(gone_ids) else None,
     )
-    write_record(job.folder, record, done)
-    return done
+    write_record(job.folder, record, published)  # last: where it is, both files are
+    return published
 
 
 def removed_rows(job: ShardToPublish, beside: list[pa.Table], counted: pa.Table) -> pa.Table:
@@ -110,8 +110,11 @@ def explained(
     rows = rows.append_column("stage", pa.array([said.stage] * len(verdicts), pa.string()))
     rows = with_columns(rows, counted.select(["doc_id", "n_tokens"]))
     for table in beside:
-        new = [name for name in table.column_names if name == "doc_id" or name not in rows.column_names]
-        rows = with_columns(rows, table.select([name for name in new if name in {"doc_id", *REMOVED.names}]))
+        # What this stage said of its documents itself goes before what others said beside them.
+        names = [name for name in table.column_names if name == "doc_id" or name not in rows.column_names]
+        rows = with_columns(
+            rows, table.select([name for name in names if name in {"doc_id", *REMOVED.names}])
+        )
     for field in REMOVED:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(len(rows), field.type))
@@ -120,37 +123,39 @@ def explained(
 
 
 def write_kept(
-    job: ShardToPublish, path: str, left: NDArray[np.uint64], beside: list[pa.Table], counted: pa.Table
+    job: ShardToPublish, path: str, left_ids: NDArray[np.uint64], beside: list[pa.Table], counted: pa.Table
 ) -> Shard:
     """Write the documents that stay."""
 
     def fill(scratch: Path) -> None:
         with ExitStack() as stack:
             writer = None
-            for table in kept_tables(job, left, beside):
+            for table in kept_tables(job, left_ids, beside):
                 writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
-    shard = write_shard(job.folder, path, job.so_far.shard.name, fill, counts=counts_of(counted, left))
+    shard = write_shard(job.folder, path, job.so_far.shard.name, fill, counts=counts_of(counted, left_ids))
     if shard.rows != shard.counts.documents:
         raise NotConserved(f"{path}: {shard.rows:,} rows written, expected {shard.counts.documents:,}")
     return shard
 
 
-def kept_tables(job: ShardToPublish, left: NDArray[np.uint64], beside: list[pa.Table]) -> Iterator[pa.Table]:
+def kept_tables(
+    job: ShardToPublish, left_ids: NDArray[np.uint64], beside: list[pa.Table]
+) -> Iterator[pa.Table]:
     """Yield the documents that stay as they are published, some MiB at a time."""
     schema = unpack(job.table_schema)
-    for whole in tables_of(job.folder, job.so_far.shard):
-        table = conform(whole, schema)
-        stays = np.isin(table.column("doc_id").to_numpy(), left, assume_unique=True)
-        if not stays.any():
+    for stored in tables_of(job.folder, job.so_far.shard):
+        table = conform(stored, schema)
+        is_left = np.isin(table.column("doc_id").to_numpy(), left_ids, assume_unique=True)
+        if not is_left.any():
             continue
-        if not stays.all():
-            table = table.filter(pa.array(stays))
+        if not is_left.all():
+            table = table.filter(pa.array(is_left))
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
-        for said in beside:
-            table = with_columns(table, said)
+        for table_beside in beside:
+            table = with_columns(table, table_beside)
         yield table
 
 

@@ -43,24 +43,24 @@ class Findings:
 def find(recipe: Recipe) -> Findings:
     """Count all that the report shows. Raises Denied where nothing is published."""
     corpus = Corpus(recipe)
-    found = Findings(published_ledger(recipe))
+    findings = Findings(published_ledger(recipe))
     clusters = whole_table(corpus, "clusters", ["doc_id", "cluster_id"])
     names = {number: name for name, number in corpus.register.sources.items()}
     if len(clusters):
-        count_clusters(found, clusters, names)
-        found.largest = largest_clusters(corpus, clusters)
+        count_clusters(findings, clusters, names)
+        findings.largest = largest_clusters(corpus, clusters)
     labelled = list[pa.Table]()
-    for source in found.ledger.sources:
+    for source in findings.ledger.sources:
         counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
         for table in tables(corpus, source, ["n_tokens", "cluster_id", "quality_pred"]):
             counts += np.histogram(table.column("n_tokens").to_numpy(), LENGTH_BINS)[0]
             if "quality_pred" in table.column_names:
-                count_labels(found, source, table)
+                count_labels(findings, source, table)
                 labelled.append(table.select(["cluster_id", "quality_pred"]))
-        found.lengths[source] = counts
+        findings.lengths[source] = counts
     if labelled:
-        count_mixed_labels(found, pa.concat_tables(labelled))
-    return found
+        count_mixed_labels(findings, pa.concat_tables(labelled))
+    return findings
 
 
 def tables(corpus: Corpus, place: str, columns: list[str]) -> Iterator[pa.Table]:
@@ -72,36 +72,37 @@ def tables(corpus: Corpus, place: str, columns: list[str]) -> Iterator[pa.Table]
 
 
 def whole_table(corpus: Corpus, place: str, columns: list[str]) -> pa.Table:
-    found = list(tables(corpus, place, columns))
-    return pa.concat_tables(found) if found else pa.table({name: [] for name in columns})
+    parts = list(tables(corpus, place, columns))
+    return pa.concat_tables(parts) if parts else pa.table({name: [] for name in columns})
 
 
-def count_clusters(found: Findings, clusters: pa.Table, names: dict[int, str]) -> None:
+def count_clusters(findings: Findings, clusters: pa.Table, names: dict[int, str]) -> None:
     """Count the sizes of clusters by source, and the clusters that pairs of sources share."""
     sources = sources_of(clusters.column("doc_id").to_numpy())
-    _, cluster = np.unique(clusters.column("cluster_id").to_numpy(), return_inverse=True)
-    order = found.ledger.sources
-    has = np.zeros((cluster.max() + 1, len(order)), np.bool_)
+    _, cluster_places = np.unique(clusters.column("cluster_id").to_numpy(), return_inverse=True)
+    order = findings.ledger.sources
+    has_source = np.zeros((cluster_places.max() + 1, len(order)), np.bool_)
     for i, source in enumerate(order):
         number = next(n for n, name in names.items() if name == source)
-        documents = np.bincount(cluster[sources == number], minlength=cluster.max() + 1)
-        has[:, i] = documents > 0
-        found.cluster_sizes[source] = np.unique(documents[documents > 0], return_counts=True)
-    found.shared = has.T.astype(np.int64) @ has.astype(np.int64)
+        documents = np.bincount(cluster_places[sources == number], minlength=cluster_places.max() + 1)
+        has_source[:, i] = documents > 0
+        findings.cluster_sizes[source] = np.unique(documents[documents > 0], return_counts=True)
+    # Over clusters, the product of two columns of 0 and 1 counts the clusters that have both sources.
+    findings.shared = has_source.T.astype(np.int64) @ has_source.astype(np.int64)
 
 
-def count_labels(found: Findings, source: str, table: pa.Table) -> None:
+def count_labels(findings: Findings, source: str, table: pa.Table) -> None:
     for entry in pc.value_counts(table.column("quality_pred")).to_pylist():
-        of_label = found.labels.setdefault(str(entry["values"]), {})
+        of_label = findings.labels.setdefault(str(entry["values"]), {})
         of_label[source] = of_label.get(source, 0) + entry["counts"]
 
 
-def count_mixed_labels(found: Findings, labelled: pa.Table) -> None:
+def count_mixed_labels(findings: Findings, labelled: pa.Table) -> None:
     """Count how many different labels a cluster's published documents have."""
     grouped = labelled.filter(pc.is_valid(labelled.column("cluster_id"))).group_by("cluster_id")
     counts = grouped.aggregate([("quality_pred", "count_distinct"), ("quality_pred", "count")])
     several = counts.filter(pc.field("quality_pred_count") > 1).column("quality_pred_count_distinct")
-    found.mixed_labels = {e["values"]: e["counts"] for e in pc.value_counts(several).to_pylist()}
+    findings.mixed_labels = {e["values"]: e["counts"] for e in pc.value_counts(several).to_pylist()}
 
 
 def largest_clusters(corpus: Corpus, clusters: pa.Table) -> list[dict[str, Any]]:
@@ -110,8 +111,8 @@ def largest_clusters(corpus: Corpus, clusters: pa.Table) -> list[dict[str, Any]]
     largest = sizes.sort_by([("doc_id_count", "descending"), ("cluster_id", "ascending")]).slice(0, LARGEST)
     shown = list[dict[str, Any]]()
     for row in largest.to_pylist():
-        mine = clusters.filter(pc.field("cluster_id") == pa.scalar(row["cluster_id"], pa.uint64()))
-        ids = mine.column("doc_id").to_pylist()
+        members = clusters.filter(pc.field("cluster_id") == pa.scalar(row["cluster_id"], pa.uint64()))
+        ids = members.column("doc_id").to_pylist()
         places = [corpus.place(doc_id) for doc_id in (ids[0], ids[-1])]
         texts = [(place, corpus.text(place.doc_id)[:SAMPLE_CHARACTERS]) for place in places]
         of_source = dict[str, int]()

@@ -56,7 +56,7 @@ def model_as_named(recipe: Recipe, prepared: SourcePlan) -> dict[str, str] | Non
     model = prepared.model
     if model is None:
         return None
-    written = next(one for one in recipe.as_written["sources"] if one["name"] == prepared.source)
+    written = next(source for source in recipe.as_written["sources"] if source["name"] == prepared.source)
     revision = {"revision": model.revision} if model.revision else {}
     return {"name": written["classify"]["model"], "digest": model.digest, **revision}
 

@@ -111,9 +111,9 @@ def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], obje
     folder = recipe.folder
 
     def look(item: Item) -> Fault | None:
-        found = folder.difference(item.path, item.size, item.sha256)
+        difference = folder.difference(item.path, item.size, item.sha256)
         tell(item)
-        return Fault(path=item.path, found=found) if found else None
+        return Fault(path=item.path, found=difference) if difference else None
 
     with ThreadPoolExecutor(cores() if folder.is_local else READERS_OF_STORES) as readers:
         return [fault for fault in readers.map(look, items) if fault]
@@ -130,7 +130,7 @@ def waste_of(recipe: Recipe) -> list[Waste]:
     built = last_build(folder)
     if built is None:
         raise Denied(f"{folder.url}: no build has been finished yet, so all that is there is needed")
-    finished = written[BUILT][1]
+    finished = written[BUILT][1]  # a build writes it last: what is newer is of a build after it
     newest = max(written, key=lambda path: written[path][1])
     seconds = time.time() - written[newest][1]
     if newest not in KEPT and written[newest][1] > finished and seconds < QUIET_SECONDS:
@@ -162,5 +162,5 @@ def remove(recipe: Recipe, waste: Iterable[Waste]) -> None:
     """Remove files of the work folder, and what dead builds left of their scratch files."""
     folder = recipe.folder
     folder.clear_scratch()
-    for one in waste:
-        folder.delete(one.path)
+    for file in waste:
+        folder.delete(file.path)

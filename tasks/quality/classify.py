@@ -54,11 +54,11 @@ class AnswersForShard(JobSoFar):
 
     def make(self) -> Shard:
         earlier = self.earlier_answers()
-        left = self.ids_left()
-        known = np.isin(left, earlier.column("doc_id").to_numpy())
-        new = [self.classified(left[~known])] if not known.all() else []
-        wanted = pc.is_in(earlier.column("doc_id"), pa.array(left))
-        table = pa.concat_tables([earlier.filter(wanted), *new]).sort_by("doc_id")
+        ids = self.ids_left()
+        is_known = np.isin(ids, earlier.column("doc_id").to_numpy())
+        new_answers = [self.classified(ids[~is_known])] if not is_known.all() else []
+        is_wanted = pc.is_in(earlier.column("doc_id"), pa.array(ids))
+        table = pa.concat_tables([earlier.filter(is_wanted), *new_answers]).sort_by("doc_id")
         if len(table) != self.so_far.counts.documents:
             raise NotConserved(
                 f"classify {self.source}, {self.name}: {self.so_far.counts.documents:,} documents "
@@ -75,21 +75,22 @@ class AnswersForShard(JobSoFar):
         records = [path for path in self.folder.files(self.answers) if path.endswith(".parquet.json")]
         shards = [finished_shard(self.folder, path.removesuffix(".json")) for path in records]
         tables = [self.model.table_schema.empty_table()]
-        seen = np.empty(0, np.uint64)
+        seen_ids = np.empty(0, np.uint64)
         for shard in filter(None, shards):
             table = read_table(self.folder, shard)
             ids = table.column("doc_id").to_numpy()
-            tables.append(table.filter(pa.array(~np.isin(ids, seen))))
-            seen = np.union1d(seen, ids)
+            # The files of earlier builds overlap: each holds the answers for all that was left then.
+            tables.append(table.filter(pa.array(~np.isin(ids, seen_ids))))
+            seen_ids = np.union1d(seen_ids, ids)
         return pa.concat_tables(tables)
 
     def classified(self, doc_ids: NDArray[np.uint64]) -> pa.Table:
         """Run the model over some documents of the shard."""
         answers = load_model(self.model, self.max_tokens)
         tables = tables_of(self.folder, self.so_far.shard, ["doc_id", "text"])
-        chosen = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
-        columns = answers(chosen.column("text").to_pylist())
-        return pa.table([chosen.column("doc_id"), *columns], schema=self.model.table_schema)
+        documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
+        columns = answers(documents.column("text").to_pylist())
+        return pa.table([documents.column("doc_id"), *columns], schema=self.model.table_schema)
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
@@ -104,13 +105,13 @@ def key(recipe: Recipe, trail: Trail) -> str:
 @leaves_manifest("classify", key)
 def classify(recipe: Recipe, trail: Trail) -> Manifest:
     """Classify what is left of a source, if the recipe asks for it."""
-    asked = recipe.source(trail.source).classify
-    if not asked:
+    settings = recipe.source(trail.source).classify
+    if not settings:
         return nothing_said("classify", trail)
     folder = recipe.folder
     model = Model.model_validate(load_manifest(folder, trail.receipts[0]).facts["model"])
     jobs = [
-        AnswersForShard(folder, trail.source, so_far, model, asked.max_tokens)
+        AnswersForShard(folder, trail.source, so_far, model, settings.max_tokens)
         for so_far in shards_so_far(folder, trail)
     ]
     shards = fan_out(ShardJob.__call__, jobs, stage="classify", source=trail.source, on_gpu=True)

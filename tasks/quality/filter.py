@@ -54,8 +54,8 @@ def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
         return
     from tasks.quality.keep import fault
 
-    if found := fault(source.keep, visible_columns(source, stored, model)):
-        raise bad_input(source.name, f"keep: {source.keep}: {found}")
+    if what_is_wrong := fault(source.keep, visible_columns(source, stored, model)):
+        raise bad_input(source.name, f"keep: {source.keep}: {what_is_wrong}")
 
 
 def columns_to_read(source: Source) -> tuple[str, ...]:
@@ -72,14 +72,14 @@ def columns_to_read(source: Source) -> tuple[str, ...]:
 
 def reasons_to_go(folder: Folder, source: Source, documents: pa.Table) -> pa.Table:
     """Judge each document: a table with the columns of a source and those of its model, to VERDICTS."""
-    bad_quality = np.zeros(len(documents), np.bool_)
+    is_bad_quality = np.zeros(len(documents), np.bool_)
     if source.classify and source.classify.keep:
         labels = pa.array(source.classify.keep)
-        bad_quality = ~pc.is_in(documents.column("quality_pred"), labels).to_numpy()
-    stays = kept_rows(folder, source, documents) if source.keep else np.ones(len(documents), np.bool_)
-    goes = bad_quality | ~stays
-    reasons = np.where(bad_quality[goes], QUALITY, KEEP)
-    ids = documents.column("doc_id").filter(pa.array(goes))
+        is_bad_quality = ~pc.is_in(documents.column("quality_pred"), labels).to_numpy()
+    is_kept = kept_rows(folder, source, documents) if source.keep else np.ones(len(documents), np.bool_)
+    is_gone = is_bad_quality | ~is_kept
+    reasons = np.where(is_bad_quality[is_gone], QUALITY, KEEP)
+    ids = documents.column("doc_id").filter(pa.array(is_gone))
     return pa.table([ids, pa.array(reasons, pa.string())], schema=VERDICTS)
 
 
@@ -93,13 +93,13 @@ def kept_rows(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np
     try:
         return kept(str(source.keep), documents)
     except BadKeep as error:
-        found = f"keep: {source.keep}: {error.found}"
+        message = f"keep: {source.keep}: {error.found}"
         if error.row is None:
-            raise bad_input(source.name, found) from error
+            raise bad_input(source.name, message) from error
         _, number, row = split(documents.column("doc_id")[error.row].as_py())
         files = load_register(folder).files.get(source.name, ())
         url = next((file.url for file in files if file.number == number), "")
-        raise bad_input(source.name, found, file=url, row=row) from error
+        raise bad_input(source.name, message, file=url, row=row) from error
 
 
 def key(recipe: Recipe, trail: Trail) -> str:

@@ -113,7 +113,7 @@ def load_model(model: Model, max_tokens: int) -> Answers:
 
     Raises BadInput where its files are not those that were digested.
     """
-    with LOADING:
+    with LOADING:  # by itself the cache lets two threads that miss at once load it twice
         return loaded(model.name, model.revision, model.digest, max_tokens)
 
 

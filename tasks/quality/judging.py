@@ -1,4 +1,4 @@
-"""Judging: a stage that reads what is left of a source and says which documents go, and why.
+"""Judging: a stage that reads what is left of a source and says which documents go, and why (its verdicts).
 
 A judge is a function from a table of documents to a table of those that go: `doc_id`, `reason`, and whatever
 it found. It sees `doc_id`, the counts, the columns of the source that it asks for, and all that stages
@@ -76,15 +76,15 @@ class JudgedShard(JobSoFar):
         for documents in documents_left(self.folder, self.so_far, self.table_schema):
             counted.append(documents.select(COUNTED.names))
             verdicts.append(self.checked(self.judge.judges(documents), documents))
-        table, counts = pa.concat_tables(verdicts), pa.concat_tables(counted)
-        removed = counts_of(counts, table.column("doc_id").to_numpy())
-        left = self.so_far.counts - removed
-        return write_table(self.folder, self.path, self.name, table, counts=left, removed=removed)
+        table, all_counted = pa.concat_tables(verdicts), pa.concat_tables(counted)
+        removed = counts_of(all_counted, table.column("doc_id").to_numpy())
+        counts_left = self.so_far.counts - removed
+        return write_table(self.folder, self.path, self.name, table, counts=counts_left, removed=removed)
 
     def checked(self, verdicts: pa.Table, documents: pa.Table) -> pa.Table:
         """Return a judge's verdicts. Raises NotConserved where they are not about documents that it was shown."""
-        goes, shown = (table.column("doc_id").to_numpy() for table in (verdicts, documents))
-        if np.any(goes[1:] <= goes[:-1]) or not np.isin(goes, shown, assume_unique=True).all():
+        ids, shown_ids = (table.column("doc_id").to_numpy() for table in (verdicts, documents))
+        if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, shown_ids, assume_unique=True).all():
             raise NotConserved(
                 f"{self.stage} {self.source}, {self.name}: verdicts are expected about documents that are left, "
                 "each once and in their order"
@@ -96,14 +96,14 @@ class JudgedShard(JobSoFar):
 
 def documents_left(folder: Folder, so_far: ShardSoFar, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the documents that are left of a shard, some MiB at a time, with what was said beside them."""
-    gone, said = ids_gone(folder, so_far), said_beside(folder, so_far)
+    gone_ids, tables_beside = ids_gone(folder, so_far), said_beside(folder, so_far)
     with opened(folder, so_far.shard) as parquet:
-        there = [name for name in schema.names if name in parquet.schema_arrow.names]
-        for part in parts_of(parquet, there):
+        names = [name for name in schema.names if name in parquet.schema_arrow.names]
+        for part in parts_of(parquet, names):
             documents = conform(part, schema)
-            stays = ~np.isin(documents.column("doc_id").to_numpy(), gone, assume_unique=True)
-            documents = documents.filter(pa.array(stays))
-            for table in said:
+            is_left = ~np.isin(documents.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
+            documents = documents.filter(pa.array(is_left))
+            for table in tables_beside:
                 documents = with_columns(documents, table)
             yield documents
 

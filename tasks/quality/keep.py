@@ -174,6 +174,7 @@ def samples(schema: pa.Schema) -> pa.Table:
 
 
 def sample_column(kind: pa.DataType, turn: int) -> pa.Array:
+    # An odd factor modulo a power of two: each column has every value once, in another order than the next.
     places = [(row * (2 * turn + 1) + turn) % SAMPLES for row in range(SAMPLES)]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         values = sample_column(kind.value_type, turn).to_pylist()
@@ -213,14 +214,14 @@ def kept(expression: str, table: pa.Table) -> NDArray[np.bool_]:
     tree = parsed(expression)
     names = sorted(set(tree.meta.root_names()))
     named = table.select(names)
-    if not names:
+    if not names:  # an expression of constants has one answer, for which polars needs a row
         named = pa.table({"row": pa.nulls(1)})
     try:
         answers = evaluated(tree, named)
     except BadKeep as error:
         raise first_fault(tree, named, error) from error
-    found = answers.fill_null(value=False).to_numpy().astype(np.bool_)
-    return np.broadcast_to(found, len(table)) if not names else found
+    is_kept = answers.fill_null(value=False).to_numpy().astype(np.bool_)
+    return np.broadcast_to(is_kept, len(table)) if not names else is_kept
 
 
 def first_fault(tree: pl.Expr, table: pa.Table, error: BadKeep) -> BadKeep:
@@ -228,7 +229,7 @@ def first_fault(tree: pl.Expr, table: pa.Table, error: BadKeep) -> BadKeep:
     start, stop = 0, len(table)
     if stop == 0 or not is_evaluable(tree, table.slice(0, 0)):
         return error
-    while stop - start > 1:
+    while stop - start > 1:  # the first row that fails is in [start, stop)
         middle = (start + stop) // 2
         if is_evaluable(tree, table.slice(start, middle - start)):
             start = middle

@@ -96,25 +96,25 @@ class Classifier:
         windows = [texts[i : i + WINDOW] for i in range(0, len(texts), WINDOW)]
         outputs = [np.empty((0, max(1, len(self.labels))), np.float32)]
         with ThreadPoolExecutor(1) as tokenising:
-            coming = deque(tokenising.submit(self.encode, window) for window in windows[:AHEAD])
+            encoded = deque(tokenising.submit(self.encode, window) for window in windows[:AHEAD])
             for i in range(len(windows)):
-                tokens = coming.popleft().result()
+                tokens = encoded.popleft().result()
                 if i + AHEAD < len(windows):
-                    coming.append(tokenising.submit(self.encode, windows[i + AHEAD]))
+                    encoded.append(tokenising.submit(self.encode, windows[i + AHEAD]))
                 outputs.append(self.logits_of(tokens))
         return np.concatenate(outputs)
 
     @torch.inference_mode()
     def logits_of(self, tokens: list[list[int]]) -> NDArray[np.float32]:
         """Return the raw outputs for texts cut into tokens: (n, labels) float32."""
-        found, order = list[Tensor](), list[int]()
+        outputs, order = list[Tensor](), list[int]()
         for places in batches([len(ids) for ids in tokens], TOKENS_PER_BATCH[self.device]):
             padded = self.tokenizer.pad({"input_ids": [tokens[i] for i in places]}, return_tensors="pt")
             ids, mask = padded["input_ids"], padded["attention_mask"]
-            found.append(self.network(ids.to(self.device), mask.to(self.device)).float())
+            outputs.append(self.network(ids.to(self.device), mask.to(self.device)).float())
             order += places
         result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
-        result[order] = torch.cat(found).cpu().numpy().reshape(result.shape)  # once: each copy waits
+        result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)  # once: each copy waits
         return result
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -122,17 +122,17 @@ class Classifier:
         cut = [text[: self.max_tokens * CHARACTERS_PER_TOKEN] for text in texts]
         tokens = self.encode_all(cut)
         short = [i for i, ids in enumerate(tokens) if len(ids) < self.max_tokens and cut[i] != texts[i]]
-        again = self.encode_all([texts[i] for i in short]) if short else []
-        for i, ids in zip(short, again, strict=True):
+        longer = self.encode_all([texts[i] for i in short]) if short else []
+        for i, ids in zip(short, longer, strict=True):
             tokens[i] = ids
         return tokens
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         with self.tokenising:
-            found: list[list[int]] = self.tokenizer(
+            tokens: list[list[int]] = self.tokenizer(
                 list(texts), truncation=True, max_length=self.max_tokens, return_attention_mask=False
             )["input_ids"]
-        return found
+        return tokens
 
     def settled_logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the raw outputs for each text, so exactly that its answer does not depend on the others."""
@@ -160,8 +160,8 @@ class Classifier:
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = torch.softmax(torch.from_numpy(logits).double(), dim=1).numpy()
-    return found
+    probabilities: NDArray[np.float64] = torch.softmax(torch.from_numpy(logits).double(), dim=1).numpy()
+    return probabilities
 
 
 def is_unsettled(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -178,8 +178,8 @@ def is_unsettled(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 def is_between(values: NDArray[np.float64], margin: float | NDArray[np.float64]) -> NDArray[np.bool_]:
     """Say which values lie so near the middle of two whole numbers that they may be rounded to either."""
-    found: NDArray[np.bool_] = np.abs(values - np.floor(values) - 0.5) < margin
-    return found
+    is_near: NDArray[np.bool_] = np.abs(values - np.floor(values) - 0.5) < margin
+    return is_near
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -193,7 +193,7 @@ def check_model(folder: Path) -> None:
     """
     logging.disable_progress_bar()
     load_tokenizer(folder)
-    with torch.device("meta"):
+    with torch.device("meta"):  # shapes without memory for the weights
         if "base_model" in load_config(folder):
             network: nn.Module = HeadOnFirst(folder)
         else:
@@ -201,11 +201,13 @@ def check_model(folder: Path) -> None:
             network = AutoModelForSequenceClassification.from_config(config, trust_remote_code=False)
     expected = {name: list(weights.shape) for name, weights in network.state_dict().items()}
     with safe_open(folder / WEIGHTS, framework="pt") as file:
-        found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+        shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     for name, shape in expected.items():
-        if found.get(name) != shape:
-            there = f"has the shape {found[name]}" if name in found else "is not there"
-            raise ValueError(f"the weights {name} in {WEIGHTS} should have the shape {shape}, and {there}")
+        if shapes.get(name) != shape:
+            what_is_there = f"has the shape {shapes[name]}" if name in shapes else "is not there"
+            raise ValueError(
+                f"the weights {name} in {WEIGHTS} should have the shape {shape}, and {what_is_there}"
+            )
 
 
 def precision() -> str:
@@ -218,6 +220,7 @@ def batches(lengths: Sequence[int], tokens_per_batch: int) -> Iterator[list[int]
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
+        # The longest text of a batch is its first, to whose length the others are padded.
         size = max(1, tokens_per_batch // max(1, lengths[order[start]]))
         yield order[start : start + size]
         start += size

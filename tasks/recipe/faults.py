@@ -12,13 +12,13 @@ from tasks.recipe.fields import SECRETIVE
 def faults(path: str, text: str, error: ValidationError) -> list[str]:
     """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
     tree = yaml.compose(text)
-    found = error.errors()
+    details = error.errors()
     # A faulty source is no source, so that there may be none left: a consequence, not a fault.
-    within = {fault["loc"][:-1] for fault in found if len(fault["loc"]) > 1}
+    within = {fault["loc"][:-1] for fault in details if len(fault["loc"]) > 1}
     whole = {place[:i] for place in within for i in range(1, len(place) + 1)}
     own = [
         fault
-        for fault in found
+        for fault in details
         if fault["type"] != "default_factory_not_called"
         and (fault["type"] != "too_short" or fault["loc"] not in whole)
     ]

@@ -60,6 +60,7 @@ def readable(url: str) -> str:
             Path(url).expanduser()
         except RuntimeError as error:
             raise ValueError("there is no such user") from error
+    # No character but a colon before it: a scheme begins the URL or, after `::`, another link of its chain.
     url = re.sub(r"(?<![^:])[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url)
     for link in url.split("::"):
         scheme = link.partition("://")[0] if "://" in link else ""

@@ -23,15 +23,15 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
         text = Path(path).read_text(encoding="utf-8")
         content = yaml.load(text, Loader=UniqueKeys)  # noqa: S506 (a SafeLoader)
     except (OSError, ValueError) as error:
-        found = str(getattr(error, "strerror", None) or error)
-        raise BadRecipe(f"{path}: cannot be read: {found}".replace("\0", "\\0")) from error
+        reason = str(getattr(error, "strerror", None) or error)
+        raise BadRecipe(f"{path}: cannot be read: {reason}".replace("\0", "\\0")) from error
     except RecursionError as error:
         raise BadRecipe(f"{path}: not a recipe: it is nested too deep") from error
     except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f":{where.line + 1}" if where else ""
-        found = str(getattr(error, "problem", None) or error).replace("\n", " ")
-        raise BadRecipe(f"{path}{line}: not YAML that a recipe can hold: {found}") from error
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        reason = str(getattr(error, "problem", None) or error).replace("\n", " ")
+        raise BadRecipe(f"{path}{line}: not YAML that a recipe can hold: {reason}") from error
     if not isinstance(content, dict):
         raise BadRecipe(f"{path}: a recipe is a mapping with name, storage, tokenizer and sources")
     if sample is not None:

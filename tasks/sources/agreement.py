@@ -32,11 +32,13 @@ class Spans(Record):
         )
 
 
-def wider(one: dict[str, Span], other: dict[str, Span]) -> dict[str, Span]:
-    both = {
-        name: (min(a, one[name][0]), max(b, one[name][1])) for name, (a, b) in other.items() if name in one
+def wider(spans: dict[str, Span], others: dict[str, Span]) -> dict[str, Span]:
+    in_both = {
+        name: (min(a, spans[name][0]), max(b, spans[name][1]))
+        for name, (a, b) in others.items()
+        if name in spans
     }
-    return one | other | both
+    return spans | others | in_both
 
 
 def spans_of(table: pa.Table) -> Spans:
@@ -48,6 +50,7 @@ def spans_of(table: pa.Table) -> Spans:
                 per = PER_SECOND[leaf.type.unit]
                 low, high = least_and_most(leaf.cast(pa.int64()))
                 if low is not None:
+                    # Rounded down and, by two signs, up: whole seconds that enclose the times.
                     seconds = wider(seconds, {name: (low // per, -(-high // per))})
             elif leaf.type in (pa.int64(), pa.uint64()):
                 low, high = least_and_most(leaf)
@@ -57,8 +60,8 @@ def spans_of(table: pa.Table) -> Spans:
 
 
 def least_and_most(array: pa.Array) -> Any:
-    found = pc.min_max(array)
-    return found["min"].as_py(), found["max"].as_py()
+    extremes = pc.min_max(array)
+    return extremes["min"].as_py(), extremes["max"].as_py()
 
 
 def leaves_of(array: pa.Array) -> list[pa.Array]:
@@ -126,5 +129,8 @@ def agreed_objects(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) 
     for kind in kinds:
         for field in kind:
             fields.setdefault(field.name, []).append(field.type)
-    types = {name: agreed(list(dict.fromkeys(found)), integers, seconds) for name, found in fields.items()}
+    types = {
+        name: agreed(list(dict.fromkeys(field_types)), integers, seconds)
+        for name, field_types in fields.items()
+    }
     return None if None in types.values() else pa.struct(list(types.items()))

@@ -52,7 +52,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType | None:
         names = {field.name for field in kind}
         if not types or None in types or len(names) < len(types):
             return None
-        return pa.struct([field.with_type(one) for field, one in zip(kind, types, strict=True)])
+        return pa.struct([field.with_type(of_field) for field, of_field in zip(kind, types, strict=True)])
     if pa.types.is_map(kind):
         of_key, of_item = plain_type(kind.key_type), plain_type(kind.item_type)
         return pa.map_(of_key, of_item) if of_key is not None and of_item is not None else None
@@ -84,7 +84,7 @@ def plain(table: pa.Table) -> pa.Table:
         if kind is None:
             table = table.set_column(i, json_field(field.name), array_as_json(table.column(i)))
         elif kind != field.type:
-            table = table.set_column(i, field.with_type(kind), decoded(table.column(i), kind))
+            table = table.set_column(i, field.with_type(kind), unencoded(table.column(i), kind))
     return table
 
 
@@ -95,7 +95,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([json_field(f.name) if kind is None else f.with_type(kind) for f, kind in fields])
 
 
-def decoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def unencoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_run_end_encoded(column.type):
         column = pa.chunked_array(
             [pc.run_end_decode(chunk) for chunk in column.chunks], column.type.value_type
@@ -137,16 +137,20 @@ def has_many_fields(values: Sequence[Any], room: int = MAX_FIELDS) -> bool:
     level = [("", values)]
     while level:
         below = list[tuple[str, Sequence[Any]]]()
-        for _, some in level:
-            objects = [value for value in some if type(value) is dict]
+        for _, siblings in level:
+            objects = [value for value in siblings if type(value) is dict]
             names = set[str]().union(*objects)
             room -= len(names)
             if room < 0:
                 return True
-            below += [(name, [one[name] for one in objects if name in one]) for name in names]
-            inner = [value for value in some if type(value) is list]
+            below += [(name, [item[name] for item in objects if name in item]) for name in names]
+            inner = [value for value in siblings if type(value) is list]
             below += [("", list(chain.from_iterable(inner)))] if inner else []
-        level = [(name, some) for name, some in below if any(type(value) in (dict, list) for value in some)]
+        level = [
+            (name, siblings)
+            for name, siblings in below
+            if any(type(value) in (dict, list) for value in siblings)
+        ]
     return False
 
 
@@ -160,7 +164,7 @@ def mixes_booleans(values: Sequence[Any]) -> bool:
         return True
     objects = [value for value in values if type(value) is dict]
     names = set[str]().union(*objects)
-    return any(mixes_booleans([one[name] for one in objects if name in one]) for name in names)
+    return any(mixes_booleans([item[name] for item in objects if name in item]) for name in names)
 
 
 def table_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
@@ -184,7 +188,7 @@ def unify(schemas: Sequence[pa.Schema], spans: Spans | None = None) -> pa.Schema
     for schema in schemas:
         for field in schema:
             fields.setdefault(field.name, []).append(field)
-    return pa.schema([unify_field(name, found, spans or Spans()) for name, found in fields.items()])
+    return pa.schema([unify_field(name, of_name, spans or Spans()) for name, of_name in fields.items()])
 
 
 def unify_field(name: str, fields: Sequence[pa.Field], spans: Spans) -> pa.Field:
@@ -205,11 +209,11 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
     if field.name not in table.column_names:
         return pa.nulls(len(table), field.type)
-    found = table.schema.field(field.name)
+    own = table.schema.field(field.name)
     values = table.column(field.name)
-    if is_json(field) and not is_json(found):
+    if is_json(field) and not is_json(own):
         return array_as_json(values)
-    return values if found.type == field.type else values.cast(field.type)
+    return values if own.type == field.type else values.cast(field.type)
 
 
 def pack(schema: pa.Schema) -> str:

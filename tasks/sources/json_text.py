@@ -23,17 +23,17 @@ class TooDeep(ValueError):
     """A row with too many levels of lists and objects."""
 
 
-def has_large_number(found: dict[str, Any]) -> bool:
+def has_large_number(row: dict[str, Any]) -> bool:
     """Say whether a decoded row may hold a whole number that was made a float. Raises TooDeep."""
     is_large, depth = False, 0
-    level: list[Any] = [found]
+    level: list[Any] = [row]
     while level:
         depth += 1
         if depth > MAX_DEPTH:
             raise TooDeep(f"lists and objects in more than {MAX_DEPTH} levels")
         below = list[Any]()
-        for one in level:
-            for value in one.values() if type(one) is dict else one:
+        for container in level:
+            for value in container.values() if type(container) is dict else container:
                 kind = type(value)
                 if kind is dict or kind is list:
                     below.append(value)
@@ -93,6 +93,7 @@ def is_list(kind: pa.DataType) -> bool:
 def structs(array: pa.StructArray) -> list[Any]:
     names = [field.name for field in array.type]
     fields = [plain_values(field) for field in array.flatten()]
+    # Objects without fields: `zip` of nothing would lose their number.
     rows = zip(*fields, strict=True) if fields else ((),) * len(array)
     return [
         dict(zip(names, row, strict=True)) if is_there else None
@@ -101,11 +102,11 @@ def structs(array: pa.StructArray) -> list[Any]:
 
 
 def lists(array: pa.Array) -> list[Any]:
-    values, found, start = plain_values(array.flatten()), list[Any](), 0
+    values, nested, start = plain_values(array.flatten()), list[Any](), 0
     for length in pc.list_value_length(array).to_pylist():
-        found.append(None if length is None else values[start : start + length])
-        start += length or 0
-    return found
+        nested.append(None if length is None else values[start : start + length])
+        start += length or 0  # `flatten` leaves out what lies below a null
+    return nested
 
 
 def leaves(array: pa.Array) -> list[Any]:
@@ -133,8 +134,8 @@ def texts(array: pa.Array) -> list[Any]:
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
-        found = array.cast(pa.large_binary()).to_pylist()
-        return [None if value is None else value.decode(errors="backslashreplace") for value in found]
+        contents = array.cast(pa.large_binary()).to_pylist()
+        return [None if value is None else value.decode(errors="backslashreplace") for value in contents]
 
 
 def not_finite(value: float) -> str:

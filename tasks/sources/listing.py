@@ -1,11 +1,8 @@
-"""Which files a source has, and the numbers they were given.
+"""Which files a source has, as its store lists them.
 
-The register is the memory of a corpus: the number of each source and of each file, given once and
-never used again. It is a folder of entries, each of what was new to one build, and an entry is written
-only where none is yet: of two builds that number files at once, wherever they run, one begins again. A
-file is known by its URL and its version (size and ETag, checksum or time of
-change, from the listing alone): one that changed in place is a new file with a new number, and the
-old one's documents leave the corpus.
+A file is known by its URL and its version (size and ETag, checksum or time of change, from the listing
+alone): one that changed in place is a new file, which the register (`tasks.sources.register`) gives a new
+number, and the old one's documents leave the corpus.
 """
 
 import errno
@@ -76,6 +73,7 @@ class InputFile(Record):
     @property
     def seed(self) -> int:
         """A number that is the same wherever the file lies, for the choice of its rows."""
+        # No `hash()`: that of a text differs from process to process.
         return zlib.crc32((self.name or self.url.rpartition("/")[2]).encode())
 
 
@@ -114,16 +112,16 @@ def list_files(source: Source) -> list[InputFile]:
     files: dict[str, InputFile] = {}
     for pattern in source.files:
         try:
-            found = matches(source.name, pattern)
+            matching = matches(source.name, pattern)
         except BadInput:
             raise
         except (Denied, ValueError) as error:  # fsspec raises it for patterns and protocols
             raise bad_input(source.name, f"{pattern} cannot be listed: {first_line(error)}") from error
         except Unavailable as error:
             raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
-        if not found:
+        if not matching:
             raise bad_input(source.name, f"no file matches {pattern}")
-        files.update((file.url, file) for file in found)
+        files.update((file.url, file) for file in matching)
     return [files[url] for url in sorted(files)]
 
 
@@ -182,8 +180,8 @@ class FollowingLinks(LocalFileSystem):
         try:
             info = dict(super().info(os.path.realpath(name, strict=True), **more))
         except OSError as error:
-            found = "loop" if error.errno == errno.ELOOP else "broken"
-            return {"name": name, "type": found, "size": 0, "destination": os.readlink(name)}
+            link_type = "loop" if error.errno == errno.ELOOP else "broken"
+            return {"name": name, "type": link_type, "size": 0, "destination": os.readlink(name)}
         here = os.path.realpath(os.path.dirname(name))
         is_loop = os.path.commonpath([here, info["name"]]) == info["name"]
         kind = "loop" if info["type"] == "directory" and is_loop else info["type"]
@@ -217,6 +215,7 @@ def fault_of(info: dict[str, Any]) -> str | None:
 
 def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
     """Choose the files of a sample: as few as can give it, by a hash of their paths below the pattern."""
+    # The fraction as it is written: in floats 0.07 * 100 is more than 7, and would take an eighth file.
     count = ceil(Fraction(str(fraction)) * len(files))
     ranked = sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
     return sorted(ranked[:count], key=lambda file: file.url)

@@ -55,10 +55,10 @@ class Inspected:
 
 def format_of(source: str, url: str) -> Format:
     """Return the format that a file's name says. Raises BadInput for others."""
-    found = next((one for one in FORMATS if url.lower().endswith(one.ENDINGS)), None)
-    if found is None:
+    kind = next((known for known in FORMATS if url.lower().endswith(known.ENDINGS)), None)
+    if kind is None:
         raise bad_input(source, f"the ending is none of {KNOWN}", file=url)
-    return found
+    return kind
 
 
 def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be_bad: bool) -> Inspected:
@@ -73,9 +73,9 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
         except DAMAGED as error:
-            found = damage(stream, error)
+            reason = damage(stream, error)
             if not may_be_bad:
-                raise bad_input(source, f"cannot be read: {found}", file=file.url) from error
+                raise bad_input(source, f"cannot be read: {reason}", file=file.url) from error
             schema, pieces = None, (Piece(),)
     return Inspected(file.model_copy(update={"pieces": pieces}), schema)
 

@@ -25,10 +25,10 @@ class Register(Record):
     files: dict[str, tuple[InputFile, ...]] = {}
     entries: int = Field(0, exclude=True)
 
-    def __add__(self, new: "Register") -> "Register":
-        files = {name: self.files.get(name, ()) + found for name, found in new.files.items()}
+    def __add__(self, entry: "Register") -> "Register":
+        files = {name: self.files.get(name, ()) + new_files for name, new_files in entry.files.items()}
         return Register(
-            sources=self.sources | new.sources, files=self.files | files, entries=self.entries + 1
+            sources=self.sources | entry.sources, files=self.files | files, entries=self.entries + 1
         )
 
 
@@ -59,7 +59,7 @@ def lost_entry(folder: Folder, number: int) -> Denied:
 
 
 def entry_path(number: int) -> str:
-    return f"{REGISTER}/{number:06d}.json"
+    return f"{REGISTER}/{number:06d}.json"  # with zeros in front, so that names sort as numbers do
 
 
 def extend_register(folder: Folder, before: Register, after: Register) -> None:
@@ -67,15 +67,15 @@ def extend_register(folder: Folder, before: Register, after: Register) -> None:
 
     Raises Unavailable where another build has written to it in the meantime.
     """
-    files = {name: found[len(before.files.get(name, ())) :] for name, found in after.files.items()}
-    new = Register(
+    new_files = {name: files[len(before.files.get(name, ())) :] for name, files in after.files.items()}
+    entry = Register(
         sources={name: n for name, n in after.sources.items() if name not in before.sources},
-        files={name: found for name, found in files.items() if found},
+        files={name: files for name, files in new_files.items() if files},
     )
-    if not new.sources and not new.files:
+    if not entry.sources and not entry.files:
         return
     path = entry_path(before.entries)
-    if not folder.create(path, seal(new)):
+    if not folder.create(path, seal(entry)):
         raise Unavailable(f"{folder.url}: another build of this corpus has numbered files at the same time")
 
 

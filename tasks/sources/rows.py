@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import bad_input
-from tasks.sources.columns import decoded, one_array, plain
+from tasks.sources.columns import one_array, plain, unencoded
 from tasks.sources.streams import MAX_CONTENT, Input
 
 NO_ROWS = np.empty(0, np.int64)
@@ -72,12 +72,12 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
     rows = np.arange(first_row, first_row + len(table))
     column = table.column(text)
     if pa.types.is_run_end_encoded(column.type):
-        column = decoded(column, pa.large_string())
+        column = unencoded(column, pa.large_string())
     texts = one_array(column).cast(pa.large_binary())
     table = table.set_column(table.column_names.index(text), text, texts)
     table = plain(table)
     reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null")
-    try:
+    try:  # from bytes to text Arrow checks the UTF-8; one by one they are looked at only if that fails
         texts.cast(pa.large_string())
     except pa.ArrowInvalid:
         contents = enumerate(texts.to_pylist())
@@ -106,8 +106,8 @@ def check_names(source: str, url: str, schema: pa.Schema) -> None:
 
 def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
     if text not in schema.names:
-        found = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
-        raise bad_input(source, found, file=url)
+        fault = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
+        raise bad_input(source, fault, file=url)
     kind = schema.field(text).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise bad_input(source, f"column {text!r} is {kind}, expected string", file=url)

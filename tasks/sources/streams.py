@@ -23,8 +23,8 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 DECODED_AT_ONCE = 1 << 14  # compressed bytes: so much is lost before a damaged place, and not a whole block
 COMPRESSED_BLOCK = 1 << 18
 DECODERS: dict[str, Callable[[], Any]] = {
-    "gzip": lambda: zlib.decompressobj(wbits=31),
-    "zstd": lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj(),
+    "gzip": lambda: zlib.decompressobj(wbits=31),  # the largest window, 15, and 16: with gzip's head
+    "zstd": lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj(),  # --long=31
 }
 MAX_LINE = 1 << 30
 MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
@@ -74,10 +74,10 @@ class Input(Stream):
         self.expected = size
         self.expect_size(getattr(stream, "size", None))
 
-    def expect_size(self, found: int | None) -> None:
+    def expect_size(self, size: int | None) -> None:
         """Raise BadInput where the file is not as large as it was listed."""
-        if found is not None and found != self.expected:
-            changed = f"it was {self.expected:,} bytes when it was listed and is {found:,} now"
+        if size is not None and size != self.expected:
+            changed = f"it was {self.expected:,} bytes when it was listed and is {size:,} now"
             self.failure = bad_input(
                 self.source, f"it changed while it was read: {changed}; build again", file=self.url
             )
@@ -102,17 +102,17 @@ class Input(Stream):
         self.failure = None
 
     def read_once(self, place: int, size: int) -> bytes:
-        left = max(0, self.expected - place)
-        wanted = left if size < 0 else min(size, left)
+        remaining = max(0, self.expected - place)
+        wanted = remaining if size < 0 else min(size, remaining)
         parts = [super().read(size)]
-        while 0 < (found := sum(map(len, parts))) < wanted and parts[-1]:
-            parts.append(super().read(wanted - found))
-        if found < wanted:
-            ended = f"it ended after {place + found:,} of {self.expected:,} bytes"
+        while 0 < (received := sum(map(len, parts))) < wanted and parts[-1]:
+            parts.append(super().read(wanted - received))
+        if received < wanted:
+            ended = f"it ended after {place + received:,} of {self.expected:,} bytes"
             self.failure = Unavailable(f"source {self.source}, file {self.url}: {ended}")
             raise self.failure
-        if found > wanted:
-            self.expect_size(place + found)
+        if received > wanted:
+            self.expect_size(place + received)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -167,15 +167,15 @@ class Lines:
         parts, held = list[bytes](), 0
         for chunk in self.chunks:
             self.ends += chunk.count(b"\n")
-            first, *others = chunk.split(b"\n")
+            first, *following = chunk.split(b"\n")
             parts.append(first)
             held += len(first)
             if held > MAX_LINE:
                 parts = [b"".join(parts)[:MAX_CONTENT]]
-            if others:
+            if following:
                 yield joined(parts, held)
-                yield from others[:-1]
-                parts, held = [others[-1]], len(others[-1])
+                yield from following[:-1]
+                parts, held = [following[-1]], len(following[-1])
         if held:
             self.is_open = True
             yield joined(parts, held)

@@ -16,15 +16,15 @@ def healed(folder: Folder, make: Callable[[], Result]) -> Result:
 
     Raises Denied where what was made again is damaged at once: that is the storage's doing.
     """
-    seen = set[str]()
+    seen_paths = set[str]()
     while True:
         try:
             return make()
         except Damaged as error:
-            if seen & set(error.paths):
+            if seen_paths & set(error.paths):
                 raise Denied(f"{error}, again after it was made anew: is the storage sound?") from error
             warn(f"{error}; it is made again")
             for path in error.paths[1:]:
                 warn(f"{folder.url}/{path} is made again, too")
-            seen |= set(error.paths)
+            seen_paths |= set(error.paths)
             forget(folder, error.paths)

@@ -50,7 +50,7 @@ class Progress:
         percent = 100 * self.done / self.total
         if self.artifact is not None:
             update_progress_artifact(self.artifact, progress=percent)
-        elif self.done < self.total:
+        elif self.done < self.total:  # a stage that is over at its first report needs no bar
             self.artifact = create_progress_artifact(
                 progress=percent, description=f"{self.name}: {self.total} shards"
             )

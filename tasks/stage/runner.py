@@ -42,9 +42,11 @@ def threads_for(recipe: Recipe) -> int:
 
 
 def threads_of_this_run() -> int:
-    asked = flow_run.parameters or {}
+    parameters = flow_run.parameters or {}
     with suppress(KeyError, BadRecipe):  # the flow itself says what is wrong with a recipe
         return threads_for(
-            load_recipe(asked["recipe"], storage=asked.get("storage"), sample=asked.get("sample"))
+            load_recipe(
+                parameters["recipe"], storage=parameters.get("storage"), sample=parameters.get("sample")
+            )
         )
     return 1

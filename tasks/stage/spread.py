@@ -42,6 +42,7 @@ def fan_out(
     here = copy_context()
 
     def count(result: Result) -> Result:
+        # The dashboard is told from the context that still has Prefect's task run in it.
         return here.run(progress.count, result)
 
     return context_without_prefect().run(

@@ -88,6 +88,7 @@ def leaves_manifest(
             source = None if of_all else opened(inputs)[0].source
             if receipt := finished_stage(recipe.folder, name, source, known_by):
                 return receipt
+            # The manifest is written after all that it lists: where it is, the stage is finished.
             receipt = finish_stage(recipe.folder, make(recipe, *opened(inputs)), known_by)
             if TaskRunContext.get():
                 get_run_logger().info("%s", receipt.sentence())

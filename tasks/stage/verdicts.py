@@ -94,9 +94,11 @@ class JobSoFar(ShardJob):
 def shards_so_far(folder: Folder, trail: Trail) -> list[ShardSoFar]:
     """Return the shards of a source with what the stages of its trail said of each."""
     ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
-    spoke = [manifest for manifest in later if manifest.shards]
-    said = [[Said(m.stage, shard, m.beside) for shard in m.shards] for m in spoke]
-    return [ShardSoFar(shard, tuple(of)) for shard, *of in zip(ingested.shards, *said, strict=True)]
+    manifests = [manifest for manifest in later if manifest.shards]
+    said = [[Said(m.stage, shard, m.beside) for shard in m.shards] for m in manifests]
+    return [
+        ShardSoFar(shard, tuple(of_shard)) for shard, *of_shard in zip(ingested.shards, *said, strict=True)
+    ]
 
 
 def rows_that_go(table: pa.Table) -> pa.Table:
@@ -108,12 +110,12 @@ def rows_that_go(table: pa.Table) -> pa.Table:
 
 def ids_gone(folder: Folder, so_far: ShardSoFar) -> Ids:
     """Read which documents of a shard stages have let go: (n,) uint64, ascending."""
-    gone = [np.empty(0, np.uint64)]
+    parts = [np.empty(0, np.uint64)]
     for said in so_far.said:
         if said.shard.removed.documents:
             table = read_table(folder, said.shard, ["doc_id", REASON.name])
-            gone.append(rows_that_go(table).column("doc_id").to_numpy())
-    return np.sort(np.concatenate(gone))
+            parts.append(rows_that_go(table).column("doc_id").to_numpy())
+    return np.sort(np.concatenate(parts))  # each part ascends, and no document goes twice
 
 
 def said_beside(folder: Folder, so_far: ShardSoFar) -> list[pa.Table]:
@@ -123,9 +125,10 @@ def said_beside(folder: Folder, so_far: ShardSoFar) -> list[pa.Table]:
 
 def with_columns(rows: pa.Table, said: pa.Table) -> pa.Table:
     """Append the columns of `said` to `rows` by doc_id, null where it says nothing; both ascend by doc_id."""
-    ids, theirs = rows.column("doc_id").to_numpy(), said.column("doc_id").to_numpy()
-    places = np.searchsorted(theirs, ids)
-    is_there = np.isin(ids, theirs, assume_unique=True)
+    ids, said_ids = rows.column("doc_id").to_numpy(), said.column("doc_id").to_numpy()
+    places = np.searchsorted(said_ids, ids)
+    # The place of an id that is not among them means nothing: it is masked, and the mask makes it null.
+    is_there = np.isin(ids, said_ids, assume_unique=True)
     indices = pa.array(np.where(is_there, places, 0).astype(np.int64), mask=~is_there)
     for field in said.schema:
         if field.name != "doc_id":
@@ -136,8 +139,8 @@ def with_columns(rows: pa.Table, said: pa.Table) -> pa.Table:
 def counts_of(counted: pa.Table, doc_ids: Ids) -> Counts:
     """Add up some of the documents of a shard; `counted` and `doc_ids` ascend by doc_id."""
     places = np.searchsorted(counted.column("doc_id").to_numpy(), doc_ids)
-    some = counted.take(pa.array(places))
-    sums = {name: pc.sum(some.column(f"n_{name}")).as_py() or 0 for name in ("tokens", "bytes")}
+    rows = counted.take(pa.array(places))
+    sums = {name: pc.sum(rows.column(f"n_{name}")).as_py() or 0 for name in ("tokens", "bytes")}
     return Counts(documents=len(doc_ids), **sums)
 
 

@@ -14,7 +14,8 @@ Keys follow content, not time: a stage that is run again and writes the same byt
 of everything after it as they were.
 
 The manifest of a stage lists the records of all its shards. Through Prefect and Dask travels only
-its `Receipt`: where the manifest is, its identity, and the counts for the ledger.
+its `Receipt` (what other systems call a materialisation record): where the manifest is, its identity,
+and the counts for the ledger.
 """
 
 from collections.abc import Iterable, Iterator
@@ -165,8 +166,8 @@ def finished_shard(folder: Folder, path: str) -> Shard | None:
 
 def forget(folder: Folder, paths: Iterable[str]) -> None:
     """Remove damaged artifacts or records, and all that says that they are finished."""
-    gone = set(paths)
-    for path in gone:
+    damaged = set(paths)
+    for path in damaged:
         folder.delete(path)
         parent, _, name = path.rpartition("/")
         its_key = key_of(name)
@@ -178,7 +179,7 @@ def forget(folder: Folder, paths: Iterable[str]) -> None:
                 folder.delete(record)
     for manifest in folder.files(MANIFESTS):
         content = folder.read_if_there(manifest) or b""
-        if any(path.encode() in content for path in gone):
+        if any(path.encode() in content for path in damaged):
             folder.delete(manifest)
             folder.delete(f"{RESULTS}/{key_of(manifest)}")
 
@@ -223,9 +224,9 @@ def receipt_of(manifest: Manifest, key: str, path: str) -> Receipt:
     return Receipt(**counts, key=key, path=path, identity=manifest.identity)
 
 
-def load_manifest(folder: Folder, done: Receipt) -> Manifest:
+def load_manifest(folder: Folder, receipt: Receipt) -> Manifest:
     """Read the manifest of a receipt. Raises Damaged where it is not as it was written, or gone."""
-    manifest = read_record(folder, done.path, Manifest)
+    manifest = read_record(folder, receipt.path, Manifest)
     if manifest is None:
-        raise Damaged(f"{folder.url}/{done.path} is gone", done.path)
+        raise Damaged(f"{folder.url}/{receipt.path} is gone", receipt.path)
     return manifest

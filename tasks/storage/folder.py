@@ -73,10 +73,10 @@ class Folder:
         return Folder(f"{self.url.rstrip('/')}/{path}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"url": self.url}
+        return {"url": self.url}  # an opened file system stays here; whoever gets the folder opens its own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(state)  # a frozen dataclass lets nobody set `url` by its name
 
     def exists(self, path: str) -> bool:
         with explained(self.url):
@@ -115,9 +115,9 @@ class Folder:
         with explained(f"{self.url}/{path}"):
             self.fs.invalidate_cache()
             top, place = self.path(""), self.path(path).rstrip("/")
-            found = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
+            listing = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
             # Some stores list an empty folder as if it were a file in itself.
-            infos = {str(name).rstrip("/"): info for name, info in found.items()}
+            infos = {str(name).rstrip("/"): info for name, info in listing.items()}
             return {
                 name.removeprefix(top).lstrip("/"): infos[name] for name in sorted(infos) if name != place
             }
@@ -144,9 +144,9 @@ class Folder:
 
     def difference(self, path: str, size: int, digest: str) -> str | None:
         """Read a file and say how it differs from one of this size and SHA-256, if it does."""
-        found = self.size_of(path)
-        if found != size:
-            return "is gone" if found is None else f"has {found:,} bytes, expected {size:,}"
+        actual = self.size_of(path)
+        if actual != size:
+            return "is gone" if actual is None else f"has {actual:,} bytes, expected {size:,}"
         return None if self.digest_of(path) == digest else "has another content than was written"
 
     def write(self, path: str, content: bytes, *, read_only: bool = False) -> None:
@@ -260,9 +260,9 @@ class Folder:
         if self.is_local:
             place = Path(self.path(""))
             with explained(self.url):
-                there = next(parent for parent in (place, *place.parents) if parent.exists())
-            if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-                raise Denied(f"{self.url}: nothing can be written there: {there} is no folder to write in")
+                nearest = next(parent for parent in (place, *place.parents) if parent.exists())
+            if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+                raise Denied(f"{self.url}: nothing can be written there: {nearest} is no folder to write in")
             return
         path = f"{SCRATCH}/{scratch_name()}"
         with explained(self.url):
@@ -272,12 +272,12 @@ class Folder:
     def clear_scratch(self) -> None:
         """Remove what processes of this machine that are no more were writing."""
         parents = [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]
-        for left in (path for parent in parents for path in parent.glob("zyda-*-*-*")):
-            if is_left_behind(left):
-                if left.is_dir():
-                    shutil.rmtree(left, ignore_errors=True)
+        for scratch in (path for parent in parents for path in parent.glob("zyda-*-*-*")):
+            if is_left_behind(scratch):
+                if scratch.is_dir():
+                    shutil.rmtree(scratch, ignore_errors=True)
                 else:
-                    left.unlink(missing_ok=True)
+                    scratch.unlink(missing_ok=True)
 
 
 def stamp_of(info: dict[str, Any]) -> str:
@@ -288,7 +288,7 @@ def stamp_of(info: dict[str, Any]) -> str:
 
 def seconds_of(info: dict[str, Any]) -> float:
     """Return when a listing says that a file was written: a number, a time, or a text."""
-    found = next((info[field] for field in TIME_FIELDS if info.get(field) is not None), 0.0)
-    if isinstance(found, str):
-        found = datetime.fromisoformat(found.replace("Z", "+00:00"))
-    return found.timestamp() if isinstance(found, datetime) else float(found)
+    moment = next((info[field] for field in TIME_FIELDS if info.get(field) is not None), 0.0)
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    return moment.timestamp() if isinstance(moment, datetime) else float(moment)

@@ -45,8 +45,9 @@ def unseal(content: bytes, kind: type[Sealed], path: str) -> Sealed:
 
 def is_sealed(content: bytes) -> bool:
     """Say whether a record's hash is that of the rest of it."""
-    head, _, rest = content.partition(BODY)
-    return head == SEAL + hashlib.sha256(rest[:-1]).hexdigest().encode() and rest[-1:] == b"}"
+    head, _, sealed = content.partition(BODY)
+    # What is sealed is followed by the last brace; slices, for it may be cut to nothing.
+    return head == SEAL + hashlib.sha256(sealed[:-1]).hexdigest().encode() and sealed[-1:] == b"}"
 
 
 def write_record(folder: Folder, path: str, record: Record) -> None:

@@ -27,11 +27,11 @@ def scratch_name() -> str:
 
 def is_left_behind(scratch: Path) -> bool:
     """Say whether a scratch file is of a process of this machine that has ended."""
-    node, _, rest = scratch.name.removeprefix("zyda-").rpartition("-")[0].rpartition("-")
-    if node != platform.node() or not rest.isdecimal():
+    node, _, pid = scratch.name.removeprefix("zyda-").rpartition("-")[0].rpartition("-")
+    if node != platform.node() or not pid.isdecimal():
         return False
     try:
-        process, written = psutil.Process(int(rest)), scratch.stat().st_mtime
+        process, written = psutil.Process(int(pid)), scratch.stat().st_mtime
         return bool(written < process.create_time())  # its number has been given to another
     except psutil.NoSuchProcess:
         return True

@@ -45,11 +45,11 @@ def write_shard(
     fill: may return the counts of what it wrote, where nobody knows them before.
     """
     with folder.scratch_file() as scratch:
-        if isinstance(found := fill(scratch), Counts):
-            counted["counts"] = found
+        if isinstance(counts := fill(scratch), Counts):
+            counted["counts"] = counts
         with scratch.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(-8, os.SEEK_END)
+            file.seek(-8, os.SEEK_END)  # the size of the footer, four bytes, and four that say Parquet
             footer = int.from_bytes(file.read(4), "little") + 8
             file.seek(-footer, os.SEEK_END)
             tail = file.read()
@@ -95,8 +95,8 @@ def decoded(folder: Folder, shard: Shard) -> Iterator[Stream]:
             raise damaged(folder, shard, f"cannot be read: {first_line(error)}") from error
 
 
-def damaged(folder: Folder, shard: Shard, found: str) -> Damaged:
-    return Damaged(f"{folder.url}/{shard.path} {found}", shard.path)
+def damaged(folder: Folder, shard: Shard, fault: str) -> Damaged:
+    return Damaged(f"{folder.url}/{shard.path} {fault}", shard.path)
 
 
 @contextmanager
@@ -136,6 +136,7 @@ def tables_of(folder: Folder, shard: Shard, columns: list[str] | None = None) ->
 
 def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Iterator[pa.Table]:
     sizes = [parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups)]
+    # The sum of the sizes up to each row group, in whole PART_BYTES: those with the same number are one part.
     part = np.cumsum(sizes) // PART_BYTES
     for _, groups in groupby(range(len(sizes)), key=part.__getitem__):
         yield parquet.read_row_groups(list(groups), columns)

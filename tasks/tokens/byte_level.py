@@ -27,14 +27,14 @@ UTF_8 = {*range(0xC0), *range(0xC2, 0xF5)}  # the bytes that valid UTF-8 can hol
 def why_slow(tokenizer: Tokenizer) -> str | None:
     """Say what keeps a tokenizer from the fast counter, or None if nothing does."""
     settings = json.loads(tokenizer.to_str())
-    model, before, normaliser = (
+    model, pre_tokenizer, normaliser = (
         settings.get(part) or {} for part in ("model", "pre_tokenizer", "normalizer")
     )
     if model.get("type") != "BPE":
         return f"its model is {model.get('type')}, not BPE"
-    if before.get("type") != "ByteLevel" or not before.get("use_regex", True):
+    if pre_tokenizer.get("type") != "ByteLevel" or not pre_tokenizer.get("use_regex", True):
         return "it does not cut text by GPT-2's pattern alone"
-    if before.get("add_prefix_space"):
+    if pre_tokenizer.get("add_prefix_space"):
         return "it adds a space before the text"
     if normaliser.get("type", "NFC") != "NFC":
         return f"its normaliser is {normaliser['type']}, not NFC"
@@ -92,15 +92,16 @@ def make_tables(tokenizer: Tokenizer, classes: NDArray[np.uint8]) -> Tables:
 
 
 def merge_table(merges: list[tuple[int, int, int]]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Make the hash table of merges (left, right, new), in the order of their ranks."""
+    """Make the hash table of merges (left, right, merged), in the order of their ranks."""
     slots = 1 << max(10, (len(merges) * 3).bit_length())
     keys, values = [0] * slots, [int(NO_MERGE)] * slots
-    for rank, (left, right, new) in enumerate(merges):
+    for rank, (left, right, merged) in enumerate(merges):
         key = left << 32 | right
+        # Cut to 64 bits, as the kernel's product is by itself; `& slots - 1` is modulo a power of two.
         slot = (key * HASH & (1 << 64) - 1) >> 40 & slots - 1
         while values[slot] != int(NO_MERGE) and keys[slot] != key:
             slot = slot + 1 & slots - 1
-        keys[slot], values[slot] = key, rank << 32 | new
+        keys[slot], values[slot] = key, rank << 32 | merged
     return np.array(keys, np.uint64), np.array(values, np.uint64)
 
 
@@ -124,6 +125,7 @@ def classes_by_settings(settings: str) -> NDArray[np.uint8]:
     """Find the classes that follow from a tokenizer's normaliser and pattern alone."""
     tokenizer = Tokenizer.from_str(settings)
     classes = np.full(CODE_POINTS, OTHER, np.uint8)
+    # Not the surrogates, which no text holds, nor the blank and the quote, which the pattern itself names.
     for low, high in ((0x00, 0x20), (0x21, 0x27), (0x28, 0x100), (0x100, 0xD800), (0xE000, CODE_POINTS)):
         for start in range(low, high, BLOCK):
             classify(tokenizer, start, min(start + BLOCK, high), classes)
@@ -174,6 +176,6 @@ def unsafe_characters(normalise: Callable[[str], str]) -> NDArray[np.uint8]:
     codes = [code for code in codes if not unsafe[code]]
     text = "\n".join(map(chr, codes))
     normalised = normalise(text).split("\n")
-    changed = [code for code, found in zip(codes, normalised, strict=True) if found != chr(code)]
+    changed = [code for code, result in zip(codes, normalised, strict=True) if result != chr(code)]
     unsafe[changed] = UNSAFE
     return unsafe

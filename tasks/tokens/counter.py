@@ -79,6 +79,7 @@ class Counter:
             return self.count_by_library(texts.to_pylist())
         data, ends = text_buffers(texts)
         counts = bpe.count_documents(data, ends, self.tables, self.known, is_normalised=False)
+        # Counts below 0 are reasons: what stands there is counted another way.
         for i in np.flatnonzero(counts == bpe.NEEDS_NORMALISER).tolist():
             counts[i] = self.count_normalised(texts[i].as_py(), self.tables)
         places = np.flatnonzero(counts == bpe.HOLDS_ADDED)

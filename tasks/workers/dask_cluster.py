@@ -139,6 +139,7 @@ def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
     def new_worker_spec() -> dict[str, Any]:
         return {f"cpu-{len(cluster.worker_spec)}": {"cls": distributed.Nanny, "options": options}}
 
+    # `scale` asks this for each worker that is missing; LocalCUDACluster's own refuses any beyond its GPUs.
     cluster.new_worker_spec = new_worker_spec
     cluster.scale(len(cluster.worker_spec) + max(0, count))
     return cluster

@@ -1,4 +1,4 @@
-"""Many items over the workers of a cluster, some of them in flight at a time."""
+"""Many items over the workers of a cluster, some in flight at a time (a window, for back-pressure)."""
 
 from collections import deque
 from collections.abc import Callable
@@ -62,22 +62,23 @@ def in_window(
     waiting, call = deque(enumerate(items)), uuid4().hex
     group, name = known_as
     results: dict[int, Result] = {}
-    place: dict[Any, int] = {}
+    places: dict[Any, int] = {}
     running = distributed.as_completed(loop=client.loop, with_results=True)
 
     def submit() -> None:
         i, item = waiting.popleft()
         # The first part is the group of the task: Dask moves tasks from a busy worker to an idle one only
-        # where it knows from others of their group how long they take.
+        # where it knows from others of their group how long they take. The last part is of this call alone:
+        # of two tasks with one key Dask would run the first only.
         key = (group, f"{name}-{i}-{call}")
         future = client.submit(function, item, pure=False, key=key, **where)
-        place[future.key] = i
+        places[future.key] = i
         running.add(future)
 
-    while waiting and len(place) < window:
+    while waiting and len(places) < window:
         submit()
     for future, result in running:
-        results[place[future.key]] = count(result)
+        results[places[future.key]] = count(result)
         if waiting:
             submit()
     return [results[i] for i in range(len(items))]

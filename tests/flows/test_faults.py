@@ -22,9 +22,8 @@ from tasks.sources.register import load_register
 @pytest.fixture
 def broken_s3(s3):
     """Give a proxy before the S3 server, and the environment to go through it."""
-    proxy = Proxy(int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]))
-    yield proxy, {"AWS_ENDPOINT_URL": f"http://{proxy.address}"}
-    proxy.shutdown()
+    with Proxy(int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])) as proxy:
+        yield proxy, {"AWS_ENDPOINT_URL": f"http://{proxy.address}"}
 
 
 def corpus_on_s3(larger, s3, name):

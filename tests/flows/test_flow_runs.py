@@ -199,11 +199,10 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
     chance = random.Random(11)
     path = larger.write()
     for stage in ("ingest", "publish"):
-        process = start_build(path, using(server))
-        wait_for(lambda stage=stage: has_begun(recipe.folder, stage), process=process)
-        time.sleep(chance.uniform(0, 0.5))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with start_build(path, using(server)) as process:
+            wait_for(lambda stage=stage: has_begun(recipe.folder, stage), process=process)
+            time.sleep(chance.uniform(0, 0.5))
+            os.killpg(process.pid, signal.SIGKILL)
     done = zyda("build", path, env=using(server))
     assert done.returncode == 0, done.stderr
     assert {run.state_name for run in runs_of(larger)} == {"Completed", "Crashed"}  # and none Running

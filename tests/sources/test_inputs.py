@@ -108,6 +108,7 @@ def web(tmp_path):
     yield start
     for server in servers:
         server.shutdown()
+        server.server_close()
 
 
 def sources_at(base):
@@ -176,19 +177,18 @@ def test_store_of_inputs_that_breaks_changes_nothing_and_is_never_taken_for_dama
         folder, port = web()
         write_inputs(folder)
     expected = published_bytes(corpus.load(name="whole", sources=sources_at(folder)))
-    proxy = Proxy(port)
-    setattr(proxy, fault, FAULTS[fault])
-    if protocol == "s3":
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{proxy.address}")
-    else:
-        base = f"{protocol}://{proxy.address}"
-    forget_connections()
-    try:
-        assert published_bytes(corpus.load(sources=sources_at(base))) == expected
-        assert proxy.broken.total()
-    finally:
-        proxy.shutdown()
+    with Proxy(port) as proxy:
+        setattr(proxy, fault, FAULTS[fault])
+        if protocol == "s3":
+            monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{proxy.address}")
+        else:
+            base = f"{protocol}://{proxy.address}"
         forget_connections()
+        try:
+            assert published_bytes(corpus.load(sources=sources_at(base))) == expected
+            assert proxy.broken.total()
+        finally:
+            forget_connections()
 
 
 class Breaking(MemoryFile):
@@ -286,14 +286,13 @@ def test_file_that_changed_since_it_was_listed_is_said_to_have_changed(corpus, c
 def test_server_that_fails_while_files_are_listed_is_not_a_missing_file(web, impatient):
     folder, port = web()
     write_inputs(folder)
-    proxy = Proxy(port)
-    proxy.answers_500 = 1.0
-    forget_connections()
-    with pytest.raises(Unavailable, match=r"source far: .*cannot be listed"):
-        list_files(Source(name="far", files=(f"http://{proxy.address}/a.jsonl",)))
-    with pytest.raises(BadInput, match="no file matches"):
-        list_files(Source(name="far", files=(f"http://127.0.0.1:{port}/nothing.jsonl",)))
-    proxy.shutdown()
+    with Proxy(port) as proxy:
+        proxy.answers_500 = 1.0
+        forget_connections()
+        with pytest.raises(Unavailable, match=r"source far: .*cannot be listed"):
+            list_files(Source(name="far", files=(f"http://{proxy.address}/a.jsonl",)))
+        with pytest.raises(BadInput, match="no file matches"):
+            list_files(Source(name="far", files=(f"http://127.0.0.1:{port}/nothing.jsonl",)))
 
 
 # Which files a pattern names

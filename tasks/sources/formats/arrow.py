@@ -64,4 +64,5 @@ def ipc_batches(reader: Any) -> Iterator[Callable[[], pa.RecordBatch]]:
         for i in range(reader.num_record_batches):
             yield partial(reader.get_batch, i)
         return
+    # The method itself, for `read` to call where it catches errors; it is never None, so this has no end.
     yield from iter(lambda: reader.read_next_batch, None)

@@ -67,15 +67,15 @@ class Gathered:
         if not content.strip():
             self.blank.append(row)
             return
-        found = parse_line(line, text)
-        if isinstance(found, str):
-            self.bad.append(BadRow(row, found, content[:MAX_CONTENT]))
+        parsed = parse_line(line, text)
+        if isinstance(parsed, str):
+            self.bad.append(BadRow(row, parsed, content[:MAX_CONTENT]))
         else:
             self.rows.append(row)
-            self.objects.append(found)
+            self.objects.append(parsed)
 
     def chunk(self, text: str) -> Chunk:
-        texts = pa.array([found.pop(text) for found in self.objects], pa.large_string())
+        texts = pa.array([fields.pop(text) for fields in self.objects], pa.large_string())
         table = table_of(self.objects) if any(self.objects) else pa.table({})
         table = table.append_column(text, texts) if table.column_names else pa.table({text: texts})
         return Chunk(np.array(self.rows, np.int64), table, self.bad, np.array(self.blank, np.int64))
@@ -106,17 +106,18 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
     if isinstance(line, LongLine):
         return f"a line of more than {MAX_LINE:,} bytes"
     try:
-        found = orjson.loads(line)
+        value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         return utf8_fault(line) or f"invalid JSON: {first_line(error)}"
-    if not isinstance(found, dict):
-        return f"a JSON {type(found).__name__}, expected an object"
-    if found.get(text) is None:
-        return f"{text!r} is null" if text in found else f"no field {text!r}"
-    if not isinstance(found[text], str):
-        return f"{text!r} is a {type(found[text]).__name__}, expected a string"
+    if not isinstance(value, dict):
+        return f"a JSON {type(value).__name__}, expected an object"
+    if value.get(text) is None:
+        return f"{text!r} is null" if text in value else f"no field {text!r}"
+    if not isinstance(value[text], str):
+        return f"{text!r} is a {type(value[text]).__name__}, expected a string"
     try:
-        return json.loads(line) if has_large_number(found) else found
+        # orjson has made floats of such numbers; Python's own reader keeps their digits.
+        return json.loads(line) if has_large_number(value) else value
     except TooDeep as error:
         return str(error)
     except ValueError:  # Python's own limit
@@ -125,7 +126,7 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
 
 def is_one_value(start: bytes) -> bool:
     """Say whether the beginning of a file is that of an array or object over several lines, or a long array."""
-    line, end, rest = start.partition(b"\n")
+    line, end, following = start.partition(b"\n")
     if line.strip() == b"{" or line.strip() == b"[":
         return True
     if not line.startswith(b"["):
@@ -134,32 +135,32 @@ def is_one_value(start: bytes) -> bool:
         orjson.loads(line)
     except orjson.JSONDecodeError:
         return bool(end) or len(start) >= COMPRESSED_BLOCK // 2
-    return not rest.strip() and b"{" in line
+    return not following.strip() and b"{" in line
 
 
 def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
     """Return the columns of the first lines, or None where there is no object among them."""
-    found, first_bad, row = list[dict[str, Any]](), None, -1
+    objects, first_bad, row = list[dict[str, Any]](), None, -1
     try:
         if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
             shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
             raise bad_input(source, shape, file=url, row=0)
         for row, line in enumerate(islice(lines, INSPECTED_LINES)):
-            found += objects_of(line)
+            objects += objects_of(line)
             first_bad = first_bad or bad_line(row, line, text)
     except UNREADABLE as error:
         reason = damage(lines.stream, error)
         first_bad = first_bad or (row + 1, f"the file is damaged from here on: {reason}")
-    if first_bad and not may_be_bad and (not found or any(text in row for row in found)):
+    if first_bad and not may_be_bad and (not objects or any(text in row for row in objects)):
         raise bad_input(source, first_bad[1], file=url, row=first_bad[0])
-    if not found:
+    if not objects:
         return None
-    if not any(text in row for row in found):
-        names = dict.fromkeys(name for row in found for name in row)
+    if not any(text in row for row in objects):
+        names = dict.fromkeys(name for row in objects for name in row)
         there = ", ".join(map(repr, names))
         raise bad_input(source, f"no column {text!r}; there are {there}", file=url, row=0)
     try:
-        return table_of(found).schema
+        return table_of(objects).schema
     except TooWide as error:
         raise bad_input(source, str(error), file=url) from error
 
@@ -169,8 +170,8 @@ def bad_line(row: int, line: bytes | LongLine, text: str) -> tuple[int, str] | N
     content = line.removeprefix(BYTE_ORDER_MARK) if isinstance(line, bytes) and row == 0 else line
     if isinstance(content, bytes) and not content.strip():
         return None
-    found = parse_line(content, text)
-    return (row, found) if isinstance(found, str) else None
+    parsed = parse_line(content, text)
+    return (row, parsed) if isinstance(parsed, str) else None
 
 
 def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
@@ -178,7 +179,7 @@ def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
     if isinstance(line, LongLine):
         return []
     try:
-        found = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
+        value = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError:
         return []
-    return [found] if isinstance(found, dict) else []
+    return [value] if isinstance(value, dict) else []

@@ -68,13 +68,13 @@ def cut(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, 
     size = row = first_row = 0
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
-        grows = group.column(index).total_uncompressed_size if index is not None else 0
-        if groups and size + grows > shard_bytes:
+        group_size = group.column(index).total_uncompressed_size if index is not None else 0
+        if groups and size + group_size > shard_bytes:
             rows = row - first_row
             pieces.append(Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))
             groups, size, first_row = [], 0, row
         groups.append(i)
-        size += grows
+        size += group_size
         row += group.num_rows
     rows = row - first_row
     return (*pieces, Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))
