@@ -62,6 +62,7 @@ ON_PREFECT = Runner(submit=Task.submit, result=methodcaller("result"), finished=
 
 def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     """Do every stage of every source that has not been done, and publish the corpus."""
+    pipeline.stages()  # raises where one cannot be run
     submit, result = stages.submit, stages.result
     sources = result(submit(prepare, plan, replace=replace))
 
@@ -91,7 +92,7 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     # Stages about all sources have no source in their receipts, and no line in the ledger.
     ledger = make_ledger(zip(*(of_stage for of_stage in receipts if of_stage[0].source), strict=True))
     files = (receipts[0], result(clustering), receipts[-1])
-    result(submit(publish_corpus, plan, ledger, sources, *files))
+    result(submit(publish_corpus, plan, ledger, sources, *files, pipeline.reasons()))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
     result(submit(note_built, plan, sources, [*chain(*receipts)]))
     return ledger

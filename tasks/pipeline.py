@@ -1,4 +1,4 @@
-"""The stages that documents pass, in their order.
+"""The stages that documents pass, in their order: `flows.build.made` wires them, and all else reads `stages`.
 
 Near-duplicates are found over all sources together; before and after that, each stage looks at what is left of
 one source and says which documents go: a function `(recipe, trail) -> Receipt`, where the trail is the
@@ -23,14 +23,33 @@ from tasks.quality.filter import filter_documents
 
 __all__ = [
     "AFTER_DEDUP", "BEFORE_DEDUP", "clusters", "decisions", "edges", "ingest", "minhash", "note_built", "prepare",
-    "publish", "publish_corpus", "reasons", "removals",
+    "publish", "publish_corpus", "reasons", "removals", "stages",
 ]  # fmt: skip
 
+NAMES_OF_ARTIFACTS = ("corpus", "funnel", "published", "report")  # in the dashboard, beside those of stages
 BEFORE_DEDUP: tuple[Any, ...] = ()
 AFTER_DEDUP: tuple[Any, ...] = (classify, filter_documents)
 
 
-def reasons() -> dict[str, str]:
-    """Return why documents go: for each reason that stands in `removed/`, a sentence about a document."""
-    stages = (*BEFORE_DEDUP, removals, *AFTER_DEDUP)
-    return {reason: why for stage in stages for reason, why in stage.fn.reasons.items()}
+def stages() -> tuple[Any, ...]:
+    """Return all the stages of a build in their order. Raises TypeError where one is none, or two have one name."""
+    in_order = (
+        prepare, ingest, *BEFORE_DEDUP, minhash, edges, clusters, decisions, removals, *AFTER_DEDUP, publish,
+    )  # fmt: skip
+    for stage in (*BEFORE_DEDUP, *AFTER_DEDUP):
+        if not hasattr(getattr(stage, "fn", None), "reasons"):
+            raise TypeError(f"{stage} is no stage: it lacks @task or @leaves_manifest")
+    names = [name_of(stage) for stage in in_order]
+    for name in names:
+        if names.count(name) > 1 or name in NAMES_OF_ARTIFACTS:
+            raise TypeError(f"a stage is called {name}, as another, or as something else that a build shows")
+    return in_order
+
+
+def name_of(stage: Any) -> str:
+    return str(stage.fn.__name__)
+
+
+def reasons() -> dict[str, dict[str, str]]:
+    """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
+    return {name_of(s): s.fn.reasons for s in (*BEFORE_DEDUP, removals, *AFTER_DEDUP) if s.fn.reasons}

@@ -72,8 +72,6 @@ def decision(explanation: Explanation) -> str:
     """Say in a sentence what was decided about a document."""
     if explanation.is_published:
         return "It is in the corpus."
-    from tasks.pipeline import reasons
-
-    sentences = reasons()
-    reason = str(explanation.reason)
-    return f"It was removed by stage {explanation.stage}, reason {reason}: {sentences.get(reason, reason)}."
+    why = f"It was removed by stage {explanation.stage}, reason {explanation.reason}: {explanation.sentence}."
+    found = ", ".join(f"{name} {value}" for name, value in explanation.evidence.items())
+    return f"{why} ({found})" if found else why

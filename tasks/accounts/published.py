@@ -45,7 +45,8 @@ class Origin(Record):
 class Published(Record):
     """The manifest. It holds no time and no place of storage: same corpus, same bytes.
 
-    `files` are the corpus. `accounts` are for people, and are written after the manifest.
+    `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
+    document. `files` are the corpus. `accounts` are for people, and are written after the manifest.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Published(Record):
     recipe: dict[str, Any]
     made_of: tuple[Origin, ...]
     ledger: Ledger
+    reasons: dict[str, dict[str, str]] = {}
     files: tuple[File, ...]
     accounts: tuple[File, ...]
 

@@ -26,7 +26,7 @@ from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import JobSoFar, ShardSoFar, Trail, ids_gone, shards_so_far
+from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
 from tasks.storage.artifacts import Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.tables import tables_of, write_shard
@@ -119,12 +119,21 @@ class KeysOfShard(ShardJob):
 
 
 @dataclass(frozen=True)
-class KeysOfWhatIsLeft(JobSoFar):
+class KeysOfWhatIsLeft(ShardJob):
     """The band keys of a shard without those of documents that are gone."""
 
     stage, version = "minhash", VERSION
 
+    so_far: ShardSoFar
     whole: KeysOfShard
+
+    @property
+    def name(self) -> str:
+        return self.whole.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.so_far.digests
 
     @property
     def asked(self) -> Any:
@@ -166,7 +175,10 @@ def minhash(recipe: Recipe, trail: Trail) -> Manifest:
         stage="minhash",
         source=source,
         shards=tuple(top_level),
-        intermediate=tuple(shard.path for level in lower_levels for shard in level),
+        intermediate=(
+            *(shard.path for level in lower_levels for shard in level),
+            *(job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)),
+        ),
         entering=trail.left,
         out=total(shard.counts for shard in shards),
     )

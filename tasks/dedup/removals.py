@@ -10,22 +10,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.dedup.decisions import decisions_between
+from tasks.dedup.decisions import DECISIONS, decisions_between
 from tasks.recipe.fields import Recipe
-from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import (
-    REASON,
-    JobSoFar,
-    Trail,
-    counts_of,
-    manifest_of,
-    rows_that_go,
-    shards_so_far,
-)
+from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
-from tasks.storage.tables import read_table, write_table
 
 VERSION = 3
 DUPLICATE = "duplicate"
@@ -44,13 +33,13 @@ class RemovalsOfShard(JobSoFar):
     def inputs(self) -> tuple[str, ...]:
         return (*self.so_far.digests, self.decisions.digest)
 
-    def make(self) -> Shard:
-        counted = read_table(self.folder, self.so_far.shard, ["doc_id", "n_tokens", "n_bytes"])
-        ids = counted.column("doc_id").to_numpy()
-        table = with_reasons(decisions_between(self.folder, self.decisions, int(ids[0]), int(ids[-1])))
-        removed = counts_of(counted, rows_that_go(table).column("doc_id").to_numpy())
-        counts_left = self.so_far.counts - removed
-        return write_table(self.folder, self.path, self.name, table, counts=counts_left, removed=removed)
+    schema, reasons, beside = pa.schema([*DECISIONS, REASON]), REASONS, ("cluster_id",)
+
+    def say(self, left: pa.Table) -> pa.Table:
+        ids = left.column("doc_id").to_numpy()
+        if not len(ids):
+            return self.schema.empty_table()
+        return with_reasons(decisions_between(self.folder, self.decisions, int(ids[0]), int(ids[-1])))
 
 
 def with_reasons(decided: pa.Table) -> pa.Table:
@@ -73,5 +62,4 @@ def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
     jobs = [
         RemovalsOfShard(folder, trail.source, so_far, decisions) for so_far in shards_so_far(folder, trail)
     ]
-    shards = fan_out(ShardJob.__call__, jobs, stage="removals", source=trail.source)
-    return manifest_of("removals", trail, shards, beside=["cluster_id"])
+    return said_by("removals", trail, jobs)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,16 +22,16 @@ from tasks.intake.numbering import Reader, larger_tables, numbered
 from tasks.intake.plan import IngestParameters, SourcePlan
 from tasks.recipe.fields import Recipe
 from tasks.sources.agreement import Spans, spans_of
-from tasks.sources.columns import pack, unify, unpack
+from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, Piece, load_listing
-from tasks.sources.reading import read
+from tasks.sources.reading import later_versions, read, version_of
 from tasks.sources.rows import BadRow, Tally
+from tasks.stage.jobs import RecordJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.storage.artifacts import Counts, Manifest, Shard, finished, shard_path, stage_key, total
+from tasks.storage.artifacts import Counts, Manifest, Shard, shard_path, stage_key, total
 from tasks.storage.documents import COUNTED
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, write_record
+from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, write_shard, write_table
 from tasks.tokens.counter import stored_counter
 
@@ -61,13 +62,14 @@ class IngestedPiece(Record):
 
 
 @dataclass(frozen=True)
-class PieceToIngest:
+class PieceToIngest(RecordJob[IngestedPiece]):
     """One piece of a file to ingest, on whichever worker.
 
     `companions` are not in the key: the shards do not depend on them, and what they make has a key of its own.
     """
 
-    folder: Folder
+    stage, version, kind = "ingest", VERSION, IngestedPiece
+
     source: str
     number: int
     parameters: IngestParameters
@@ -76,22 +78,23 @@ class PieceToIngest:
     piece: Piece
 
     @property
-    def key(self) -> str:
+    def asked(self) -> list[Any]:
         identity = self.file.model_dump(exclude={"pieces"})
         piece = self.piece.model_dump(exclude={"rows"})
+        read_by = version_of(self.source, self.file.url)
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
-        return stage_key("ingest", VERSION, made_from)
+        return [*made_from, read_by] if read_by > 1 else made_from  # keys from before formats had versions
 
     @property
     def name(self) -> str:
         return f"{self.file.number:06d}-{self.piece.part:03d}"
 
+    def make(self) -> IngestedPiece:
+        return self.recorded(ingest_piece(self))
+
 
 def ingest_piece(job: PieceToIngest) -> IngestedPiece:
-    """Ingest one piece of a file, unless that was done before."""
-    record = shard_path("ingest", job.source, job.name, job.key).removesuffix(".parquet") + ".json"
-    if ingested := finished(job.folder, record, IngestedPiece):
-        return ingested
+    """Ingest one piece of a file."""
     counter = stored_counter(job.folder, job.parameters.tokenizer)
     reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
     bad, tally = list[BadRow](), Tally()
@@ -113,7 +116,6 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
         rows=reader.entering(job.piece.first_row, tally),
     )
     check_rows(job, ingested, tally)
-    write_record(job.folder, record, ingested)
     return ingested
 
 
@@ -177,7 +179,7 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    return stage_key("ingest", VERSION, plan.model_dump())
+    return stage_key("ingest", VERSION, plan.model_dump(), *later_versions())
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
@@ -191,7 +193,7 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
     ]
-    pieces = fan_out(ingest_piece, jobs, stage="ingest", source=plan.source)
+    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source)
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:

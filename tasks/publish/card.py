@@ -24,6 +24,8 @@ Tokens of each source, best-ranked first:
 Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands}
 bands of {rows} rows) and clustered by connected components. {scope} {filters}
 
+{removed}
+
 ## What it was made of
 
 {origins}
@@ -79,6 +81,7 @@ def card(recipe: Recipe, manifest: Published) -> str:
         rows=dedup.values // dedup.bands,
         scope=SCOPES[dedup.scope],
         filters=" ".join(filters(recipe)),
+        removed=removed_by(manifest),
         origins=made_of(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -101,6 +104,17 @@ def made_of(manifest: Published) -> str:
         for origin in manifest.made_of
     ]
     return "\n".join(lines) + "\n"
+
+
+def removed_by(manifest: Published) -> str:
+    """Write a line for each stage that let documents go: how many, and for which reasons it may."""
+    ledger = manifest.ledger
+    return "\n".join(
+        f"- `{stage}` let {ledger.removed(stage).documents:,} documents go: "
+        + "; ".join(f"`{reason}`, {sentence}" for reason, sentence in manifest.reasons.get(stage, {}).items())
+        for stage in ledger.stages
+        if ledger.removed(stage).documents
+    )
 
 
 def filters(recipe: Recipe) -> list[str]:

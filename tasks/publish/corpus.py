@@ -49,13 +49,17 @@ def publish_corpus(
     ingested: list[Receipt],
     clustered: Receipt,
     published: list[Receipt],
+    reasons: dict[str, dict[str, str]],
 ) -> bool:
     """Put the published folder in place; return False where it is there already, whole.
+
+    reasons: of each stage that lets documents go, with a sentence about a document.
 
     Raises Damaged where a file that is to be published is not as it was made.
     """
     folder = recipe.folder
-    manifest = manifest_of(recipe, ledger, inputs, corpus_files(folder, ingested, clustered, published))
+    files = corpus_files(folder, ingested, clustered, published)
+    manifest = new_manifest(recipe, ledger, inputs, reasons, files)
     texts = accounts(recipe, inputs, manifest)
     account_files = [
         File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
@@ -136,8 +140,12 @@ def as_parquet(table: pa.Table) -> bytes:
     return content.getvalue()
 
 
-def manifest_of(
-    recipe: Recipe, ledger: Ledger, inputs: Sequence[SourcePlan], files: Iterable[File]
+def new_manifest(
+    recipe: Recipe,
+    ledger: Ledger,
+    inputs: Sequence[SourcePlan],
+    reasons: dict[str, dict[str, str]],
+    files: Iterable[File],
 ) -> Published:
     """Make the manifest, still without the accounts, which are written from it."""
     return Published(
@@ -149,6 +157,7 @@ def manifest_of(
         recipe=recipe.as_written,
         made_of=origins(recipe, inputs),
         ledger=ledger,
+        reasons=reasons,
         files=tuple(files),
         accounts=(),
     )

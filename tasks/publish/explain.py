@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 from tasks.accounts.published import PUBLISHED, corpus_of
 from tasks.errors import BadInput, Denied
 from tasks.ids import parse, split
+from tasks.publish.files import REMOVED
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import read
@@ -28,13 +30,18 @@ class Place(Record):
 
 
 class Explanation(Record):
-    """A document's place, its cluster, and what was decided about it."""
+    """A document's place, its cluster, and what was decided about it.
+
+    sentence: what its reason means. evidence: what the stage that let it go found.
+    """
 
     place: Place
     is_published: bool
     stage: str | None = None
     reason: str | None = None
     cluster_id: int | None = None
+    sentence: str = ""
+    evidence: dict[str, Any] = {}
     members: tuple[Place, ...] = ()
     kept: Place | None = None
     diff: tuple[str, ...] = ()
@@ -129,6 +136,10 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         is_published=bool(len(published)),
         stage=removal.get("stage"),
         reason=removal.get("reason"),
+        sentence=corpus.manifest.reasons.get(str(removal.get("stage")), {}).get(
+            str(removal.get("reason")), ""
+        ),
+        evidence={n: v for n, v in removal.items() if n not in REMOVED.names and v is not None},
         cluster_id=cluster_id,
         members=members(corpus, cluster_id),
         kept=kept,

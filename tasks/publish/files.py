@@ -2,14 +2,15 @@
 
 Rows out, in a source's files: `doc_id`, the source's own columns with one type each over all its
 files, `n_tokens`, and what stages said beside the documents (`cluster_id`, null outside any cluster, and
-the quality model's columns). Rows out, in the removed files: REMOVED, and further evidence where a stage
-has some. `tasks.publish.corpus` makes the published folder of these files.
+the quality model's columns). Rows out, in the removed files: REMOVED, and the evidence that stages declare.
+`tasks.publish.corpus` makes the published folder of these files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
-from tasks.sources.columns import conform, unpack
+from tasks.sources.columns import conform
+from tasks.stage.jobs import RecordJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import (
@@ -30,10 +32,9 @@ from tasks.stage.verdicts import (
     shards_so_far,
     with_columns,
 )
-from tasks.storage.artifacts import Manifest, Shard, finished, load_manifest, shard_path, stage_key, total
+from tasks.storage.artifacts import Manifest, Shard, load_manifest, shard_path, stage_key, total
 from tasks.storage.documents import COUNTED
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, write_record
+from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard, write_table
 
 VERSION = 2
@@ -50,22 +51,6 @@ REMOVED = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class ShardToPublish:
-    """One shard to publish, on whichever worker, with what the stages said about it."""
-
-    folder: Folder
-    source: str
-    table_schema: str
-    so_far: ShardSoFar
-
-    @property
-    def key(self) -> str:
-        beside = [list(said.beside) for said in self.so_far.said]
-        asked = [self.source, self.table_schema, beside]
-        return stage_key("publish", VERSION, asked, *self.so_far.digests)
-
-
 class PublishedShard(Record):
     """The files of one shard: what stays, and what was removed; None where that is nothing."""
 
@@ -73,57 +58,84 @@ class PublishedShard(Record):
     removed: Shard | None
 
 
+@dataclass(frozen=True)
+class ShardToPublish(RecordJob[PublishedShard]):
+    """One shard to publish, with what the stages said about it.
+
+    table_schema: of the source's own columns. removed_schema: of what is written about those that go.
+    """
+
+    stage, version, kind = "publish", VERSION, PublishedShard
+
+    source: str
+    table_schema: str
+    removed_schema: pa.Schema
+    so_far: ShardSoFar
+
+    @property
+    def name(self) -> str:
+        return self.so_far.shard.name
+
+    @property
+    def asked(self) -> list[Any]:
+        beside = [list(said.beside) for said in self.so_far.said]
+        evidence = [pack(self.removed_schema)] if self.removed_schema != REMOVED else []
+        return [self.source, self.table_schema, beside, *evidence]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.so_far.digests
+
+    def make(self) -> PublishedShard:
+        return self.recorded(publish_shard(self))
+
+
 def publish_shard(job: ShardToPublish) -> PublishedShard:
-    """Write the files of one shard, unless that was done before."""
-    path = shard_path("publish", job.source, job.so_far.shard.name, job.key)
-    record = path.removesuffix(".parquet") + ".json"
-    if published := finished(job.folder, record, PublishedShard):
-        return published
-    counted = read_table(job.folder, job.so_far.shard, [field.name for field in COUNTED])
+    """Write the files of one shard."""
+    counted = read_table(job.folder, job.so_far.shard, COUNTED.names)
     beside = said_beside(job.folder, job.so_far)
     removed = removed_rows(job, beside, counted)
     gone_ids = removed.column("doc_id").to_numpy()
     left_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
-    published = PublishedShard(
-        kept=write_kept(job, path, left_ids, beside, counted) if len(left_ids) else None,
+    return PublishedShard(
+        kept=write_kept(job, left_ids, beside, counted) if len(left_ids) else None,
         removed=write_removed(job, removed) if len(gone_ids) else None,
     )
-    write_record(job.folder, record, published)  # last: where it is, both files are
-    return published
 
 
 def removed_rows(job: ShardToPublish, beside: list[pa.Table], counted: pa.Table) -> pa.Table:
     """Return every document of the shard that goes, with who said so and why, sorted by doc_id."""
-    tables = [REMOVED.empty_table()]
+    tables = [job.removed_schema.empty_table()]
     for said in job.so_far.said:
         if said.shard.removed.documents:
             verdicts = rows_that_go(read_table(job.folder, said.shard))
-            tables.append(explained(job.source, said, verdicts, beside, counted))
-    return pa.concat_tables(tables, promote_options="default").sort_by("doc_id")
+            tables.append(as_removed(job, said, verdicts, beside, counted))
+    return pa.concat_tables(tables).sort_by("doc_id")
 
 
-def explained(
-    source: str, said: Said, verdicts: pa.Table, beside: list[pa.Table], counted: pa.Table
+def as_removed(
+    job: ShardToPublish, said: Said, verdicts: pa.Table, beside: list[pa.Table], counted: pa.Table
 ) -> pa.Table:
-    """Write the verdicts of a stage as REMOVED, with its further evidence after that."""
-    rows = verdicts.append_column("source", pa.array([source] * len(verdicts), pa.string()))
-    rows = rows.append_column("stage", pa.array([said.stage] * len(verdicts), pa.string()))
+    """Write the verdicts of a stage as the rows of the removed files, null where it has no such evidence."""
+    schema = job.removed_schema
+    rows = verdicts.select([name for name in verdicts.column_names if name in schema.names])
+    rows = rows.append_column("source", pa.array([job.source] * len(rows), pa.string()))
+    rows = rows.append_column("stage", pa.array([said.stage] * len(rows), pa.string()))
     rows = with_columns(rows, counted.select(["doc_id", "n_tokens"]))
     for table in beside:
         # What this stage said of its documents itself goes before what others said beside them.
-        names = [name for name in table.column_names if name == "doc_id" or name not in rows.column_names]
-        rows = with_columns(
-            rows, table.select([name for name in names if name in {"doc_id", *REMOVED.names}])
-        )
-    for field in REMOVED:
+        names = [
+            name for name in table.column_names if name in schema.names and name not in rows.column_names
+        ]
+        rows = with_columns(rows, table.select(["doc_id", *names]))
+    for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(len(rows), field.type))
-    evidence = [name for name in verdicts.column_names if name not in REMOVED.names]
-    return rows.select([*REMOVED.names, *evidence])
+    return rows.select(schema.names).cast(schema)
 
 
 def write_kept(
-    job: ShardToPublish, path: str, left_ids: NDArray[np.uint64], beside: list[pa.Table], counted: pa.Table
+    job: ShardToPublish, left_ids: NDArray[np.uint64], beside: list[pa.Table], counted: pa.Table
 ) -> Shard:
     """Write the documents that stay."""
 
@@ -134,9 +146,9 @@ def write_kept(
                 writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
-    shard = write_shard(job.folder, path, job.so_far.shard.name, fill, counts=counts_of(counted, left_ids))
+    shard = write_shard(job.folder, job.path, job.name, fill, counts=counts_of(counted, left_ids))
     if shard.rows != shard.counts.documents:
-        raise NotConserved(f"{path}: {shard.rows:,} rows written, expected {shard.counts.documents:,}")
+        raise NotConserved(f"{job.path}: {shard.rows:,} rows written, expected {shard.counts.documents:,}")
     return shard
 
 
@@ -160,8 +172,38 @@ def kept_tables(
 
 
 def write_removed(job: ShardToPublish, removed: pa.Table) -> Shard:
-    path = shard_path("removed", job.source, job.so_far.shard.name, job.key)
-    return write_table(job.folder, path, job.so_far.shard.name, removed)
+    return write_table(job.folder, shard_path("removed", job.source, job.name, job.key), job.name, removed)
+
+
+def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
+    """Return the columns of the removed files: REMOVED, and the evidence that stages declare, in their order.
+
+    Raises NotConserved where two declare one name with two types.
+    """
+    fields, declared_by = {field.name: field for field in REMOVED}, dict[str, str]()
+    for manifest in manifests:
+        for field in unpack(manifest.evidence) if manifest.evidence else ():
+            before = fields.setdefault(field.name, field)
+            if before.type != field.type:
+                raise NotConserved(
+                    f"the evidence {field.name} of stage {manifest.stage} is {field.type}, and that of stage "
+                    f"{declared_by[field.name]} is {before.type}; give one of them another name"
+                )
+            declared_by.setdefault(field.name, manifest.stage)
+    return pa.schema(list(fields.values()))
+
+
+def check_names(source: str, own: pa.Schema, manifests: Sequence[Manifest]) -> None:
+    """Raise NotConserved where two columns that are to be published have one name."""
+    whose = dict.fromkeys([*own.names, "doc_id", "n_tokens"], f"source {source}")
+    for manifest in manifests:
+        for name in manifest.beside:
+            if name in whose:
+                raise NotConserved(
+                    f"stage {manifest.stage} puts a column {name} beside the documents of source {source}, and "
+                    f"{whose[name]} has one of that name; give it another"
+                )
+            whose[name] = f"stage {manifest.stage}"
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
@@ -173,9 +215,15 @@ def key(recipe: Recipe, trail: Trail) -> str:
 def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source
-    schema = load_manifest(folder, trail.receipts[0]).facts["schema"]
-    jobs = [ShardToPublish(folder, source, schema, so_far) for so_far in shards_so_far(folder, trail)]
-    files = fan_out(publish_shard, jobs, stage="publish", source=source)
+    ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
+    columns = ingested.facts["schema"]
+    check_names(source, unpack(columns), later)
+    about_removed = removed_schema(later)
+    jobs = [
+        ShardToPublish(folder, source, columns, about_removed, so_far)
+        for so_far in shards_so_far(folder, trail)
+    ]
+    files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
     kept = tuple(file.kept for file in files if file.kept)
     return Manifest(
         stage="publish",

@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from tasks.errors import NotConserved
 from tasks.quality.forms import Model, load_model
 from tasks.recipe.fields import Recipe
-from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import JobSoFar, Trail, ids_gone, manifest_of, nothing_said, shards_so_far
-from tasks.storage.artifacts import WORK, Manifest, Shard, finished_shard, load_manifest, stage_key
+from tasks.stage.verdicts import JobSoFar, Trail, nothing_said, said_by, shards_so_far
+from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
-from tasks.storage.tables import read_table, tables_of, write_table
+from tasks.storage.tables import read_table, tables_of
 
 VERSION = 2
 
@@ -52,23 +50,27 @@ class AnswersForShard(JobSoFar):
     def path(self) -> str:
         return f"{self.answers}/{digest_of(','.join(self.so_far.digests[1:]))}.parquet"
 
-    def make(self) -> Shard:
+    @property
+    def schema(self) -> pa.Schema:
+        return self.model.table_schema
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.model.added_columns)
+
+    def say(self, left: pa.Table) -> pa.Table:
         earlier = self.earlier_answers()
-        ids = self.ids_left()
+        ids = left.column("doc_id").to_numpy()
         is_known = np.isin(ids, earlier.column("doc_id").to_numpy())
         new_answers = [self.classified(ids[~is_known])] if not is_known.all() else []
         is_wanted = pc.is_in(earlier.column("doc_id"), pa.array(ids))
         table = pa.concat_tables([earlier.filter(is_wanted), *new_answers]).sort_by("doc_id")
         if len(table) != self.so_far.counts.documents:
             raise NotConserved(
-                f"classify {self.source}, {self.name}: {self.so_far.counts.documents:,} documents "
-                f"were left, and {len(table):,} have an answer"
+                f"{self.whose}: {self.so_far.counts.documents:,} documents were left, and {len(table):,} have "
+                "an answer"
             )
-        return write_table(self.folder, self.path, self.name, table, counts=self.so_far.counts)
-
-    def ids_left(self) -> NDArray[np.uint64]:
-        ids = read_table(self.folder, self.so_far.shard, ["doc_id"]).column("doc_id").to_numpy()
-        return np.setdiff1d(ids, ids_gone(self.folder, self.so_far), assume_unique=True)
+        return table
 
     def earlier_answers(self) -> pa.Table:
         """Return what the model said about documents of this shard in earlier builds, each once."""
@@ -97,8 +99,7 @@ def key(recipe: Recipe, trail: Trail) -> str:
     """Hash what was asked; which model it was asked of is part of what ingest passed on."""
     classify = recipe.source(trail.source).classify
     asked = [classify.max_tokens] if classify else None
-    # "beside": manifests of before did not say which columns are published; their shards are still good
-    return stage_key("classify", VERSION, [asked, "beside"], *trail.identities)
+    return stage_key("classify", VERSION, asked, *trail.identities)
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
@@ -114,5 +115,4 @@ def classify(recipe: Recipe, trail: Trail) -> Manifest:
         AnswersForShard(folder, trail.source, so_far, model, settings.max_tokens)
         for so_far in shards_so_far(folder, trail)
     ]
-    shards = fan_out(ShardJob.__call__, jobs, stage="classify", source=trail.source, on_gpu=True)
-    return manifest_of("classify", trail, shards, beside=[field.name for field in model.added_columns])
+    return said_by("classify", trail, jobs, on_gpu=True)

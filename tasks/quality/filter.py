@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from tasks.errors import bad_input
 from tasks.ids import split
 from tasks.quality.forms import Model
-from tasks.quality.judging import VERDICTS, Judge, judged
+from tasks.quality.judging import Judge, judged
 from tasks.recipe.fields import Recipe, Source
-from tasks.sources.columns import unpack
 from tasks.sources.names import names_of_text
 from tasks.sources.register import load_register
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import Trail, nothing_said
+from tasks.stage.verdicts import VERDICTS, Trail, nothing_said
 from tasks.storage.artifacts import Manifest, load_manifest, stage_key
 from tasks.storage.folder import Folder
+from tasks.storage.records import unpack
 
 VERSION = 2
 QUALITY, KEEP = "quality", "keep"
@@ -118,5 +118,5 @@ def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
         source, unpack(facts["schema"]), Model.model_validate(facts["model"]) if source.classify else None
     )
     judges = partial(reasons_to_go, recipe.folder, source)
-    judge = Judge("filter", VERSION, judges, asked_of(source), columns_to_read(source))
+    judge = Judge("filter", VERSION, judges, REASONS, asked=asked_of(source), columns=columns_to_read(source))
     return judged(recipe, trail, judge)

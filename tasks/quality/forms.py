@@ -36,12 +36,15 @@ class Form(Protocol):
     """A kind of model: a module with these functions.
 
     FILES are the patterns of the files that it is made of; `is_one` says whether a folder holds one; `judge`
-    returns its labels, or raises ValueError; `digest_of_model` hashes all that decides what it says; `load`
+    returns its labels, or raises Fault where that is a thing that a person can mend; `digest_of_model` hashes
+    all that decides what it says; `load`
     gives what takes texts and returns the columns of its answers, without `doc_id`.
     """
 
     @property
     def FILES(self) -> list[str]: ...
+    @property
+    def Fault(self) -> type[ValueError]: ...
 
     def is_one(self, folder: Path) -> bool: ...
     def judge(self, folder: Path) -> tuple[str, ...]: ...
@@ -99,7 +102,7 @@ def judged_model(source: str, classify: Classify) -> Model:
     try:
         folder = model_folder(classify.model, classify.revision)
         labels, digest = form_of(folder).judge(folder), digest_of_model(folder)
-    except encoders.Fault as error:
+    except tuple(form.Fault for form in FORMS) as error:
         raise bad_input(source, f"{where}: {error}") from error
     except Exception as error:  # transformers, torch and the hub raise whatever they like
         raise bad_input(source, f"{where} cannot be loaded: {first_line(error)}; {EXPECTED}") from error

@@ -1,11 +1,11 @@
 """Judging: a stage that reads what is left of a source and says which documents go, and why (its verdicts).
 
-A judge is a function from a table of documents to a table of those that go: `doc_id`, `reason`, and whatever
-it found. It sees `doc_id`, the counts, the columns of the source that it asks for, and all that stages
-before have put beside the documents.
+A judge is a function from a table of documents to a table of those that go: `doc_id`, `reason`, and its
+evidence. It sees `doc_id`, the counts, the columns of the source that it asks for, as far as the source has
+them, and all that stages before have put beside the documents. It is never shown an empty table.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,42 +14,49 @@ import pyarrow as pa
 
 from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
-from tasks.sources.columns import conform, pack, unpack
-from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
+from tasks.sources.columns import conform
 from tasks.stage.verdicts import (
     REASON,
+    VERDICTS,
     JobSoFar,
     ShardSoFar,
     Trail,
-    counts_of,
     ids_gone,
-    manifest_of,
     said_beside,
+    said_by,
     shards_so_far,
     with_columns,
 )
-from tasks.storage.artifacts import Manifest, Shard, load_manifest
+from tasks.storage.artifacts import Manifest, load_manifest, stage_key
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
-from tasks.storage.tables import opened, parts_of, write_table
+from tasks.storage.records import pack, unpack
+from tasks.storage.tables import opened, parts_of
 
-VERDICTS = pa.schema([("doc_id", pa.uint64()), REASON])
+NO_EVIDENCE = pa.schema([])
 
 
 @dataclass(frozen=True)
 class Judge:
     """Who judges, and what it is shown.
 
-    judges: the function, with what it was asked. asked: all that its answers depend on besides the
-    documents, as a JSON value. columns: the names of the columns of the source that it sees.
+    judges: the function, with what it was asked. version: raised when it answers otherwise. reasons: for which
+    it lets documents go, each with a sentence that says it of a document. evidence: the columns that it gives
+    beside `doc_id` and `reason`. asked: all that its answers depend on besides the documents, as a JSON value.
+    columns: the names of the columns of the source that it sees.
     """
 
     stage: str
     version: int
     judges: Callable[[pa.Table], pa.Table]
-    asked: Any
-    columns: tuple[str, ...]
+    reasons: dict[str, str]
+    evidence: pa.Schema = NO_EVIDENCE
+    asked: Any = None
+    columns: tuple[str, ...] = ("text",)
+
+    def key(self, _: Recipe, trail: Trail) -> str:
+        """Return the key of a stage that asks this judge, whatever the recipe says."""
+        return stage_key(self.stage, self.version, [self.asked, list(self.columns)], *trail.identities)
 
 
 @dataclass(frozen=True)
@@ -71,26 +78,23 @@ class JudgedShard(JobSoFar):
     def asked(self) -> list[Any]:
         return [self.judge.asked, pack(self.table_schema)]
 
-    def make(self) -> Shard:
-        verdicts, counted = list[pa.Table](), list[pa.Table]()
-        for documents in documents_left(self.folder, self.so_far, self.table_schema):
-            counted.append(documents.select(COUNTED.names))
-            verdicts.append(self.checked(self.judge.judges(documents), documents))
-        table, all_counted = pa.concat_tables(verdicts), pa.concat_tables(counted)
-        removed = counts_of(all_counted, table.column("doc_id").to_numpy())
-        counts_left = self.so_far.counts - removed
-        return write_table(self.folder, self.path, self.name, table, counts=counts_left, removed=removed)
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*VERDICTS, *self.judge.evidence])
 
-    def checked(self, verdicts: pa.Table, documents: pa.Table) -> pa.Table:
-        """Return a judge's verdicts. Raises NotConserved where they are not about documents that it was shown."""
-        ids, shown_ids = (table.column("doc_id").to_numpy() for table in (verdicts, documents))
-        if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, shown_ids, assume_unique=True).all():
-            raise NotConserved(
-                f"{self.stage} {self.source}, {self.name}: verdicts are expected about documents that are left, "
-                "each once and in their order"
-            )
+    @property
+    def reasons(self) -> Collection[str]:
+        return self.judge.reasons
+
+    def say(self, left: pa.Table) -> pa.Table:
+        shown = documents_left(self.folder, self.so_far, self.table_schema)
+        # Each part gets the types of the whole: a column of nulls alone would have none.
+        parts = [
+            self.checked(self.judge.judges(documents), documents) for documents in shown if len(documents)
+        ]
+        verdicts = pa.concat_tables([self.schema.empty_table(), *parts])
         if verdicts.column(REASON.name).null_count:
-            raise NotConserved(f"{self.stage} {self.source}, {self.name}: a document goes without a reason")
+            raise NotConserved(f"{self.whose}: a document goes without a reason")
         return verdicts
 
 
@@ -116,5 +120,4 @@ def judged(recipe: Recipe, trail: Trail, judge: Judge) -> Manifest:
     jobs = [
         JudgedShard(folder, trail.source, so_far, judge, schema) for so_far in shards_so_far(folder, trail)
     ]
-    shards = fan_out(ShardJob.__call__, jobs, stage=judge.stage, source=trail.source)
-    return manifest_of(judge.stage, trail, shards)
+    return said_by(judge.stage, trail, jobs)

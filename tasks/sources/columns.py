@@ -8,7 +8,6 @@ Objects with more than MAX_FIELDS fields, which have data for keys as a rule, ar
 and so is what Parquet has no type for.
 """
 
-import base64
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
@@ -214,15 +213,6 @@ def conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Arr
     if is_json(field) and not is_json(own):
         return array_as_json(values)
     return values if own.type == field.type else values.cast(field.type)
-
-
-def pack(schema: pa.Schema) -> str:
-    """Write a schema as text, for a manifest."""
-    return base64.b64encode(schema.serialize().to_pybytes()).decode()
-
-
-def unpack(text: str) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -20,13 +20,15 @@ class Format(Protocol):
     """What reads the files with some endings.
 
     ENDINGS are those of names, in small letters. AT_RANDOM: whether a file is read here and there, and not from
-    end to end.
+    end to end. VERSION is raised when the same file gives other rows.
     """
 
     @property
     def ENDINGS(self) -> tuple[str, ...]: ...
     @property
     def AT_RANDOM(self) -> bool: ...
+    @property
+    def VERSION(self) -> int: ...
 
     def inspect(
         self, stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
@@ -42,7 +44,6 @@ class Format(Protocol):
 
 
 FORMATS: tuple[Format, ...] = (parquet, jsonl, arrow)
-KNOWN = "parquet, jsonl, jsonl.gz, jsonl.zst, arrow"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,19 @@ def format_of(source: str, url: str) -> Format:
     """Return the format that a file's name says. Raises BadInput for others."""
     kind = next((known for known in FORMATS if url.lower().endswith(known.ENDINGS)), None)
     if kind is None:
-        raise bad_input(source, f"the ending is none of {KNOWN}", file=url)
+        endings = ", ".join(ending for known in FORMATS for ending in known.ENDINGS)
+        raise bad_input(source, f"the ending is none of {endings}", file=url)
     return kind
+
+
+def later_versions() -> list[str]:
+    """Name the formats that have been changed since they were made, with their versions."""
+    return [f"{known.ENDINGS[0]} {known.VERSION}" for known in FORMATS if known.VERSION > 1]
+
+
+def version_of(source: str, url: str) -> int:
+    """Return the version of what reads a file. Raises BadInput."""
+    return format_of(source, url).VERSION
 
 
 def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be_bad: bool) -> Inspected:

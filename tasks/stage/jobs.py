@@ -1,16 +1,19 @@
-"""The work of a stage on one shard: where its artifact goes, and that it is made once."""
+"""The work of a stage on one shard: where what it makes goes, and that it is made once."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from tasks.storage.artifacts import Shard, finished_shard, shard_path, stage_key
+from tasks.storage.artifacts import Shard, finished, finished_shard, shard_path, stage_key
 from tasks.storage.folder import Folder
+from tasks.storage.records import Record, write_record
+
+Made = TypeVar("Made", bound=Record)
 
 
 @dataclass(frozen=True)
-class ShardJob(ABC):
-    """One artifact to make, on whichever worker; calling it makes it, unless that was done before."""
+class Job(ABC, Generic[Made]):
+    """Something to make, on whichever worker; calling it makes it, unless that was done before."""
 
     folder: Folder
     source: str | None
@@ -23,26 +26,30 @@ class ShardJob(ABC):
     @property
     @abstractmethod
     def version(self) -> int:
-        """A number that is raised when the same inputs give another artifact."""
+        """A number that is raised when the same inputs give something else."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the artifact is called, beside its key."""
+        """What it is called, beside its key."""
 
     @property
     def asked(self) -> Any:
-        """All that the recipe says which can change the artifact: a JSON value."""
+        """All that the recipe says which can change it: a JSON value."""
         return None
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The digests of what the artifact is made from."""
+        """The digests of what it is made from."""
         return ()
 
     @abstractmethod
-    def make(self) -> Shard:
-        """Write the artifact at `path`."""
+    def make(self) -> Made:
+        """Make it, and return its record."""
+
+    @abstractmethod
+    def made_before(self) -> Made | None:
+        """Return its record where it is finished, else None."""
 
     @property
     def key(self) -> str:
@@ -50,7 +57,39 @@ class ShardJob(ABC):
 
     @property
     def path(self) -> str:
+        """Where its artifact goes."""
         return shard_path(self.stage, self.source, self.name, self.key)
 
-    def __call__(self) -> Shard:
-        return finished_shard(self.folder, self.path) or self.make()
+    def __call__(self) -> Made:
+        return self.made_before() or self.make()
+
+
+@dataclass(frozen=True)
+class ShardJob(Job[Shard]):
+    """One artifact to make; `make` writes it at `path`, and its record beside it."""
+
+    def made_before(self) -> Shard | None:
+        return finished_shard(self.folder, self.path)
+
+
+@dataclass(frozen=True)
+class RecordJob(Job[Made]):
+    """A record to make that vouches for any number of artifacts, and is written after them."""
+
+    @property
+    @abstractmethod
+    def kind(self) -> type[Made]:
+        """What its record is."""
+
+    @property
+    def record(self) -> str:
+        """Where its record goes."""
+        return self.path.removesuffix(".parquet") + ".json"
+
+    def made_before(self) -> Made | None:
+        return finished(self.folder, self.record, self.kind)
+
+    def recorded(self, made: Made) -> Made:
+        """Write the record, by which it is finished."""
+        write_record(self.folder, self.record, made)
+        return made

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal, NamedTuple
 
+import pyarrow as pa
 from prefect import task
 from prefect.cache_policies import NO_CACHE, CachePolicy
 from prefect.client.schemas.objects import State, TaskRun
@@ -28,7 +29,7 @@ from tasks.errors import Unavailable
 from tasks.recipe.fields import Recipe
 from tasks.stage.verdicts import Trail
 from tasks.storage.artifacts import RESULTS, Manifest, Receipt, finish_stage, finished_stage
-from tasks.storage.records import digest_of, seal, unseal
+from tasks.storage.records import digest_of, pack, seal, unseal
 
 __all__ = [
     "BY_MANIFEST", "HERE", "ONCE_A_BUILD", "STAGE", "Runner", "leaves_manifest", "results_beside_manifests", "task",
@@ -36,6 +37,9 @@ __all__ = [
 
 RETRIES = 4
 SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
+
+# What is published of every document that goes, and what is the same for all stages that let it go.
+OF_EVERY_REMOVAL = ("doc_id", "source", "stage", "reason", "n_tokens")
 
 Key = Callable[..., str]
 
@@ -63,7 +67,12 @@ class SealedReceipt(Serializer):  # of any type: Prefect cannot register one tha
 
 
 def leaves_manifest(
-    name: str, key: Key, reasons: dict[str, str] | None = None, *, of_all: bool = False
+    name: str,
+    key: Key,
+    reasons: dict[str, str] | None = None,
+    *,
+    evidence: pa.Schema | None = None,
+    of_all: bool = False,
 ) -> Callable[[Callable[..., Manifest]], Callable[..., Receipt]]:
     """Make a function that returns a manifest one that writes it and returns its receipt, once.
 
@@ -72,8 +81,12 @@ def leaves_manifest(
     sources, and its inputs are as they are.
 
     key: called with the same arguments. reasons: for which the stage lets documents go, each with a sentence
-    that says it of a document.
+    that says it of a document. evidence: the columns of its verdicts that are published of those documents.
     """
+    if clashing := [field.name for field in evidence or () if field.name in OF_EVERY_REMOVAL]:
+        raise ValueError(
+            f"stage {name}: evidence cannot be called {clashing[0]}: removed/ has a column of that name already"
+        )
 
     def decorate(make: Callable[..., Manifest]) -> Callable[..., Receipt]:
         def opened(inputs: Sequence[Any]) -> Sequence[Any]:
@@ -88,8 +101,12 @@ def leaves_manifest(
             source = None if of_all else opened(inputs)[0].source
             if receipt := finished_stage(recipe.folder, name, source, known_by):
                 return receipt
+            manifest = make(recipe, *opened(inputs))
+            check_manifest(manifest, name, source)
+            if evidence is not None:
+                manifest = manifest.model_copy(update={"evidence": pack(evidence)})
             # The manifest is written after all that it lists: where it is, the stage is finished.
-            receipt = finish_stage(recipe.folder, make(recipe, *opened(inputs)), known_by)
+            receipt = finish_stage(recipe.folder, manifest, known_by)
             if TaskRunContext.get():
                 get_run_logger().info("%s", receipt.sentence())
             return receipt
@@ -99,6 +116,17 @@ def leaves_manifest(
         return stage
 
     return decorate
+
+
+def check_manifest(manifest: Any, stage: str, source: str | None) -> None:
+    """Raise TypeError where what a stage returned is not its own manifest."""
+    if not isinstance(manifest, Manifest):
+        raise TypeError(f"stage {stage} has to return a Manifest, not {type(manifest).__name__}")
+    if (manifest.stage, manifest.source) != (stage, source):
+        raise TypeError(
+            f"stage {stage} of source {source} returned the manifest of stage {manifest.stage} of source "
+            f"{manifest.source}"
+        )
 
 
 def as_trail(first: Any) -> Any:

@@ -2,29 +2,35 @@
 
 A stage that looks at the documents of a source writes one table for each shard: `doc_id` (uint64, ascending)
 and, where it may let a document go, `reason` (string; null where the document stays), then whatever else it
-found. Of a document that goes, that is the evidence, and stands in `removed/`; of one that stays, the columns
-are published which the stage's manifest names as `beside`.
+found. Of a document that goes, that is its evidence, of which what the stage declares stands in `removed/`; of
+one that stays, the columns are published which the stage's manifest names as `beside`.
 
 The receipts of such stages make a source's trail, which begins with that of ingest. Whoever comes later
 reads in the trail what is left, and nobody needs to know which stages there are.
 """
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.errors import NotConserved, ZydaError, first_line
 from tasks.stage.jobs import ShardJob
+from tasks.stage.spread import fan_out
 from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, load_manifest, total
+from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table
+from tasks.storage.tables import read_table, write_table
 
 Ids = NDArray[np.uint64]
 
 REASON = pa.field("reason", pa.string())
+VERDICTS = pa.schema([("doc_id", pa.uint64()), REASON])
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,31 @@ class ShardSoFar:
 
 @dataclass(frozen=True)
 class JobSoFar(ShardJob):
-    """The work of a stage on one shard and what was said of it, from which it makes its own artifact."""
+    """What a stage says of one shard, from the shard and what stages before it said.
+
+    `say` makes the table; that it is about documents that are left, and what goes by it, is seen to here.
+    """
 
     so_far: ShardSoFar
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns of what it says: `doc_id`, REASON where it may let documents go, and others."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Which of the columns are published beside a document that stays."""
+        return ()
+
+    @property
+    def reasons(self) -> Collection[str]:
+        """For which reasons documents may go."""
+        return ()
+
+    @abstractmethod
+    def say(self, left: pa.Table) -> pa.Table:
+        """Say what there is to say, a row a document at the most. left: COUNTED of the documents that are left."""
 
     @property
     def name(self) -> str:
@@ -89,6 +117,50 @@ class JobSoFar(ShardJob):
     @property
     def inputs(self) -> tuple[str, ...]:
         return self.so_far.digests
+
+    def make(self) -> Shard:
+        left = counted_left(self.folder, self.so_far)
+        try:
+            table = self.say(left)
+        except ZydaError:
+            raise
+        except Exception as error:
+            error.add_note(f"in {self.whose}")
+            raise
+        table = self.checked(table, left)
+        removed = counts_of(left, rows_that_go(table).column("doc_id").to_numpy())
+        counts = self.so_far.counts - removed
+        return write_table(self.folder, self.path, self.name, table, counts=counts, removed=removed)
+
+    @property
+    def whose(self) -> str:
+        return f"stage {self.stage}, source {self.source}, shard {self.name}"
+
+    def checked(self, table: Any, left: pa.Table) -> pa.Table:
+        """Return what was said with its types. Raises NotConserved where it is not as it has to be."""
+        if not isinstance(table, pa.Table):
+            raise NotConserved(f"{self.whose}: a table is expected, not {type(table).__name__}")
+        if missing := [name for name in self.schema.names if name not in table.column_names]:
+            raise NotConserved(f"{self.whose}: what it says has no column {missing[0]}")
+        try:
+            table = table.select(self.schema.names).cast(self.schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+            raise NotConserved(f"{self.whose}: {first_line(error)}") from error
+        ids, left_ids = (of.column("doc_id").to_numpy() for of in (table, left))
+        if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, left_ids, assume_unique=True).all():
+            raise NotConserved(
+                f"{self.whose}: it has to speak of documents that are left, of each once and in their order"
+            )
+        given = rows_that_go(table).column(REASON.name).unique().to_pylist() if self.reasons else []
+        if unknown := [reason for reason in given if reason not in self.reasons]:
+            raise NotConserved(f"{self.whose}: {unknown[0]!r} is none of its reasons")
+        return table
+
+
+def said_by(stage: str, trail: Trail, jobs: Sequence[JobSoFar], *, on_gpu: bool = False) -> Manifest:
+    """Have a stage speak of all shards of a source, over the cluster. on_gpu: where there are some."""
+    shards = fan_out(JobSoFar.__call__, jobs, stage=stage, source=trail.source, on_gpu=on_gpu)
+    return manifest_of(stage, trail, shards, beside=jobs[0].beside if jobs else ())
 
 
 def shards_so_far(folder: Folder, trail: Trail) -> list[ShardSoFar]:
@@ -106,6 +178,15 @@ def rows_that_go(table: pa.Table) -> pa.Table:
     if REASON.name not in table.column_names:
         return table.slice(0, 0)
     return table.filter(pc.is_valid(table.column(REASON.name)))
+
+
+def counted_left(folder: Folder, so_far: ShardSoFar) -> pa.Table:
+    """Read COUNTED of the documents that are left of a shard."""
+    counted = read_table(folder, so_far.shard, COUNTED.names)
+    if so_far.is_whole:
+        return counted
+    is_left = ~np.isin(counted.column("doc_id").to_numpy(), ids_gone(folder, so_far), assume_unique=True)
+    return counted.filter(pa.array(is_left))
 
 
 def ids_gone(folder: Folder, so_far: ShardSoFar) -> Ids:

@@ -78,7 +78,8 @@ class Shard(Record):
 class Manifest(Record):
     """All the artifacts of a stage, in the order of their names, and what they add up to.
 
-    `beside` are the columns of these artifacts that are published beside a document that stays.
+    `beside` are the columns of these artifacts that are published beside a document that stays, `evidence` those
+    that are published of one that goes: a schema, packed.
     `intermediate` are the paths of others that were made on the way, and save work the next time.
     """
 
@@ -91,13 +92,15 @@ class Manifest(Record):
     set_aside: Counts = Counts()
     facts: dict[str, Any] = {}
     beside: tuple[str, ...] = ()
+    evidence: str = ""
     intermediate: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
         """A hash of the content: what the keys of the stages after this one are made from."""
         content = [(shard.name, shard.digest) for shard in self.shards]
-        return digest_of([self.stage, self.source, content, self.facts])
+        published = [list(self.beside), self.evidence] if self.beside or self.evidence else []
+        return digest_of([self.stage, self.source, content, self.facts, *published])
 
 
 class Receipt(Record):

@@ -1,10 +1,12 @@
 """Small JSON files of ours, each with a hash of itself, so that a cut or a change is noticed."""
 
+import base64
 import hashlib
 import json
 import re
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
 from tasks.errors import Damaged
@@ -28,6 +30,15 @@ def digest_of(value: Any) -> str:
     """Hash a JSON value: 20 hexadecimal digits, 80 bits."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def pack(schema: pa.Schema) -> str:
+    """Write a schema as text, for a manifest."""
+    return base64.b64encode(schema.serialize().to_pybytes()).decode()
+
+
+def unpack(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def seal(record: Record) -> bytes:

@@ -1,11 +1,16 @@
 """What the next one costs: the rule, the stage and the format of CONTRIBUTING.md, each one file and one line."""
 
+import gzip
 import importlib.util
 import json
 import re
 import sys
+from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from small_corpus import REPOSITORY, Corpus, build_here, kept_names, prose, rows, table_of, write_rows
 
@@ -13,7 +18,10 @@ from flows.command.show import decision
 from tasks import pipeline
 from tasks.errors import NotConserved
 from tasks.publish.explain import explain
+from tasks.quality.judging import judged
 from tasks.sources import reading
+from tasks.stage.task import leaves_manifest, task
+from tasks.stage.verdicts import nothing_said
 
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
 LOUD = prose("shared by all").upper()
@@ -67,9 +75,12 @@ def test_rule_of_the_guide_has_its_line_its_reason_and_its_explanation(loud, pla
         1 if place == "BEFORE_DEDUP" else ledger.stages.index("filter") + 1
     )
     said = decision(explain(recipe, str(ours[0]["doc_id"])))
-    assert said == (
-        "It was removed by stage shouting, reason shouting: more than half of it is capital letters."
+    assert said.startswith(
+        "It was removed by stage shouting, reason shouting: more than half of it is capital letters. "
+        "(share_of_capitals 0."
     )
+    card = recipe.folder.read("published/README.md").decode()
+    assert f"- `shouting` let {len(ours)} documents go: `shouting`, more than half of it" in card
     clustered = {row["doc_id"] for row in table_of(recipe, "clusters")}
     if place == "BEFORE_DEDUP":
         assert len(ours) == 3
@@ -104,57 +115,204 @@ def test_rule_that_is_taken_back_leaves_the_corpus_as_it_was(loud, example, with
     assert recipe.folder.folder("published").stamps("").keys() == before
 
 
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (lambda rows: rows[::-1], "each once and in their order"),
-        (lambda rows: [*rows, rows[-1]], "each once and in their order"),
-        (
-            lambda rows: [*rows[:-1], {**rows[-1], "doc_id": rows[-1]["doc_id"] + 77}],
-            "about documents that are left",
-        ),
-        (lambda rows: [{**row, "reason": None} for row in rows], "a document goes without a reason"),
-    ],
-)
-def test_judge_that_does_not_speak_of_what_it_was_shown_ends_the_build(
-    loud, example, with_stages, spoil, said
-):
+def replaced(name, values):
+    """Return a change of a table: a column of it with other values."""
+    return lambda table: table.set_column(table.column_names.index(name), name, values(table.column(name)))
+
+
+WRONG = {
+    "in another order": (lambda table: table.take(list(range(len(table)))[::-1]), "each once and in their order"),
+    "twice": (lambda table: table.take([*range(len(table)), len(table) - 1]), "each once and in their order"),
+    "of documents that are not there": (
+        replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "documents that are left",
+    ),
+    "without a reason": (
+        replaced("reason", lambda reasons: pa.nulls(len(reasons), pa.string())), "goes without a reason",
+    ),
+    "for another reason": (
+        replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "'odd' is none of its reasons",
+    ),
+    "no evidence": (lambda table: table.drop_columns(["share_of_capitals"]), "has no column share_of_capitals"),
+    "another type": (
+        replaced("share_of_capitals", lambda shares: pa.array(["much"] * len(shares))), "much",
+    ),
+    "nothing": (lambda table: None, "a table is expected, not NoneType"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_judge_that_does_not_speak_as_it_has_to_ends_the_build(loud, example, with_stages, wrong):
+    change, said = WRONG[wrong]
     module = example("shouting")
-    loud_ones = module.loud
-
-    def spoilt(documents):
-        verdicts = loud_ones(documents)
-        rows = verdicts.to_pylist()
-        return verdicts if len(rows) < 2 else verdicts.from_pylist(spoil(rows), verdicts.schema)
-
-    module.loud = spoilt
+    judges = module.loud
+    judge = replace(module.SHOUTING, judges=lambda documents: spoilt(judges(documents), change))
+    module.SHOUTING = judge
     with_stages("BEFORE_DEDUP", module.shouting)
-    with pytest.raises(NotConserved, match=rf"shouting best, .*{said}"):
+    with pytest.raises(NotConserved, match=rf"stage shouting, source best, shard .*{said}"):
         build_here(loud.load())
 
 
-def test_stage_of_the_guide_puts_its_column_beside_every_document(corpus, example, with_stages):
-    with_stages("AFTER_DEDUP", *pipeline.AFTER_DEDUP, example("words").words)
+def spoilt(verdicts, change):
+    return change(verdicts) if len(verdicts) > 1 else verdicts
+
+
+def test_judge_that_fails_says_where(loud, example, with_stages):
+    module = example("shouting")
+    module.SHOUTING = replace(module.SHOUTING, judges=lambda documents: documents.column("no such"))
+    with_stages("AFTER_DEDUP", module.shouting)
+    with pytest.raises(KeyError) as raised:
+        build_here(loud.load())
+    assert raised.value.__notes__ == ["in stage shouting, source best, shard 000000-000-000"]
+
+
+def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(loud, example, with_stages):
+    module = example("shouting")
+    with_stages("BEFORE_DEDUP", module.shouting)
+    recipe = loud.load()
+    before = build_here(recipe).removed("shouting").documents
+    none = replace(module.SHOUTING, judges=lambda documents: module.loud(documents).slice(0, 0))
+    module.SHOUTING = none
+    assert build_here(recipe).removed("shouting").documents == before > 0  # kept by its key
+    stage = leaves_manifest(
+        "shouting", replace(none, version=2).key, module.REASONS, evidence=module.EVIDENCE
+    )
+    with_stages(
+        "BEFORE_DEDUP", task(stage(lambda plan, trail: judged(plan, trail, replace(none, version=2))))
+    )
+    assert build_here(recipe).removed("shouting").documents == 0
+
+
+def test_removed_files_have_the_same_columns_whoever_let_documents_go(loud, example, with_stages):
+    with_stages("BEFORE_DEDUP", example("shouting").shouting)
+    recipe = loud.load(shard_mib=0.001)
+    build_here(recipe)
+    paths = recipe.folder.folder("published").files("removed")
+    folder = Path(recipe.folder.url) / "published"
+    schemas = {pq.read_schema(folder / path) for path in paths}
+    assert len(paths) > 3
+    assert [schema.names[-1] for schema in schemas] == ["share_of_capitals"]
+    reasons = pq.read_table(folder / "removed").column("reason").to_pylist()
+    assert set(reasons) == {"shouting", "duplicate", "keep"}
+
+
+def test_stage_of_the_guide_lets_documents_go_and_puts_a_column_beside_the_others(
+    corpus, example, with_stages
+):
+    write_rows(
+        corpus.folder / "in/best-9.parquet", rows(brief="Two words", briefer="", enough="Now three words")
+    )
+    with_stages("AFTER_DEDUP", *pipeline.AFTER_DEDUP, example("brevity").brevity)
     recipe = corpus.load()
     ledger = build_here(recipe)
     documents = [row for source in recipe.sources for row in table_of(recipe, source.name)]
-    assert all(row["n_words"] == len(row["text"].split()) for row in documents)
-    assert ledger.of("words") == ledger.of("publish")
+    assert all(row["n_words"] == len(row["text"].split()) >= 3 for row in documents)
+    assert {"enough"} == {row["name"] for row in documents} & {"brief", "briefer", "enough"}
+    ours = [row for row in table_of(recipe, "removed") if row["stage"] == "brevity"]
+    assert ledger.removed("brevity").documents == len(ours) > 1
+    assert "n_words" not in ours[0]
+
+
+def test_column_that_is_published_since_is_published_again(corpus, example, with_stages):
+    """What a manifest says is published of a stage's columns is part of what comes after it."""
+    module = example("brevity")
+    shown = module.WordsOfShard.beside
+    module.WordsOfShard.beside = ()
+    with_stages("AFTER_DEDUP", *pipeline.AFTER_DEDUP, module.brevity)
+    recipe = corpus.load()
+    build_here(recipe)
+    assert "n_words" not in table_of(recipe, "best")[0]
+    module.WordsOfShard.beside, module.VERSION, module.WordsOfShard.version = shown, 2, 2
+    build_here(recipe)
+    assert "n_words" in table_of(recipe, "best")[0]
+
+
+def test_column_of_a_stage_that_a_source_has_is_named(corpus, example, with_stages):
+    for name in ("best-0.parquet", "best-1.parquet"):
+        table = pq.read_table(corpus.folder / "in" / name)
+        pq.write_table(
+            table.append_column("n_words", pa.array(range(len(table)))), corpus.folder / "in" / name
+        )
+    with_stages("AFTER_DEDUP", example("brevity").brevity)
+    with pytest.raises(NotConserved, match=r"stage brevity puts a column n_words beside .* source best"):
+        build_here(corpus.load())
+
+
+@pytest.mark.parametrize("name", ["stage", "n_tokens"])
+def test_evidence_with_a_name_that_every_removal_has_is_refused_at_once(name):
+    with pytest.raises(ValueError, match=f"evidence cannot be called {name}"):
+        leaves_manifest("odd", lambda *_: "", {}, evidence=pa.schema([(name, pa.int32())]))
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        (("shouting", "shouting"), "a stage is called shouting"),
+        (("corpus",), "a stage is called corpus"),
+        (("filter",), "a stage is called filter"),
+    ],
+)
+def test_two_stages_of_one_name_are_refused_before_any_work(corpus, example, with_stages, stages, said):
+    module = example("shouting")
+    made = [task(leaves_manifest(name, module.SHOUTING.key)(judged)) for name in stages]
+    with_stages("BEFORE_DEDUP", *made)
+    with pytest.raises(TypeError, match=said):
+        build_here(corpus.load())
+
+
+def test_function_that_is_no_stage_is_refused_before_any_work(corpus, with_stages):
+    with_stages("BEFORE_DEDUP", judged)
+    with pytest.raises(TypeError, match="is no stage: it lacks @task or @leaves_manifest"):
+        build_here(corpus.load())
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"), [(None, "not NoneType"), ("other", "the manifest of stage other")]
+)
+def test_stage_that_returns_no_manifest_of_its_own_is_told(corpus, with_stages, returned, said):
+    stage = leaves_manifest("odd", lambda *_: "0" * 20)(
+        lambda _, trail: returned and nothing_said(returned, trail)
+    )
+    with_stages("BEFORE_DEDUP", task(stage))
+    with pytest.raises(TypeError, match=said):
+        build_here(corpus.load())
 
 
 def test_format_of_the_guide_is_read_like_any_other(corpus, example, monkeypatch):
-    monkeypatch.setattr(reading, "FORMATS", (*reading.FORMATS, example("comma_separated")))
-    (corpus.folder / "in/more.csv").write_text(
-        'name,text\nfirst,"A text, with a comma."\nshort\nlast,Another.\n'
-    )
-    corpus.recipe["sources"].append({"name": "more", "files": "in/*.csv", "on_bad_rows": "set_aside"})
+    monkeypatch.setattr(reading, "FORMATS", (*reading.FORMATS, example("plain_text")))
+    lines = [b"The first line.", b"", b"\xff\xfe", "Die letzte, länger.".encode()]
+    (corpus.folder / "in/more.txt").write_bytes(b"\n".join(lines))
+    (corpus.folder / "in/packed.txt.gz").write_bytes(gzip.compress(b"Packed.\nAnd cut " * 5000)[:-9])
+    corpus.recipe["sources"].append({"name": "more", "files": "in/*.txt*", "on_bad_rows": "set_aside"})
     recipe = corpus.load()
     ledger = build_here(recipe)
-    documents = [(row["name"], row["text"]) for row in table_of(recipe, "more")]
-    assert documents == [("first", "A text, with a comma."), ("last", "Another.")]
-    (bad,) = table_of(recipe, "set_aside")
-    assert (bad["source"], bad["row"], bad["reason"]) == ("more", 1, "1 fields, expected 2")
-    assert ledger.of("ingest", "more").documents == 2
+    texts = [row["text"] for row in table_of(recipe, "more")]
+    assert texts[:2] == ["The first line.", "Die letzte, länger."]
+    assert "Packed." in texts
+    set_aside = table_of(recipe, "set_aside")
+    assert (set_aside[0]["source"], set_aside[0]["row"]) == ("more", 2)
+    assert "invalid UTF-8" in set_aside[0]["reason"]
+    assert "the file is damaged from here on" in set_aside[1]["reason"]
+    assert ledger.of("ingest", "more").documents > 2
+
+
+def test_file_is_read_again_when_the_version_of_its_format_is_raised(corpus, example, monkeypatch):
+    plain_text = example("plain_text")
+    monkeypatch.setattr(reading, "FORMATS", (*reading.FORMATS, plain_text))
+    (corpus.folder / "in/more.txt").write_bytes(b"One line.\nAnd another.")
+    corpus.recipe["sources"].append({"name": "more", "files": "in/more.txt"})
+    recipe = corpus.load()
+    build_here(recipe)
+    read = plain_text.read
+    plain_text.read = lambda *inputs: (upper(chunk) for chunk in read(*inputs))
+    build_here(recipe)
+    assert [row["text"] for row in table_of(recipe, "more")] == ["One line.", "And another."]
+    plain_text.VERSION = 2
+    build_here(recipe)
+    assert [row["text"] for row in table_of(recipe, "more")] == ["ONE LINE.", "AND ANOTHER."]
+
+
+def upper(chunk):
+    return replace(chunk, table=pa.table({"text": pc.utf8_upper(chunk.table.column("text"))}))
 
 
 class Lengths:

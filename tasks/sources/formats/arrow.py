@@ -13,6 +13,7 @@ from tasks.sources.streams import DAMAGED, Input, damage
 
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
+VERSION = 1
 
 
 def inspect(

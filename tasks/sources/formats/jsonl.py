@@ -30,6 +30,7 @@ from tasks.sources.streams import (
 # ".json.gz" is how Dolma names JSON Lines.
 ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
+VERSION = 1
 CHUNK_BYTES = 32 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 INSPECTED_LINES = 1000

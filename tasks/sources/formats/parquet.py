@@ -12,6 +12,7 @@ from tasks.sources.streams import DAMAGED, Input, damage
 
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True
+VERSION = 1
 BATCH_ROWS = 1024
 
 
