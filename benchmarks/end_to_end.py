@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, show
+from tasks import pipeline
 from tasks.recipe.fields import Recipe
 from tasks.recipe.reading import load_recipe
 
@@ -28,7 +29,7 @@ SOURCES = ("best", "middle", "worst")
 FILE_MEGABYTES = 800  # more than a shard, as the files of the hub sometimes are
 ROW_GROUP = 5_000
 WORDS_FOR_ONE_EDIT = 200
-ONE_CORE = ["ingest", "minhash", "edges", "clusters", "decisions", "removals", "filter", "publish"]
+ONE_CORE = [stage for stage in pipeline.names() if stage != "classify"]
 
 
 def copies(texts: list[str], count: int) -> Iterator[list[str]]:

@@ -50,6 +50,16 @@ def name_of(stage: Any) -> str:
     return str(stage.fn.__name__)
 
 
+def names() -> tuple[str, ...]:
+    """Return the names of all stages that leave a manifest, in their order."""
+    return tuple(name_of(stage) for stage in stages() if hasattr(stage.fn, "of_all"))
+
+
+def accounted() -> tuple[str, ...]:
+    """Return the names of those that have a line for each source in the ledger."""
+    return tuple(name_of(stage) for stage in stages() if not getattr(stage.fn, "of_all", True))
+
+
 def reasons() -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
     return {name_of(s): s.fn.reasons for s in (*BEFORE_DEDUP, removals, *AFTER_DEDUP) if s.fn.reasons}

@@ -17,6 +17,7 @@ from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, p
 
 from deployments.local import Stack
 from flows.dashboard.artifacts import artifact_key
+from tasks import pipeline
 
 DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())
 
@@ -131,10 +132,7 @@ def test_dashboard_has_a_table_of_every_stage_and_the_accounts(stack, corpus):
     recipe = corpus.load()
     with get_client(sync_client=True) as client:
         found = {one.key: one for one in client.read_artifacts(limit=200) if one.key}
-    stages = {
-        artifact_key(recipe, stage)
-        for stage in ("ingest", "minhash", "removals", "classify", "filter", "publish")
-    }
+    stages = {artifact_key(recipe, stage) for stage in pipeline.accounted()}
     assert stages | {artifact_key(recipe, "corpus"), artifact_key(recipe, "report")} <= set(found)
     assert "| total |" in found[artifact_key(recipe, "corpus")].data
     assert "middle" in found[artifact_key(recipe, "removals")].data

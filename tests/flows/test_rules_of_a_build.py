@@ -18,6 +18,7 @@ from small_corpus import (
     write_rows,
 )  # fmt: skip
 
+from tasks import pipeline
 from tasks.accounts.published import published_ledger
 from tasks.dedup import bands
 from tasks.dedup.minhash import minhash
@@ -29,7 +30,7 @@ from tasks.sources.register import load_register
 from tasks.stage.verdicts import Trail
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
-ACCOUNTED = ("ingest", "minhash", "removals", "classify", "filter", "publish")
+ACCOUNTED = pipeline.accounted()
 DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
 
 

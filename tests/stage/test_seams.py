@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import REPOSITORY, Corpus, build_here, kept_names, prose, rows, table_of, write_rows
 
+from flows.build import made
 from flows.command.show import decision
 from tasks import pipeline
 from tasks.errors import NotConserved
 from tasks.publish.explain import explain
 from tasks.quality.judging import judged
 from tasks.sources import reading
-from tasks.stage.task import leaves_manifest, task
+from tasks.stage.task import HERE, leaves_manifest, task
 from tasks.stage.verdicts import nothing_said
 
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
@@ -313,6 +314,20 @@ def test_file_is_read_again_when_the_version_of_its_format_is_raised(corpus, exa
 
 def upper(chunk):
     return replace(chunk, table=pa.table({"text": pc.utf8_upper(chunk.table.column("text"))}))
+
+
+def test_flow_runs_the_stages_in_the_order_of_the_pipeline(corpus, example, with_stages):
+    with_stages("BEFORE_DEDUP", example("shouting").shouting)
+    submitted = list[str]()
+
+    def submit(stage, *inputs, **options):
+        submitted.append(pipeline.name_of(stage))
+        return HERE.submit(stage, *inputs, **options)
+
+    made(corpus.load(), HERE._replace(submit=submit))
+    assert tuple(dict.fromkeys(submitted)) == ("prepare", *pipeline.names(), "publish_corpus", "note_built")
+    assert "shouting" in pipeline.accounted()
+    assert set(pipeline.names()) - set(pipeline.accounted()) == {"edges", "clusters", "decisions"}
 
 
 class Lengths:

@@ -11,6 +11,7 @@ from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, wri
 
 from flows.command import run
 from flows.command.cli import main
+from tasks import pipeline
 from tasks.errors import Damaged, Denied
 from tasks.intake.built import Built, ledger_if_complete
 from tasks.publish.upkeep import artifacts_in
@@ -22,7 +23,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import read_record, unseal
 from tasks.storage.tables import read_table, tables_of
 
-STAGES = ("ingest", "minhash", "edges", "clusters", "decisions", "removals", "classify", "filter", "publish")
+STAGES = pipeline.names()
 FLIPS_OF_A_STAGE = 34  # 306 in all
 
 
