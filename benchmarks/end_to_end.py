@@ -23,7 +23,7 @@ import yaml
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, show
 from tasks import pipeline
 from tasks.recipe.fields import Recipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 SOURCES = ("best", "middle", "worst")
 FILE_MEGABYTES = 800  # more than a shard, as the files of the hub sometimes are

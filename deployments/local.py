@@ -51,7 +51,7 @@ def home() -> Path:
     return Path(PREFECT_HOME.value()) / "zyda"
 
 
-def load() -> Stack:
+def load_stack() -> Stack:
     """Read what runs. Raises NoServer where the file of it is damaged, which nothing else knows."""
     path = home() / "stack.json"
     try:
@@ -71,18 +71,18 @@ def save(stack: Stack) -> None:
 
 def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:
     """Start what does not run yet and what depends on it, and register the deployments."""
-    stack = load()
+    stack = load_stack()
     home().mkdir(parents=True, exist_ok=True)
     for name, begin in (("server", begin_server), ("scheduler", begin_scheduler)):
         if not stack.runs(name):
-            end(stack, say, *DEPENDENTS[name], name)
+            end_parts(stack, say, *DEPENDENTS[name], name)
             say(f"starting the {name}")
             stack.parts[name] = begin(stack)
             save(stack)
     bury(stack, say)
     for name, (command, more) in worker_commands(stack, workers, gpu_count(), threads).items():
         if not stack.runs(name):
-            end(stack, say, name)
+            end_parts(stack, say, name)
             say(f"starting the {name}")
             if name == "worker":
                 register(environment(stack))
@@ -91,7 +91,7 @@ def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1)
     return stack
 
 
-def end(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
+def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
     """Stop parts, and what is left of them where they died. Returns whether anything was running."""
     was_running = False
     for name in names:
@@ -188,13 +188,13 @@ def environment(stack: Stack) -> dict[str, str]:
 
 def running_stack() -> Stack | None:
     """Return the stack where both its server and its cluster run."""
-    stack = load()
+    stack = load_stack()
     return stack if all(map(stack.runs, ("server", "scheduler", "dask-workers"))) else None
 
 
 def stack_url() -> str | None:
     """Return the address of the stack's Prefect server, if it runs."""
-    stack = load()
+    stack = load_stack()
     return stack.parts["server"].address if stack.runs("server") else None
 
 
@@ -218,7 +218,7 @@ def register(environment: dict[str, str]) -> None:
 
 def down(say: Callable[[str], None]) -> None:
     """Stop everything, what depends on the others first; what they keep on disk stays."""
-    if not end(load(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):
+    if not end_parts(load_stack(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):
         say("nothing was running")
 
 

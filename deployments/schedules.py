@@ -19,10 +19,10 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import BaseModel
 
 from deployments.local import stack_url
-from flows.server.exclusion import name_of
+from flows.server.exclusion import limit_of
 from flows.server.local_server import NoServer, configured_url, is_healthy
 from tasks.errors import ZydaError
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 from tasks.storage.folder import absolute
 
 WATCH = "watch/watch"
@@ -136,7 +136,7 @@ def as_the_watcher_finds_it(
 
 def slug_of(watch: Watch) -> str:
     """Name the schedule of a corpus. Judges its recipe, which is read from where the watcher will."""
-    return name_of(load_recipe(watch.recipe, storage=watch.storage, sample=watch.sample))
+    return limit_of(load_recipe(watch.recipe, storage=watch.storage, sample=watch.sample))
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from prefect import Task, flow
 from pydantic import Field
 
-from flows.dashboard.artifacts import finished, show_ledger
 from flows.dashboard.progress_bars import pass_on_warnings, progress_bars
+from flows.dashboard.run_artifacts import finished_and_shown, show_ledger
 from flows.server.cluster_trouble import on_a_cluster
 from flows.server.exclusion import one_at_a_time
 from tasks import pipeline
@@ -26,7 +26,7 @@ from tasks.pipeline import (
     removals,
 )
 from tasks.recipe.fields import Recipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 from tasks.stage.healing import healed
 from tasks.stage.runner import task_runner
 from tasks.stage.task import Runner, results_beside_manifests
@@ -57,7 +57,7 @@ def build(
     return ledger
 
 
-ON_PREFECT = Runner(submit=Task.submit, result=methodcaller("result"), finished=finished)
+ON_PREFECT = Runner(submit=Task.submit, result=methodcaller("result"), finished=finished_and_shown)
 
 
 def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:

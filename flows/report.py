@@ -8,12 +8,12 @@ from prefect.artifacts import create_link_artifact
 
 from flows.build import Sample
 from flows.dashboard import plots
-from flows.dashboard.artifacts import artifact_key, link_to
+from flows.dashboard.run_artifacts import artifact_key, link_to
 from flows.server.liveness import living
 from tasks.accounts.ledger import ways
 from tasks.publish.findings import Findings, find
 from tasks.recipe.fields import Recipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 PAGE = "report.html"
 

@@ -10,12 +10,12 @@ from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
 from flows.build import Sample
-from flows.dashboard.artifacts import artifact_key
+from flows.dashboard.run_artifacts import artifact_key
 from flows.server.exclusion import only_look
 from flows.server.liveness import runs_in
 from tasks.intake.watching import Sight, look
 from tasks.recipe.fields import Recipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 NOT_OVER = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED)
 CHANGED = "zyda.sources.changed"

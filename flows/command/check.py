@@ -9,9 +9,9 @@ from rich.progress import track
 from rich.table import Table
 
 from flows.command.show import console
-from flows.command.upkeep import gib
+from flows.command.verify_and_clean import gib
 from tasks.intake.built import ledger_if_complete
-from tasks.intake.prepare import Judged, judge
+from tasks.intake.prepare import Judged, look_at_all
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.workers.dask_cluster import cores
@@ -23,8 +23,8 @@ FILES_AT_ONCE = 16
 
 def check_recipe(plan: Recipe, *, replace: bool) -> None:
     """Print what a build would read, and about how long it would take. Raises BadRecipe with every fault."""
-    judged = judge(plan, replace=replace, spread=in_threads)
-    console().print(table_of(plan, judged))
+    judged = look_at_all(plan, replace=replace, spread=in_threads)
+    console().print(table_of_sources(plan, judged))
     for line in (*judges_of(plan), *estimate(plan, judged)):
         console().print(line, markup=False)
 
@@ -42,7 +42,7 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object
         )  # fmt: skip
 
 
-def table_of(plan: Recipe, judged: Judged) -> Table:
+def table_of_sources(plan: Recipe, judged: Judged) -> Table:
     """Make the table of the sources: files, those that are new, bytes, and rows where footers say them."""
     table = Table(padding=(0, 1, 0, 0))
     for name in ("source", "files", "new", "size", "rows"):
@@ -78,13 +78,13 @@ def estimate(plan: Recipe, judged: Judged) -> list[str]:
         return [place, "It is complete: a build has nothing to do."]
     size = sum(file.size for files in judged.chosen for file in files)
     seconds = size * TEXT_OF_FILES / BYTES_PER_SECOND / cores()
-    rough = f"from nothing about {duration(seconds)} on {cores()} cores like those of docs/speed.md"
+    rough = f"from nothing about {as_time(seconds)} on {cores()} cores like those of docs/speed.md"
     if any(source.classify for source in plan.sources):
         rough += ", and the time of the models, which nobody knows before"
     return [place, f"No fault was found. To build it takes {rough}."]
 
 
-def duration(seconds: float) -> str:
+def as_time(seconds: float) -> str:
     for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:,.0f} {name}"

@@ -11,7 +11,7 @@ import typer
 
 from tasks.errors import BadRecipe, Denied, ZydaError, on_one_line
 from tasks.recipe.fields import Recipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
@@ -40,7 +40,7 @@ Replace = Annotated[
 LONGEST_LINE = 2000  # characters
 
 
-class Format(StrEnum):
+class LedgerFormat(StrEnum):
     """How to print a ledger."""
 
     TEXT = "text"
@@ -104,7 +104,7 @@ def explain(
 @app.command()
 def ledger(
     recipe: Path,
-    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    output: Annotated[LedgerFormat, typer.Option("--format", help="How to print it.")] = LedgerFormat.TEXT,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
@@ -115,10 +115,10 @@ def ledger(
     from tasks.accounts.published import published_ledger
 
     its_ledger = published_ledger(plan)
-    if output is Format.TEXT:
+    if output is LedgerFormat.TEXT:
         print_ledger(its_ledger)
     else:
-        typer.echo(as_json(its_ledger) if output is Format.JSON else as_markdown(its_ledger), nl=False)
+        typer.echo(as_json(its_ledger) if output is LedgerFormat.JSON else as_markdown(its_ledger), nl=False)
 
 
 @app.command()
@@ -156,7 +156,7 @@ def verify(
     The exit status is 0 only when all is as it was written, or has been repaired.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    from flows.command.upkeep import mend, verify_corpus
+    from flows.command.verify_and_clean import mend, verify_corpus
 
     faults = verify_corpus(plan)
     if faults and not repair:
@@ -183,7 +183,7 @@ def clean(
     the same recipe can use again.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    from flows.command.upkeep import clean_corpus
+    from flows.command.verify_and_clean import clean_corpus
 
     clean_corpus(plan, dry_run=dry_run)
 
@@ -240,7 +240,7 @@ def down() -> None:
     stop_stack(typer.echo)
 
 
-def shortened(line: str) -> str:
+def short_line(line: str) -> str:
     """Leave out the middle of a line that nobody would read."""
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"
@@ -252,5 +252,5 @@ def main() -> Any:
         return app()
     except ZydaError as error:
         for fault in error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]:
-            print(f"zyda: {shortened(fault)}", file=sys.stderr)  # noqa: T201
+            print(f"zyda: {short_line(fault)}", file=sys.stderr)  # noqa: T201
         return 1

@@ -42,13 +42,13 @@ def run_build(
             server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
             from flows.build import build
             from tasks.stage.runner import task_runner, threads_for
-            from tasks.workers.trouble import explained
+            from tasks.workers.trouble import cluster_explained
         console.print(f"dashboard: {server.url.removesuffix('/api')}/runs", highlight=False)
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(ends_without(server))
         runner = task_runner(threads_for(plan))
-        stack.enter_context(explained())
+        stack.enter_context(cluster_explained())
         return build.with_options(task_runner=runner)(recipe, storage, sample, replace)
 
 

@@ -12,7 +12,7 @@ from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
 from tasks.workers.dask_cluster import patience
-from tasks.workers.trouble import explained
+from tasks.workers.trouble import cluster_explained
 
 LOOK_SECONDS = 5
 FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before it is said, and said again
@@ -25,15 +25,17 @@ def on_a_cluster() -> Iterator[None]:
     client = getattr(context and context.task_runner, "client", None)
     is_over = threading.Event()
     if client is not None:
-        threading.Thread(target=copy_context().run, args=(watch, client, is_over), daemon=True).start()
-    with explained():
+        threading.Thread(
+            target=copy_context().run, args=(watch_workers, client, is_over), daemon=True
+        ).start()
+    with cluster_explained():
         try:
             yield
         finally:
             is_over.set()
 
 
-def watch(client: Any, is_over: threading.Event) -> None:
+def watch_workers(client: Any, is_over: threading.Event) -> None:
     """Look every few seconds whether there is a worker."""
     missing_since, said_at = None, 0.0
     while not is_over.wait(LOOK_SECONDS):
@@ -44,7 +46,7 @@ def watch(client: Any, is_over: threading.Event) -> None:
         missing_since = missing_since or now
         if now - missing_since >= FIRST_WORD and (now - said_at >= NEXT_WORD or said_at < missing_since):
             said_at = now
-            say(
+            warn_aloud(
                 f"waiting for a worker of the Dask cluster at {client.scheduler.address}: there has been none "
                 f"for {now - missing_since:.0f} s; the build ends after {patience()}"
             )
@@ -58,7 +60,7 @@ def has_worker(client: Any) -> bool:
         return True
 
 
-def say(sentence: str) -> None:
+def warn_aloud(sentence: str) -> None:
     """Say it in the run's log, and to whoever sits before the terminal."""
     get_run_logger().warning(sentence)
     print(f"zyda: {sentence}", file=sys.stderr, flush=True)  # noqa: T201

@@ -80,14 +80,14 @@ def be_silent() -> None:
 def ends_without(server: Server) -> Iterator[None]:
     """End the program with one line when the Prefect server is gone, without which a build can only wait."""
     is_over = threading.Event()
-    threading.Thread(target=watch, args=(server, is_over), daemon=True).start()
+    threading.Thread(target=watch_server, args=(server, is_over), daemon=True).start()
     try:
         yield
     finally:
         is_over.set()
 
 
-def watch(server: Server, is_over: threading.Event) -> None:
+def watch_server(server: Server, is_over: threading.Event) -> None:
     """Look every second; nothing can be told to a server that is gone, so the end is sudden."""
     last_seen = time.monotonic()
     while not is_over.wait(LOOK_SECONDS):

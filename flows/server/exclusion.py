@@ -14,7 +14,7 @@ from tasks.recipe.fields import Recipe
 from tasks.storage.records import digest_of
 
 
-def name_of(recipe: Recipe) -> str:
+def limit_of(recipe: Recipe) -> str:
     """Name a corpus on this Prefect server: two may have one name in two places."""
     return f"zyda-{recipe.corpus}-{digest_of(recipe.folder.url)[:8]}"
 
@@ -22,7 +22,7 @@ def name_of(recipe: Recipe) -> str:
 @contextmanager
 def one_at_a_time(recipe: Recipe) -> Iterator[None]:
     """Hold this corpus for as long as the block runs, on this Prefect server."""
-    name = name_of(recipe)
+    name = limit_of(recipe)
     # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
     with living(name):
         mark_dead_runs()
@@ -37,7 +37,7 @@ def one_at_a_time(recipe: Recipe) -> Iterator[None]:
 @contextmanager
 def only_look(recipe: Recipe) -> Iterator[bool]:
     """Say whether no other run looks at this corpus while the block runs."""
-    name = f"{name_of(recipe)}-look"
+    name = f"{limit_of(recipe)}-look"
     with living(name):
         mark_dead_runs()
         if taken(name):

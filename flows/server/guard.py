@@ -16,7 +16,7 @@ STOP_SECONDS = 15
 def main() -> int:
     """Run the command until it ends, until we are told to end, or until standard input does."""
     process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)  # noqa: S603
-    signal.signal(signal.SIGTERM, lambda *_: end(process))
+    signal.signal(signal.SIGTERM, lambda *_: stop(process))
     threading.Thread(target=wait_for_parent, args=(process,), daemon=True).start()
     return process.wait()
 
@@ -24,14 +24,14 @@ def main() -> int:
 def wait_for_parent(process: subprocess.Popen[bytes]) -> None:
     """End the process when the parent is gone."""
     sys.stdin.buffer.read()
-    end(process)
+    stop(process)
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
 
 

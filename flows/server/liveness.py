@@ -68,10 +68,10 @@ def living(holds: str) -> Iterator[None]:
             with concurrency(life.name, lease_duration=LEASE_SECONDS, raise_on_lease_renewal_failure=False):
                 yield
         finally:
-            forget(client, life.name)
+            forget_limit(client, life.name)
 
 
-def forget(client: SyncPrefectClient, limit: str) -> None:
+def forget_limit(client: SyncPrefectClient, limit: str) -> None:
     with suppress(ObjectNotFound):
         client.delete_global_concurrency_limit_by_name(limit)
 
@@ -102,9 +102,9 @@ def free(client: SyncPrefectClient, dead: set[str]) -> None:
     limits_wanted = {life.holds for life in all_lives if life.run not in {*dead, str(flow_run.id)}}
     for life in all_lives:
         if life.run in dead:
-            forget(client, life.name)
+            forget_limit(client, life.name)
             if life.holds not in limits_wanted:
-                forget(client, life.holds)
+                forget_limit(client, life.holds)
 
 
 def dead_runs(client: SyncPrefectClient, worker_is_new: bool) -> list[FlowRun]:

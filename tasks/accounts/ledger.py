@@ -81,7 +81,7 @@ def make_ledger(receipts: Iterable[Sequence[Receipt]]) -> Ledger:
     """
     per_source = [list(of_source) for of_source in receipts]
     for of_source in per_source:
-        check(of_source)
+        check_account(of_source)
     stages = zip(*per_source, strict=True)
     return Ledger(lines=tuple(line_of(receipt) for stage in stages for receipt in stage))
 
@@ -96,7 +96,7 @@ def line_of(receipt: Receipt) -> Line:
     )
 
 
-def check(receipts: Sequence[Receipt]) -> None:
+def check_account(receipts: Sequence[Receipt]) -> None:
     """Check the account of one source. Raises NotConserved."""
     if len({receipt.source for receipt in receipts}) > 1:
         raise NotConserved(f"one account of sources {sorted({str(receipt.source) for receipt in receipts})}")

@@ -73,7 +73,7 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     replace: build also where another corpus is published under this name. Raises BadRecipe with every
     fault that was found, each with its source and file.
     """
-    folder, judged = recipe.folder, judge(recipe, replace=replace)
+    folder, judged = recipe.folder, look_at_all(recipe, replace=replace)
     register = number_sources(judged.register, [source.name for source in recipe.sources])
     for source, inspected in zip(recipe.sources, judged.inspected, strict=True):
         register = number_files(register, source.name, [i.file for i in inspected])
@@ -85,7 +85,7 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     ]
 
 
-def judge(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> Judged:
+def look_at_all(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> Judged:
     """Find every fault that can be found before work, and write nothing.
 
     spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.

@@ -71,7 +71,7 @@ def look(recipe: Recipe) -> Sight:
     changes = tuple(
         change
         for name in names
-        if (change := difference(name, before.get(name, {}), versions(listed.get(name, []))))
+        if (change := change_of(name, before.get(name, {}), versions(listed.get(name, []))))
     )
     watched = last_look(folder)
     now = digest_of({name: versions(files) for name, files in listed.items()})
@@ -98,7 +98,7 @@ def last_look(folder: Folder) -> Watched:
         return Watched()
 
 
-def difference(source: str, before: dict[str, str], now: dict[str, str]) -> Change:
+def change_of(source: str, before: dict[str, str], now: dict[str, str]) -> Change:
     return Change(
         source=source,
         added=tuple(url for url in now if url not in before),

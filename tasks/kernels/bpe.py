@@ -292,7 +292,7 @@ def word_of(data, start, stop):
 
 
 @njit(cache=True)
-def key_of(data, start, stop):
+def pre_token_key(data, start, stop):
     """Return the two words of a pre-token's key."""
     size = stop - start
     if size <= LONGEST_KEY:
@@ -530,7 +530,7 @@ def cut(data, i, end, tables, entries, batch):
                 low = load_8(data, begin) & LOW_BYTES[size]
                 high = load_8(data, begin + 8) & HIGH_BYTES[size] | np.uint64(size) << SIZE_SHIFT
             else:
-                low, high = key_of(data, begin, stop)
+                low, high = pre_token_key(data, begin, stop)
             slot = slot_of(low, high, mask)
             prefetch(entries, slot)
             batch[rows, 0], batch[rows, 1], batch[rows, 2], batch[rows, 3] = (
@@ -552,7 +552,7 @@ def cut(data, i, end, tables, entries, batch):
         elif size == 1:
             count += 1
         else:
-            low, high = key_of(data, i, i + size)
+            low, high = pre_token_key(data, i, i + size)
             slot = slot_of(low, high, mask)
             prefetch(entries, slot)
             batch[rows, 0], batch[rows, 1], batch[rows, 2], batch[rows, 3] = low, high, slot, np.uint64(i)

@@ -193,7 +193,7 @@ def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
     return pa.schema(list(fields.values()))
 
 
-def check_names(source: str, own: pa.Schema, manifests: Sequence[Manifest]) -> None:
+def check_published_names(source: str, own: pa.Schema, manifests: Sequence[Manifest]) -> None:
     """Raise NotConserved where two columns that are to be published have one name."""
     whose = dict.fromkeys([*own.names, "doc_id", "n_tokens"], f"source {source}")
     for manifest in manifests:
@@ -217,7 +217,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     folder, source = recipe.folder, trail.source
     ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
     columns = ingested.facts["schema"]
-    check_names(source, unpack(columns), later)
+    check_published_names(source, unpack(columns), later)
     about_removed = removed_schema(later)
     jobs = [
         ShardToPublish(folder, source, columns, about_removed, so_far)

@@ -33,7 +33,7 @@ class Item(Record):
     sha256: str
 
 
-class Fault(Record):
+class Rot(Record):
     """A file that is not as it was written."""
 
     path: str
@@ -59,7 +59,7 @@ def artifacts_in(facts: Any) -> Iterator[Item]:
             yield from artifacts_in(value)
 
 
-def items_of(recipe: Recipe) -> tuple[list[Item], list[Fault]]:
+def items_of(recipe: Recipe) -> tuple[list[Item], list[Rot]]:
     """Return all files that a corpus consists of and was made by, and the manifests that cannot be read.
 
     Raises Denied where nothing is published.
@@ -79,23 +79,23 @@ def items_of(recipe: Recipe) -> tuple[list[Item], list[Fault]]:
         try:
             stage = read_record(folder, path, StageManifest)
         except Damaged:
-            faults.append(Fault(path=path, found="is cut or changed"))
+            faults.append(Rot(path=path, found="is cut or changed"))
             continue
         if stage is None:
-            faults.append(Fault(path=path, found="is gone"))
+            faults.append(Rot(path=path, found="is gone"))
         else:
             items += artifacts_in(stage.model_dump(mode="json"))
     return list({item.path: item for item in items}.values()), faults
 
 
-def record_faults(folder: Folder) -> Iterator[Fault]:
+def record_faults(folder: Folder) -> Iterator[Rot]:
     """Yield the records of a corpus that are cut, changed or gone, its register before all."""
     whole_register(folder)
     built = last_build(folder)
     for path in (*folder.files(REGISTER), *(built.listings.values() if built else ()), BUILT, STAMPS):
         content = folder.read_if_there(path)
         if content is None or not is_sealed(content):
-            yield Fault(path=path, found="is gone" if content is None else "is cut or changed")
+            yield Rot(path=path, found="is gone" if content is None else "is cut or changed")
     for path in folder.files(WORK):
         name = path.removeprefix(f"{WORK}/tokenizer-")
         if (
@@ -103,17 +103,17 @@ def record_faults(folder: Folder) -> Iterator[Fault]:
             and name.endswith(".json")
             and digest_of(folder.read(path).decode(errors="replace")) != name[:-5]
         ):
-            yield Fault(path=path, found="has another content than was written")
+            yield Rot(path=path, found="has another content than was written")
 
 
-def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], object]) -> list[Fault]:
+def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], object]) -> list[Rot]:
     """Read files and compare each with what it should be; `tell` is called as each is done."""
     folder = recipe.folder
 
-    def look(item: Item) -> Fault | None:
+    def look(item: Item) -> Rot | None:
         difference = folder.difference(item.path, item.size, item.sha256)
         tell(item)
-        return Fault(path=item.path, found=difference) if difference else None
+        return Rot(path=item.path, found=difference) if difference else None
 
     with ThreadPoolExecutor(cores() if folder.is_local else READERS_OF_STORES) as readers:
         return [fault for fault in readers.map(look, items) if fault]

@@ -52,7 +52,7 @@ def parsed(expression: str) -> pl.Expr:
     try:
         return pl.sql_expr(expression)
     except pl.exceptions.PolarsError as error:
-        raise BadKeep(first_line(error)) from error
+        raise BadKeep(short_first_line(error)) from error
     except BaseException as error:
         raise panic(error) from error
 
@@ -60,11 +60,11 @@ def parsed(expression: str) -> pl.Expr:
 def panic(error: BaseException) -> BaseException:
     """Return what a panic of polars' Rust is to us; it is no Exception, and anything else stays as it is."""
     if type(error).__name__ == "PanicException":
-        return BadKeep(f"polars cannot evaluate it: {first_line(error)}")
+        return BadKeep(f"polars cannot evaluate it: {short_first_line(error)}")
     return error
 
 
-def first_line(error: BaseException) -> str:
+def short_first_line(error: BaseException) -> str:
     line = str(error).strip().partition("\n")[0]
     return line if len(line) <= 4 * SHORT else f"{line[: 4 * SHORT]}..."
 
@@ -105,7 +105,7 @@ def beyond_one_row(expression: str, tree: pl.Expr) -> Iterator[str]:
     try:
         nodes = json.loads(tree.meta.serialize(format="json"))
     except (pl.exceptions.PolarsError, ValueError) as error:
-        yield f"it cannot be read: {first_line(error)}"
+        yield f"it cannot be read: {short_first_line(error)}"
         return
     for part in beyond(nodes):
         yield f"{part} does not look at a row by itself, so that its answer would depend on other rows"
@@ -201,7 +201,7 @@ def evaluated(tree: pl.Expr, table: pa.Table) -> pl.Series:
         frame = pl.DataFrame(table)
         return frame.select(tree.alias("keep")).get_column("keep")
     except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError) as error:
-        raise BadKeep(first_line(error)) from error
+        raise BadKeep(short_first_line(error)) from error
     except BaseException as error:
         raise panic(error) from error
 

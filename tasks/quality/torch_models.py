@@ -72,7 +72,7 @@ class Classifier:
         config = load_config(folder)
         self.labels = labels_of(config)
         self.max_tokens = max_tokens
-        self.tokenizer = load_tokenizer(folder)
+        self.tokenizer = tokenizer_of(folder)
         self.tokenising = Lock()  # the library's tokenizers cannot be shared by threads that cut texts
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.network: nn.Module
@@ -182,7 +182,7 @@ def is_between(values: NDArray[np.float64], margin: float | NDArray[np.float64])
     return is_near
 
 
-def load_tokenizer(folder: Path) -> Any:
+def tokenizer_of(folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
 
 
@@ -192,7 +192,7 @@ def check_model(folder: Path) -> None:
     Reads their names and shapes alone.
     """
     logging.disable_progress_bar()
-    load_tokenizer(folder)
+    tokenizer_of(folder)
     with torch.device("meta"):  # shapes without memory for the weights
         if "base_model" in load_config(folder):
             network: nn.Module = HeadOnFirst(folder)

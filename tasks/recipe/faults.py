@@ -23,7 +23,8 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
         and (fault["type"] != "too_short" or fault["loc"] not in whole)
     ]
     return [
-        f"{path}{line_of(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}" for fault in own
+        f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
+        for fault in own
     ]
 
 
@@ -43,7 +44,7 @@ def wording(fault: Any) -> str:
     return message
 
 
-def line_of(node: Any, location: tuple[int | str, ...]) -> str:
+def place_in_file(node: Any, location: tuple[int | str, ...]) -> str:
     """Return `:line` of the deepest node on the way to a field, or nothing."""
     for step in location:
         if isinstance(node, yaml.MappingNode):

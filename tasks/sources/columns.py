@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.sources.agreement import Spans, agreed, count_fields
-from tasks.sources.json_text import array_as_json, as_json, is_list
+from tasks.sources.json_text import array_as_json, as_json_text, is_list
 
 JSON_TEXT = {b"zyda": b"json"}
 MAX_FIELDS = 200  # of the objects of a column, in all their levels
@@ -128,7 +128,7 @@ def column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Array]:
                 return pa.field(name, array.type), array
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-    return json_field(name), as_json(values)
+    return json_field(name), as_json_text(values)
 
 
 def has_many_fields(values: Sequence[Any], room: int = MAX_FIELDS) -> bool:

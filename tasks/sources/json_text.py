@@ -43,7 +43,7 @@ def has_large_number(row: dict[str, Any]) -> bool:
     return is_large
 
 
-def as_json(values: Iterable[Any]) -> pa.Array:
+def as_json_text(values: Iterable[Any]) -> pa.Array:
     """Write each value as JSON; null stays null. Values as JSON has them, and whole numbers of any size."""
     return pa.array([None if value is None else dumped(value) for value in values], pa.string())
 
@@ -58,7 +58,7 @@ def dumped(value: Any) -> str:
 def array_as_json(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Write each value of an Arrow column as JSON; null stays null."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return as_json(value for chunk in chunks for value in plain_values(chunk))
+    return as_json_text(value for chunk in chunks for value in plain_values(chunk))
 
 
 def plain_values(array: pa.Array) -> list[Any]:

@@ -191,14 +191,14 @@ class FollowingLinks(LocalFileSystem):
 def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
     is_local = isinstance(fs, LocalFileSystem)
     url = str(info["name"] if is_local else fs.unstrip_protocol(info["name"]))
-    if fault := fault_of(info):
+    if fault := why_unreadable(info):
         raise bad_input(source, fault, file=url)
     marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
     version = hashlib.sha256("|".join([str(info["size"]), *marks[:1]]).encode()).hexdigest()[:16]
     return InputFile(url=url, name=name, version=version, size=info["size"])
 
 
-def fault_of(info: dict[str, Any]) -> str | None:
+def why_unreadable(info: dict[str, Any]) -> str | None:
     """Say why what was listed cannot be read as a file, if it cannot."""
     if info["type"] == "broken":
         return f"a link to {info['destination']}, where nothing is"

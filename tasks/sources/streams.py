@@ -173,15 +173,15 @@ class Lines:
             if held > MAX_LINE:
                 parts = [b"".join(parts)[:MAX_CONTENT]]
             if following:
-                yield joined(parts, held)
+                yield whole_line(parts, held)
                 yield from following[:-1]
                 parts, held = [following[-1]], len(following[-1])
         if held:
             self.is_open = True
-            yield joined(parts, held)
+            yield whole_line(parts, held)
 
 
-def joined(parts: list[bytes], held: int) -> bytes | LongLine:
+def whole_line(parts: list[bytes], held: int) -> bytes | LongLine:
     if held > MAX_LINE:
         return LongLine(b"".join(parts)[:MAX_CONTENT])
     return parts[0] if len(parts) == 1 else b"".join(parts)

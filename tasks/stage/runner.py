@@ -9,7 +9,7 @@ from prefect_dask import DaskTaskRunner
 
 from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 from tasks.storage.folder import is_local
 from tasks.workers.dask_cluster import cluster_here, scheduler_that_is_named
 

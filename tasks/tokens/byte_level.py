@@ -128,14 +128,14 @@ def classes_by_settings(settings: str) -> NDArray[np.uint8]:
     # Not the surrogates, which no text holds, nor the blank and the quote, which the pattern itself names.
     for low, high in ((0x00, 0x20), (0x21, 0x27), (0x28, 0x100), (0x100, 0xD800), (0xE000, CODE_POINTS)):
         for start in range(low, high, BLOCK):
-            classify(tokenizer, start, min(start + BLOCK, high), classes)
+            set_classes(tokenizer, start, min(start + BLOCK, high), classes)
     classes[BLANK] = SPACE
     if tokenizer.normalizer is not None:
         classes |= unsafe_characters(tokenizer.normalizer.normalize_str)
     return classes
 
 
-def classify(tokenizer: Tokenizer, low: int, high: int, classes: NDArray[np.uint8]) -> None:
+def set_classes(tokenizer: Tokenizer, low: int, high: int, classes: NDArray[np.uint8]) -> None:
     """Classify the code points from `low` up to `high`: halve them until they are of one class.
 
     They are of the class of a letter, a digit or a mark if the tokenizer does not cut them from it.
@@ -149,8 +149,8 @@ def classify(tokenizer: Tokenizer, low: int, high: int, classes: NDArray[np.uint
         classes[low] = SPACE
         return
     middle = (low + high) // 2
-    classify(tokenizer, low, middle, classes)
-    classify(tokenizer, middle, high, classes)
+    set_classes(tokenizer, low, middle, classes)
+    set_classes(tokenizer, middle, high, classes)
 
 
 def unsafe_characters(normalise: Callable[[str], str]) -> NDArray[np.uint8]:

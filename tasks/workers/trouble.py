@@ -12,7 +12,7 @@ from tasks.workers.dask_cluster import LIVES, patience
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def cluster_explained() -> Iterator[None]:
     """Turn what Dask raises when a cluster is gone into LostWorkers."""
     try:
         yield

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from small_corpus import build_here, table_of
 
 from tasks.ids import sources_of
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 SOURCES = ("powershell-7.6", "powershell-7.5", "powershell-5.1", "powershell-concepts", "peps")
 WIDTH = 25

@@ -11,9 +11,9 @@ from prefect.client.schemas.objects import StateType
 from prefect.concurrency.sync import concurrency
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
-from deployments.local import environment, load, register
+from deployments.local import environment, load_stack, register
 from deployments.schedules import NotUnderstood, duration, in_words
-from flows.server.exclusion import name_of, taken
+from flows.server.exclusion import limit_of, taken
 from flows.server.liveness import LEASE_SECONDS, runs_in
 from flows.watch import watch as watch_flow
 
@@ -80,7 +80,7 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
     assert before
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
-        register(environment(load()))
+        register(environment(load_stack()))
     assert listed(stack) == before
     wait_for(runs_to_come, 30)
 
@@ -97,7 +97,7 @@ def test_stop_stops(stack, watched_corpora):
 
 def test_second_look_in_the_same_moment_leaves_the_corpus_to_the_first(stack, corpus):
     """Else it would find the listing as the first saw it, and take an upload that goes on for finished."""
-    path, name = corpus.write(), f"{name_of(corpus.load())}-look"
+    path, name = corpus.write(), f"{limit_of(corpus.load())}-look"
     assert not taken(name)
     with concurrency(name, lease_duration=LEASE_SECONDS):
         assert watch_flow(path) is None

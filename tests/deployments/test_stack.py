@@ -16,7 +16,7 @@ from prefect.client.orchestration import get_client
 from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
 
 from deployments.local import Stack
-from flows.dashboard.artifacts import artifact_key
+from flows.dashboard.run_artifacts import artifact_key
 from tasks import pipeline
 
 DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY, build_here, table_of, zyda
 
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 COMMANDS = ("build", "explain", "ledger", "report")
 

@@ -126,7 +126,7 @@ def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, buil
             raise Unavailable("the store is away")
         return corpus_of(recipe)
 
-    monkeypatch.setattr("flows.dashboard.artifacts.corpus_of", away_at_first)
+    monkeypatch.setattr("flows.dashboard.run_artifacts.corpus_of", away_at_first)
     assert build(corpus.write()).sources == ("best", "middle", "worst")
     assert len(asked) == 2
 

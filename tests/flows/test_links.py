@@ -1,6 +1,6 @@
 """What the dashboard's artifacts are called and lead to."""
 
-from flows.dashboard.artifacts import artifact_key, link_to
+from flows.dashboard.run_artifacts import artifact_key, link_to
 
 
 def test_two_corpora_never_share_a_key(corpus):

@@ -19,7 +19,7 @@ from small_corpus import QUALITY, TOKENIZER, build_here, rows, write_rows
 from flows.command import run
 from flows.command.cli import main
 from tasks.errors import BadRecipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tasks.errors import BadRecipe
-from tasks.recipe.reading import load_recipe
+from tasks.recipe.loading import load_recipe
 
 GOOD = """\
 name: small

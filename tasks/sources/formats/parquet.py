@@ -22,7 +22,7 @@ def inspect(
     """Return the columns of a file, from its footer, and the pieces it is cut into."""
     parquet = pq.ParquetFile(stream)
     schema = checked_columns(stream, text, plain_schema(parquet.schema_arrow))
-    return schema, cut(parquet.metadata, text, shard_bytes)
+    return schema, pieces_of(parquet.metadata, text, shard_bytes)
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
@@ -57,7 +57,7 @@ def read_row_group(
         row += batch.num_rows
 
 
-def cut(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, ...]:
+def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, ...]:
     """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each.
 
     A row group that is larger than that is a piece of its own, and gives several shards.

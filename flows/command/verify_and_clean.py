@@ -6,13 +6,13 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tasks.accounts.published import PUBLISHED
-from tasks.publish.upkeep import Fault, faults_of, items_of, remove, waste_of
+from tasks.publish.upkeep import Rot, faults_of, items_of, remove, waste_of
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import forget
 from tasks.storage.folder import Folder
 
 
-def verify_corpus(plan: Recipe) -> list[Fault]:
+def verify_corpus(plan: Recipe) -> list[Rot]:
     """Read all that a corpus consists of and was made by; print and return what is not as it was."""
     items, faults = items_of(plan)
     size = sum(item.size for item in items)
@@ -28,7 +28,7 @@ def verify_corpus(plan: Recipe) -> list[Fault]:
     return faults
 
 
-def mend(plan: Recipe, faults: Sequence[Fault]) -> None:
+def mend(plan: Recipe, faults: Sequence[Rot]) -> None:
     """Remove what is damaged, so that the next build makes it again."""
     folder: Folder = plan.folder
     published = [fault.path for fault in faults if fault.path.startswith(f"{PUBLISHED}/")]

@@ -36,7 +36,7 @@ def link_to(url: str) -> str:
     return url if "://" in url else Path(url).as_uri()
 
 
-def finished(recipe: Recipe, stage: Sequence[PrefectFuture[Receipt]]) -> list[Receipt]:
+def finished_and_shown(recipe: Recipe, stage: Sequence[PrefectFuture[Receipt]]) -> list[Receipt]:
     """Wait for a stage of every source and show its table; raise what a source's task raised.
 
     Raises only when all of the stage's tasks have ended, so that nothing of it runs beside a second try.
@@ -71,7 +71,7 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     _, manifest = corpus_of(recipe)
     text = card(recipe, manifest).partition("---\n\n")[2]
     create_markdown_artifact(
-        f"{text}\n## Tokens after each stage\n\n{funnel(ledger)}",
+        f"{text}\n## Tokens after each stage\n\n{funnel_of_characters(ledger)}",
         artifact_key(recipe, "corpus"),
         "The corpus and its accounts",
     )
@@ -83,7 +83,7 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     create_link_artifact(link_to(url), url, artifact_key(recipe, "published"), "Where the corpus is")
 
 
-def funnel(ledger: Ledger) -> str:
+def funnel_of_characters(ledger: Ledger) -> str:
     """Draw the tokens that each stage let through, as bars of characters."""
     start = max(1, ledger.of(ledger.stages[0]).tokens)
     lines = []
