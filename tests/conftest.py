@@ -48,6 +48,7 @@ SERVERS = {
     "postgres",
 }
 LONG = {
+    "test_measurements",
     "test_command_line",
     "test_dask_cluster",
     "test_faults",

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.ids import FILE_SHIFT, MAX_FILES, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
+from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
 from tasks.kernels import forest
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import NumberedSource, load_listing
+from tasks.stage.jobs import ShardJob
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, shard_path, stage_key
+from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.tables import footer_of, opened, parquet_writer, tables_of, write_shard
 
@@ -55,7 +56,7 @@ class Preference:
         # Laid out as a doc_id is, with the source's rank and the file's place where their numbers stand.
         return (
             self.rank[sources] << np.uint64(SOURCE_SHIFT)
-            | (places & np.uint64(MAX_FILES - 1)) << np.uint64(FILE_SHIFT)
+            | places << np.uint64(FILE_SHIFT)
             | rows
         )
 
@@ -99,6 +100,33 @@ def winners_of(rows: Callable[[], Iterator[tuple[Ids, Ids]]], order: Preference)
     return winners
 
 
+@dataclass(frozen=True)
+class AllDecisions(ShardJob):
+    """The decisions about all clusters. of_stage: the key of the stage."""
+
+    stage, version, name = "decisions", VERSION, "all"
+
+    cluster_table: Shard
+    order: Preference
+    scope: Scope
+    of_stage: str
+
+    @property
+    def key(self) -> str:
+        return self.of_stage
+
+    def make(self) -> Shard:
+        winners = winners_of(lambda: cluster_rows(self.folder, self.cluster_table), self.order)
+
+        def fill(scratch: Path) -> None:
+            with parquet_writer(scratch, DECISIONS, use_dictionary=False) as writer:
+                for doc_ids, cluster_ids in cluster_rows(self.folder, self.cluster_table):
+                    priority = self.order.priority(doc_ids)
+                    writer.write_table(winners.decide(doc_ids, cluster_ids, priority, self.scope))
+
+        return write_shard(self.folder, self.path, self.name, fill)
+
+
 def preference_of(folder: Folder, sources: Sequence[NumberedSource]) -> Preference:
     """Return the order of the recipe's sources and of the files in each."""
     rank = np.zeros(MAX_SOURCES, np.uint64)
@@ -123,17 +151,9 @@ def decisions(recipe: Recipe, clustered: Receipt, sources: list[NumberedSource])
     """Decide for all clusters who stays."""
     folder = recipe.folder
     cluster_table = load_manifest(folder, clustered).shards[0]
-    order = preference_of(folder, sources)
-    winners = winners_of(lambda: cluster_rows(folder, cluster_table), order)
-
-    def fill(scratch: Path) -> None:
-        with parquet_writer(scratch, DECISIONS, use_dictionary=False) as writer:
-            for doc_ids, cluster_ids in cluster_rows(folder, cluster_table):
-                priority = order.priority(doc_ids)
-                writer.write_table(winners.decide(doc_ids, cluster_ids, priority, recipe.dedup.scope))
-
-    path = shard_path("decisions", None, "all", key(recipe, clustered, sources))
-    return Manifest(stage="decisions", shards=(write_shard(folder, path, "all", fill),))
+    order, its_key = preference_of(folder, sources), key(recipe, clustered, sources)
+    job = AllDecisions(folder, None, cluster_table, order, recipe.dedup.scope, its_key)
+    return Manifest(stage="decisions", shards=(job(),))
 
 
 def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:

@@ -71,8 +71,8 @@ def readable(url: str) -> str:
 
 
 def number(value: object) -> object:
-    """Refuse true and false where a number is expected, which Python takes for 1 and 0."""
-    if isinstance(value, bool):
+    """Refuse where a number is expected what is none: true and false, and a number in quotes."""
+    if isinstance(value, bool | str):
         raise ValueError("a number is expected")
     return value
 
@@ -102,7 +102,9 @@ def one_round(value: object) -> object:
 
 STEPS = Annotated[None, reserved("steps on documents while their text is in memory")]
 JUDGES = Annotated[None, reserved("judges of documents")]
-Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable)]
+SAYS_SOMETHING = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators refuse more
+Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable), SAYS_SOMETHING]
+OneOrMore = Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
 Number = BeforeValidator(number)
 
 
@@ -146,10 +148,10 @@ class Source(Strict):
     name: Name
     files: Annotated[
         tuple[Url, ...],
-        BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=str | list[str]),
+        BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
     ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
     text: str = Field("text", min_length=1, description="The column with the text.")
-    keep: Annotated[str, AfterValidator(said)] | None = Field(
+    keep: Annotated[str, AfterValidator(said), SAYS_SOMETHING] | None = Field(
         None, description="SQL over the columns; true stays."
     )
     classify: Classify | None = None

@@ -8,6 +8,7 @@ import yaml
 from small_corpus import REPOSITORY
 
 from tasks.errors import BadRecipe
+from tasks.recipe.loading import load_recipe
 from tasks.recipe.schema import schema
 
 PUBLISHED = REPOSITORY / "recipes/schema.json"
@@ -44,3 +45,59 @@ def test_steps_of_a_source_are_reserved_too(corpus):
     corpus.recipe["sources"][1]["documents"] = []
     with pytest.raises(BadRecipe, match=r"sources\[1\]\.documents: steps on documents .* not built yet"):
         corpus.load()
+
+
+FIELDS = [
+    *[
+        (name,)
+        for name in ("name", "storage", "tokenizer", "documents", "judges", "on_bad_rows", "shard_mib")
+    ],
+    *[(name,) for name in ("sample", "license", "languages", "sources", "dedup", "bogus")],
+    *[("dedup", name) for name in ("width", "values", "shingle", "scope", "bogus")],
+    *[
+        ("sources", 0, name)
+        for name in ("name", "files", "text", "keep", "classify", "on_bad_rows", "documents")
+    ],
+    *[("sources", 0, "classify", name) for name in ("model", "keep", "max_tokens", "revision", "bogus")],
+]
+VALUES = [
+    None,
+    True,
+    0,
+    1,
+    -1,
+    128,
+    128.5,
+    "128",
+    "",
+    "  ",
+    "x",
+    [],
+    ["x"],
+    [""],
+    [1],
+    [None],
+    {},
+    {"a": 1},
+    [["x"]],
+]
+
+
+@pytest.mark.parametrize("field", FIELDS, ids=lambda field: ".".join(map(str, field)))
+def test_schema_accepts_and_refuses_what_the_command_does(corpus, field):
+    validator = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text()))
+    for value in VALUES:
+        recipe = json.loads(json.dumps(corpus.recipe))
+        place = recipe
+        for step in field[:-1]:
+            place = place[step] if isinstance(step, int) else place.setdefault(step, {})
+        if "classify" in field[:-1]:
+            place["model"] = "m"
+        place[field[-1]] = value
+        corpus.path.write_text(yaml.safe_dump(recipe))
+        try:
+            load_recipe(str(corpus.path))
+            is_accepted = True
+        except BadRecipe:
+            is_accepted = False
+        assert validator.is_valid(yaml.safe_load(corpus.path.read_text())) == is_accepted, value
