@@ -143,6 +143,23 @@ def check(recipe: Path, storage: Storage = None, sample: Sample = None, replace:
 
 
 @app.command()
+def params(
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="The Jaccard similarity from which on pairs are wanted.")
+    ] = 0.8,
+    values: Annotated[int, typer.Option(min=2, max=1024, help="Values of a signature, at most.")] = 128,
+    picture: Annotated[str | None, typer.Option(help="Draw the curve, as an SVG file.")] = None,
+) -> None:
+    """Find the bands and rows that err least for a similarity, and show how many pairs they find.
+
+    More values err less, and take as much more time and room.
+    """
+    from flows.command.params import print_params
+
+    print_params(threshold, values, picture)
+
+
+@app.command()
 def verify(
     recipe: Path,
     repair: Annotated[

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tasks.accounts.ledger import Ledger
+from tasks.dedup.banding import Banding
 from tasks.publish.findings import LENGTH_BINS, Findings
 
 mpl.rcParams.update({
@@ -95,6 +96,28 @@ def shared_clusters(findings: Findings) -> str:
     plot.set_xticks(range(len(names)), names, rotation=30, ha="right")
     plot.set_yticks(range(len(names)), names)
     plot.spines[:].set_visible(False)
+    return svg(figure)
+
+
+def s_curve(banding: Banding) -> str:
+    """Draw how probable it is that a pair is found, by its similarity, and where that is an error."""
+    figure, plot = axes(6, 3.6)
+    similarity = np.linspace(0, 1, 401)
+    found, is_above = banding.found(similarity), similarity >= banding.threshold
+    plot.plot(similarity, found, color="C0")
+    plot.fill_between(
+        similarity, 0, found, where=~is_above, color="C3", alpha=0.3,
+        label=f"false positives, {banding.false_positives:.1%}",
+    )  # fmt: skip
+    plot.fill_between(
+        similarity, found, 1, where=is_above, color="C1", alpha=0.3,
+        label=f"false negatives, {banding.false_negatives:.1%}",
+    )  # fmt: skip
+    plot.axvline(banding.threshold, color="black", linewidth=0.8, linestyle=":")
+    plot.set_title(f"{banding.bands} bands of {banding.rows} rows, threshold {banding.threshold:g}")
+    plot.set_xlabel("Jaccard similarity of a pair")
+    plot.set_ylabel("probability of a shared bucket")
+    plot.legend(frameon=False, loc="upper left")
     return svg(figure)
 
 

@@ -5,7 +5,8 @@ Sketching", FOCS 2017). In round r every shingle falls into one slot h_r(x) with
 (r, g_r(x)), each slot keeps its minimum, and rounds go on until no slot is empty; from round t on,
 round r fills slot r - t alone. A long document needs one round, that is one hash for each
 character, where a classical MinHash of t values needs t of them. As in a MinHash, two documents
-agree in a slot with probability equal to their Jaccard similarity.
+agree in a slot with probability equal to their Jaccard similarity, for any number of slots: which
+shingle has the least value of a slot depends on nothing but the hashes of the shingles.
 
 A shingle (n-gram) is `width` consecutive code points, or words as `tasks.kernels.words` hashes them.
 Its hash is a polynomial in them in an odd base modulo 2**64, which rolls along the text (a Rabin-Karp
@@ -26,8 +27,8 @@ SHIFT = np.uint64(33)
 ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 
-ROUND_SHIFT = np.uint64(54)  # a value has its round above its 54 bits of hash: an earlier round is less
-VALUE_MASK = np.uint64((1 << 54) - 1)
+MOST_VALUES = 1024
+HALF = np.uint64(32)
 EMPTY = np.uint64(2**64 - 1)  # not less than any value, so that the first to come takes the slot
 LONG = 1 << 12  # shingles of a document of which few are distinct if they leave a slot empty
 SCRATCH_HASHES = 1 << 14  # with their code points 192 KiB: stays in the second-level cache
@@ -134,26 +135,30 @@ def hash_shingles(data, start, end, width, oldest, codes, hashes):
 
 
 @njit(cache=True, nogil=True)
-def play_round(hashes, round_, slot_shift, signature):
+def play_round(hashes, round_, round_shift, signature):
     """Drop every shingle into its slot of one round."""
     offset = np.uint64(round_) * GOLDEN
-    prefix = np.uint64(round_) << ROUND_SHIFT
+    prefix, below = np.uint64(round_) << round_shift, (ONE << round_shift) - ONE
+    slots = np.uint64(signature.size)
     for h in hashes:
         x = mix(h + offset)
-        slot = x >> slot_shift  # by the upper bits, 9 at most; the value is made of the lower 54
-        value = prefix | (x & VALUE_MASK)
+        # The upper half of the hash, as a part of 2**32, of the slots: all are as likely, but for one in
+        # millions, and where they are a power of two it is the uppermost bits.
+        slot = ((x >> HALF) * slots) >> HALF
+        value = prefix | (x & below)
         if value < signature[slot]:
             signature[slot] = value
 
 
 @njit(cache=True, nogil=True)
-def fill_directly(hashes, signature):
+def fill_directly(hashes, round_shift, signature):
     """Fill what is still empty after as many rounds as slots: round t + s looks at slot s only."""
+    below = (ONE << round_shift) - ONE
     for slot in range(signature.size):
         if signature[slot] == EMPTY:
             round_ = np.uint64(signature.size + slot)
             for x in hashes:
-                value = (round_ << ROUND_SHIFT) | (mix(x + round_ * GOLDEN) & VALUE_MASK)
+                value = (round_ << round_shift) | (mix(x + round_ * GOLDEN) & below)
                 signature[slot] = min(signature[slot], value)
 
 
@@ -170,28 +175,28 @@ def distinct_hashes(data, start, end, width, oldest, codes, scratch):
 
 
 @njit(cache=True, nogil=True)
-def sketch(data, start, end, width, oldest, slot_shift, signature, codes, scratch):
+def sketch(data, start, end, width, oldest, round_shift, signature, codes, scratch):
     """Write the signature of the document in bytes [start, end), which is not empty."""
     count, next_ = hash_shingles(data, start, end, width, oldest, codes, scratch)
-    play_round(scratch[:count], 0, slot_shift, signature)
+    play_round(scratch[:count], 0, round_shift, signature)
     fits = next_ == end
     while next_ < end:
         count, next_ = hash_shingles(data, next_, end, width, oldest, codes, scratch)
-        play_round(scratch[:count], 0, slot_shift, signature)
+        play_round(scratch[:count], 0, round_shift, signature)
     if not np.any(signature == EMPTY):
         return
     hashes = scratch[:count]
     if not fits:  # slots are empty after so many shingles: few of them are distinct
         hashes = distinct_hashes(data, start, end, width, oldest, codes, scratch)
     for round_ in range(1, signature.size):
-        play_round(hashes, round_, slot_shift, signature)
+        play_round(hashes, round_, round_shift, signature)
         if not np.any(signature == EMPTY):
             return
-    fill_directly(hashes, signature)
+    fill_directly(hashes, round_shift, signature)
 
 
 @njit(cache=True, nogil=True)
-def sketch_words(words, width, oldest, slot_shift, signature, scratch):
+def sketch_words(words, width, oldest, round_shift, signature, scratch):
     """Write the signature of a document of which all the words are hashed, and there is one."""
     shingles = max(1, words.size - width + 1)
     hashes = scratch[:shingles]
@@ -200,45 +205,44 @@ def sketch_words(words, width, oldest, slot_shift, signature, scratch):
     else:
         roll(words, shingles, width, oldest, hashes)
     for round_ in range(signature.size):
-        play_round(hashes, round_, slot_shift, signature)
+        play_round(hashes, round_, round_shift, signature)
         if not np.any(signature == EMPTY):
             return
         if round_ == 0 and hashes.size > LONG:
             hashes = np.unique(hashes)  # slots are empty after so many: few of them are distinct
-    fill_directly(hashes, signature)
+    fill_directly(hashes, round_shift, signature)
 
 
 @njit(cache=True, nogil=True)
 def constants(width, values):
-    """Return BASE**width and how far a hash is shifted to leave the number of a slot."""
-    slot_shift = np.uint64(64)
-    while values > 1:
-        slot_shift -= ONE
-        values >>= 1
+    """Return BASE**width, and above how many bits of hash a value has the number of its round.
+
+    Rounds go up to twice the values: so an earlier one is less, and all its bits find room.
+    """
     oldest = ONE
     for _ in range(width):
         oldest *= BASE
-    return oldest, slot_shift
+    return oldest, np.uint64(54 if values <= 512 else 53)
 
 
 @njit(cache=True, nogil=True)
 def _word_signatures(words, ends, width, signatures):
-    oldest, slot_shift = constants(width, signatures.shape[1])
+    oldest, round_shift = constants(width, signatures.shape[1])
     scratch = np.empty(max(1, np.max(ends[1:] - ends[:-1])), np.uint64)
     for i in range(ends.size - 1):
         if ends[i + 1] > ends[i]:
-            sketch_words(words[ends[i] : ends[i + 1]], width, oldest, slot_shift, signatures[i], scratch)
+            sketch_words(words[ends[i] : ends[i + 1]], width, oldest, round_shift, signatures[i], scratch)
 
 
 @njit(cache=True, nogil=True)
 def _signatures(data, offsets, width, signatures):
-    oldest, slot_shift = constants(width, signatures.shape[1])
+    oldest, round_shift = constants(width, signatures.shape[1])
     scratch = np.empty(SCRATCH_HASHES, np.uint64)
     codes = np.empty(SCRATCH_HASHES + width - 1, np.uint32)
     for i in range(offsets.size - 1):
         if offsets[i + 1] > offsets[i]:
             start, end = offsets[i], offsets[i + 1]
-            sketch(data, start, end, width, oldest, slot_shift, signatures[i], codes, scratch)
+            sketch(data, start, end, width, oldest, round_shift, signatures[i], codes, scratch)
 
 
 @njit(cache=True, nogil=True)
@@ -259,7 +263,7 @@ def signatures(
 
     data: the documents' UTF-8 bytes, one after another, valid. offsets: (n + 1,), where document i
     is data[offsets[i]:offsets[i + 1]]. width: code points in a shingle; a shorter document is one
-    shingle. values: signature length, a power of two from 2 to 512.
+    shingle. values: signature length, 2 to 1,024.
 
     Returns (n, values) uint64. The row of an empty document is all EMPTY: it has no shingle.
     """
@@ -282,16 +286,15 @@ def word_signatures(
 
 
 def no_signatures(documents: int, values: int) -> NDArray[np.uint64]:
-    # A power of two has one bit, and the number before it has none in common with it.
-    if values & (values - 1) or not 2 <= values <= 512:
-        raise ValueError(f"values must be a power of two from 2 to 512, not {values}")
+    if not 2 <= values <= MOST_VALUES:
+        raise ValueError(f"values must be 2 to {MOST_VALUES:,}, not {values}")
     return np.full((documents, values), EMPTY, np.uint64)
 
 
 def band_keys(signatures: NDArray[np.uint64], *, bands: int) -> NDArray[np.uint64]:
     """Hash each band of each signature to one key: (n, values) uint64 to (n, bands) uint64.
 
-    Band b holds the rows b * (values // bands) and up; rows left over at the end are not used.
+    Band b holds the rows b * (values // bands) and up.
     """
     keys = np.empty((len(signatures), bands), np.uint64)
     _band_keys(signatures, keys)

@@ -78,7 +78,7 @@ def card(recipe: Recipe, manifest: Published) -> str:
         shingle=dedup.shingle,
         values=dedup.values,
         bands=dedup.bands,
-        rows=dedup.values // dedup.bands,
+        rows=dedup.rows,
         scope=SCOPES[dedup.scope],
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),

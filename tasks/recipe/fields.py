@@ -116,18 +116,45 @@ class Dedup(Strict):
         default_factory=lambda given: 13 if given.get("shingle") == "words" else 25,
         ge=1, le=1000, description="Code points or words in a shingle: 25 or 13 unless given.",
     )  # fmt: skip
-    values: Annotated[Literal[32, 64, 128, 256], Number] = Field(128, description="Length of a signature.")
+    values: Annotated[int, Number] = Field(
+        128, ge=2, le=1024, description="Length of a signature: bands x rows. Two of the three are enough."
+    )
     bands: Annotated[int, Number] = Field(
         8, ge=1, le=256,
-        description="Bands of values / bands rows; the similarity where half of the pairs are "
-        "found is about (1 / bands) ** (bands / values): 0.88 for 8 bands of 16.",
+        description="Bands of a signature; the similarity where half of the pairs are found is about "
+        "(1 / bands) ** (1 / rows): 0.88 for 8 bands of 16 rows. `zyda params` finds those for another.",
     )  # fmt: skip
+    rows: Annotated[int, Number] = Field(
+        16, ge=1, le=1024, exclude=True, description="Values of a signature in a band."
+    )
     scope: Literal["across", "global"] = "across"
 
+    @model_validator(mode="before")
+    @classmethod
+    def third_of_three(cls, given: Any) -> Any:
+        """Work out of values, bands and rows what is not given."""
+        names = ("values", "bands", "rows")
+        if not isinstance(given, dict) or not all(type(given.get(name, 1)) is int for name in names):
+            return given  # which the fields themselves refuse
+        values, bands, rows = (given.get(name) for name in names)
+        if rows is None:
+            values = 128 if values is None else values
+            bands = 8 if bands is None else bands
+            rows = values // bands if bands > 0 else 1
+        elif bands is None:
+            values = 128 if values is None else values
+            bands = values // rows if rows > 0 else 1
+        elif values is None:
+            values = bands * rows
+        return given | {"values": values, "bands": bands, "rows": rows}
+
     @model_validator(mode="after")
-    def bands_divide_values(self) -> "Dedup":
-        if self.values % self.bands:
-            raise ValueError(f"bands must divide values ({self.values}), so that no value is lost")
+    def bands_of_rows_are_the_values(self) -> "Dedup":
+        if self.values != self.bands * self.rows:
+            raise ValueError(
+                f"values ({self.values}) must be bands x rows ({self.bands} x {self.rows}), so that no value is "
+                "lost; give two of the three"
+            )
         return self
 
 
