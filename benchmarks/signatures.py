@@ -1,4 +1,4 @@
-"""Signatures of 128 values, of 25 characters and of 13 words: MB/s of one core, ours and others'.
+"""Signatures of 128 values (and of 286), of 25 characters and of 13 words: MB/s of one core, ours and others'.
 
 python -m benchmarks.signatures [FOLDER]
 """
@@ -52,12 +52,14 @@ def main() -> None:
     few_texts, few_size = few.to_pylist(), megabytes_of(few)
     parquet = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), parquet, compression="zstd")
-    characters, words = Dedup(), Dedup(shingle="words")
-    band_keys(few, characters), band_keys(few, words)
+    characters, words, longer = Dedup(), Dedup(shingle="words"), Dedup(bands=26, rows=11)
+    for dedup in (characters, words, longer):
+        band_keys(few, dedup)
     speeds = {
         "reading the Parquet (pyarrow, zstd)": megabytes_of(texts)
         / seconds(lambda: pq.ParquetFile(io.BytesIO(parquet.getvalue())).read(use_threads=False)),
         "zyda-flows, characters": megabytes_of(texts) / seconds(lambda: band_keys(texts, characters)),
+        "zyda-flows, characters, 26 x 11": megabytes_of(texts) / seconds(lambda: band_keys(texts, longer)),
         "rensa, characters": few_size / seconds(lambda: by_rensa(few_texts, shingles), 1),
         "datasketch, characters": few_size / seconds(lambda: by_datasketch(few_texts, shingles), 1),
         "zyda-flows, words": megabytes_of(texts) / seconds(lambda: band_keys(texts, words)),

@@ -46,7 +46,7 @@ def test_shingles_are_of_25_characters_or_13_words_unless_the_recipe_says_otherw
     [
         (("name: small", "name: a/b"), r"recipe\.yaml:1: name: .*pattern"),
         (("storage: ./out\n", ""), r"recipe\.yaml:1: storage: this field is required"),
-        (("bands: 8", "bands: 7"), r"recipe\.yaml:4: dedup: bands must divide values \(128\)"),
+        (("bands: 8", "bands: 7"), r"recipe\.yaml:4: dedup: values \(128\) must be bands x rows"),
         (
             ("scope: across", "scope: within"),
             r"recipe\.yaml:4: dedup\.scope: .*'across' or 'global'.*'within'",

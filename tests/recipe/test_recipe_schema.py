@@ -53,7 +53,7 @@ FIELDS = [
         for name in ("name", "storage", "tokenizer", "documents", "judges", "on_bad_rows", "shard_mib")
     ],
     *[(name,) for name in ("sample", "license", "languages", "sources", "dedup", "bogus")],
-    *[("dedup", name) for name in ("width", "values", "shingle", "scope", "bogus")],
+    *[("dedup", name) for name in ("width", "values", "bands", "rows", "shingle", "scope", "bogus")],
     *[
         ("sources", 0, name)
         for name in ("name", "files", "text", "keep", "classify", "on_bad_rows", "documents")
