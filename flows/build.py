@@ -14,6 +14,8 @@ from flows.server.exclusion import one_at_a_time
 from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.pipeline import (
+    AUDITED_PAIRS,
+    audit,
     clusters,
     decisions,
     edges,
@@ -84,6 +86,8 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     steps += [sketching, [edging, clustering, deciding]]
 
     judge_with(removals, deciding)
+    auditing = submit(audit, plan, [[*trail] for trail in trails], AUDITED_PAIRS)
+    steps.append([auditing])
     for stage in pipeline.AFTER_DEDUP:
         judge_with(stage)
     steps.append([submit(publish, plan, trail) for trail in trails])
@@ -91,7 +95,7 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     receipts = [stages.finished(plan, step) for step in steps]
     # Stages about all sources have no source in their receipts, and no line in the ledger.
     ledger = make_ledger(zip(*(of_stage for of_stage in receipts if of_stage[0].source), strict=True))
-    files = (receipts[0], result(clustering), receipts[-1])
+    files = (receipts[0], result(clustering), receipts[-1], result(auditing))
     result(submit(publish_corpus, plan, ledger, sources, *files, pipeline.reasons()))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
     result(submit(note_built, plan, sources, [*chain(*receipts)]))

@@ -8,6 +8,8 @@ Its line in the ledger, its reasons in `removed/` and what `zyda explain` says o
 
 from typing import Any
 
+from tasks.dedup.audit import PAIRS as AUDITED_PAIRS
+from tasks.dedup.audit import audit
 from tasks.dedup.clusters import clusters
 from tasks.dedup.decisions import decisions
 from tasks.dedup.edges import edges
@@ -22,8 +24,8 @@ from tasks.quality.classify import classify
 from tasks.quality.filter import filter_documents
 
 __all__ = [
-    "AFTER_DEDUP", "BEFORE_DEDUP", "clusters", "decisions", "edges", "ingest", "minhash", "note_built", "prepare",
-    "publish", "publish_corpus", "reasons", "removals", "stages",
+    "AFTER_DEDUP", "AUDITED_PAIRS", "BEFORE_DEDUP", "audit", "clusters", "decisions", "edges", "ingest", "minhash",
+    "note_built", "prepare", "publish", "publish_corpus", "reasons", "removals", "stages",
 ]  # fmt: skip
 
 NAMES_OF_ARTIFACTS = ("corpus", "funnel", "published", "report")  # in the dashboard, beside those of stages
@@ -34,7 +36,7 @@ AFTER_DEDUP: tuple[Any, ...] = (classify, filter_documents)
 def stages() -> tuple[Any, ...]:
     """Return all the stages of a build in their order. Raises TypeError where one is none, or two have one name."""
     in_order = (
-        prepare, ingest, *BEFORE_DEDUP, minhash, edges, clusters, decisions, removals, *AFTER_DEDUP, publish,
+        prepare, ingest, *BEFORE_DEDUP, minhash, edges, clusters, decisions, removals, audit, *AFTER_DEDUP, publish,
     )  # fmt: skip
     for stage in (*BEFORE_DEDUP, *AFTER_DEDUP):
         if not hasattr(getattr(stage, "fn", None), "reasons"):

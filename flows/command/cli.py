@@ -81,8 +81,11 @@ def build_and_show(
 def show_corpus(plan: Recipe, ledger: "Ledger") -> None:
     """Print a corpus's ledger and where it is."""
     from flows.command.show import print_ledger
+    from tasks.accounts.published import corpus_of
 
     print_ledger(ledger)
+    if headline := corpus_of(plan)[1].audit:
+        typer.echo(headline.sentence())
     typer.echo(f"published: {plan.folder.url}/published")
 
 
@@ -140,6 +143,24 @@ def check(recipe: Path, storage: Storage = None, sample: Sample = None, replace:
     from flows.command.check import check_recipe
 
     check_recipe(plan, replace=replace)
+
+
+@app.command()
+def audit(
+    recipe: Path,
+    pairs: Annotated[int, typer.Option(min=1, help="Removed documents to compare, at the most.")] = 10_000,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Compare removed near-duplicates with what was kept for them, text by text, on a sample.
+
+    Buckets and clusters are made of signatures and chains. This says how many of the documents that went
+    have no kept document like them, by source and by length, and shows the pairs that are least alike.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.command.audit import print_audit
+
+    print_audit(plan, pairs)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger
 from tasks.errors import Damaged, Denied
 from tasks.log import warn
@@ -58,6 +59,7 @@ class Published(Record):
     made_of: tuple[Origin, ...]
     ledger: Ledger
     reasons: dict[str, dict[str, str]] = {}
+    audit: Audited | None = None
     files: tuple[File, ...]
     accounts: tuple[File, ...]
 

@@ -54,11 +54,7 @@ class Preference:
             places[is_of_source] = places_of_files[files[is_of_source]]
         rows = doc_ids & np.uint64(MAX_ROWS - 1)
         # Laid out as a doc_id is, with the source's rank and the file's place where their numbers stand.
-        return (
-            self.rank[sources] << np.uint64(SOURCE_SHIFT)
-            | places << np.uint64(FILE_SHIFT)
-            | rows
-        )
+        return self.rank[sources] << np.uint64(SOURCE_SHIFT) | places << np.uint64(FILE_SHIFT) | rows
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.kernels import sketch
+from tasks.kernels.sets import distinct
 from tasks.kernels.texts import text_buffers
 from tasks.kernels.words import DROPPED, SPACE, UNSAFE, hash_words, may_change
+from tasks.recipe.fields import Dedup
 from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
 
 UNICODE = unicodedata.unidata_version
@@ -47,3 +50,10 @@ def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray
         normalised = [unicodedata.normalize("NFC", text) for text in texts.filter(mask).to_pylist()]
         texts = pc.replace_with_mask(texts, mask, pa.array(normalised, pa.large_string()))
     return hash_words(*text_buffers(texts), folded)
+
+
+def shingle_sets(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the distinct shingles of each text: hashes, uint64, and (n + 1,) ends; see `tasks.kernels.sets`."""
+    if dedup.shingle == "words":
+        return distinct(*sketch.word_shingle_hashes(*word_hashes(texts), width=dedup.width))
+    return distinct(*sketch.shingle_hashes(*text_buffers(texts), width=dedup.width))

@@ -246,6 +246,31 @@ def _signatures(data, offsets, width, signatures):
 
 
 @njit(cache=True, nogil=True)
+def _shingle_hashes(data, offsets, width, hashes, ends):
+    oldest, _ = constants(width, 2)
+    codes = np.empty(max(1, np.max(offsets[1:] - offsets[:-1])) + width, np.uint32)
+    for i in range(offsets.size - 1):
+        count = 0
+        if offsets[i + 1] > offsets[i]:
+            its_hashes = hashes[ends[i] :]
+            count, _ = hash_shingles(data, offsets[i], offsets[i + 1], width, oldest, codes, its_hashes)
+        ends[i + 1] = ends[i] + count
+
+
+@njit(cache=True, nogil=True)
+def _word_shingle_hashes(words, word_ends, width, hashes, ends):
+    oldest, _ = constants(width, 2)
+    for i in range(word_ends.size - 1):
+        its_words, its_hashes = words[word_ends[i] : word_ends[i + 1]], hashes[ends[i] :]
+        count = min(its_words.size, max(1, its_words.size - width + 1))
+        if its_words.size > width:
+            roll(its_words, count, width, oldest, its_hashes)
+        elif count:
+            its_hashes[0] = window(its_words, 0, its_words.size)
+        ends[i + 1] = ends[i] + count
+
+
+@njit(cache=True, nogil=True)
 def _band_keys(signatures, keys):
     rows = signatures.shape[1] // keys.shape[1]
     for i in range(keys.shape[0]):
@@ -283,6 +308,30 @@ def word_signatures(
     if len(result):
         _word_signatures(words, ends, width, result)
     return result
+
+
+def shingle_hashes(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], *, width: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hash every shingle of every document of a block of text, those of which `signatures` makes sketches.
+
+    Returns the hashes, uint64, in the order of the text, and (n + 1,) int64, where document i has those from
+    its place on.
+    """
+    hashes, ends = np.empty(int(offsets[-1] - offsets[0]), np.uint64), np.zeros(len(offsets), np.int64)
+    if len(offsets) > 1:
+        _shingle_hashes(data, offsets, width, hashes, ends)
+    return hashes[: ends[-1]], ends
+
+
+def word_shingle_hashes(
+    words: NDArray[np.uint64], word_ends: NDArray[np.int64], *, width: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the same for documents whose words were hashed by `tasks.kernels.words.hash_words`."""
+    hashes, ends = np.empty(len(words), np.uint64), np.zeros(len(word_ends), np.int64)
+    if len(word_ends) > 1:
+        _word_shingle_hashes(words, word_ends, width, hashes, ends)
+    return hashes[: ends[-1]], ends
 
 
 def no_signatures(documents: int, values: int) -> NDArray[np.uint64]:

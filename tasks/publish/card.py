@@ -26,6 +26,8 @@ bands of {rows} rows) and clustered by connected components. {scope} {filters}
 
 {removed}
 
+{audit}
+
 ## What it was made of
 
 {origins}
@@ -41,6 +43,8 @@ bands of {rows} rows) and clustered by connected components. {scope} {filters}
 - `removed/*.parquet`: every document that is not here, with the stage and the reason and, for a
   duplicate, the `kept_doc_id` that was kept for it.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
+- `audit/*.parquet`: a sample of the near-duplicates that were removed, each with the kept document that is
+  most like it and how like it is.
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
@@ -82,6 +86,7 @@ def card(recipe: Recipe, manifest: Published) -> str:
         scope=SCOPES[dedup.scope],
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
+        audit=manifest.audit.sentence() if manifest.audit else "",
         origins=made_of(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],

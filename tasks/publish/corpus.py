@@ -13,6 +13,7 @@ from io import BytesIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger, as_json
 from tasks.accounts.published import (
     MANIFEST,
@@ -29,6 +30,7 @@ from tasks.accounts.published import (
 from tasks.errors import Damaged
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
+from tasks.publish.audits import audited
 from tasks.publish.card import card
 from tasks.publish.origins import origins, software, source_files, tokenizer_of
 from tasks.recipe.fields import Recipe
@@ -37,6 +39,7 @@ from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.storage.artifacts import Receipt, Shard, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.scratch import SCRATCH, scratch_name
+from tasks.storage.tables import read_table
 
 Texts = dict[str, bytes]
 
@@ -49,6 +52,7 @@ def publish_corpus(
     ingested: list[Receipt],
     clustered: Receipt,
     published: list[Receipt],
+    audited_by: Receipt,
     reasons: dict[str, dict[str, str]],
 ) -> bool:
     """Put the published folder in place; return False where it is there already, whole.
@@ -58,8 +62,10 @@ def publish_corpus(
     Raises Damaged where a file that is to be published is not as it was made.
     """
     folder = recipe.folder
-    files = corpus_files(folder, ingested, clustered, published)
-    manifest = new_manifest(recipe, ledger, inputs, reasons, files)
+    files = corpus_files(folder, ingested, {"clusters": clustered, "audit": audited_by}, published)
+    (pairs,) = load_manifest(folder, audited_by).shards
+    headline = audited(read_table(folder, pairs), recipe.dedup)
+    manifest = new_manifest(recipe, ledger, inputs, reasons, headline, files)
     texts = accounts(recipe, inputs, manifest)
     account_files = [
         File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
@@ -103,10 +109,15 @@ def strangers(folder: Folder, manifest: Published) -> list[str]:
 
 
 def corpus_files(
-    folder: Folder, ingested: Sequence[Receipt], clustered: Receipt, published: Sequence[Receipt]
+    folder: Folder, ingested: Sequence[Receipt], of_all: dict[str, Receipt], published: Sequence[Receipt]
 ) -> list[File]:
-    """List the Parquet files of the corpus, by path."""
-    files = [file("clusters", "", shard) for shard in load_manifest(folder, clustered).shards if shard.rows]
+    """List the Parquet files of the corpus, by path. of_all: what is about all sources, by its place."""
+    files = [
+        file(place, "", shard)
+        for place, receipt in of_all.items()
+        for shard in load_manifest(folder, receipt).shards
+        if shard.rows
+    ]
     for receipt in ingested:
         set_aside = load_manifest(folder, receipt).facts["set_aside"]
         files += [file("set_aside", f"{receipt.source}-", Shard.model_validate(shard)) for shard in set_aside]
@@ -145,6 +156,7 @@ def new_manifest(
     ledger: Ledger,
     inputs: Sequence[SourcePlan],
     reasons: dict[str, dict[str, str]],
+    headline: Audited,
     files: Iterable[File],
 ) -> Published:
     """Make the manifest, still without the accounts, which are written from it."""
@@ -158,6 +170,7 @@ def new_manifest(
         made_of=origins(recipe, inputs),
         ledger=ledger,
         reasons=reasons,
+        audit=headline,
         files=tuple(files),
         accounts=(),
     )

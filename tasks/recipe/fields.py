@@ -25,7 +25,7 @@ OnBadRows = Literal["fail", "set_aside"]
 OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
 SECRETIVE = "a recipe holds no credentials"
 RESERVED_NAMES = {
-    "removed", "clusters", "set_aside",
+    "removed", "clusters", "set_aside", "audit",
     "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet",
 }  # fmt: skip
 SECRET_PARAMETERS = {
@@ -104,7 +104,9 @@ STEPS = Annotated[None, reserved("steps on documents while their text is in memo
 JUDGES = Annotated[None, reserved("judges of documents")]
 SAYS_SOMETHING = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators refuse more
 Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable), SAYS_SOMETHING]
-OneOrMore = Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
+OneOrMore = (
+    Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
+)
 Number = BeforeValidator(number)
 
 

@@ -27,7 +27,7 @@ from prefect.tasks import exponential_backoff
 
 from tasks.errors import Unavailable
 from tasks.recipe.fields import Recipe
-from tasks.stage.verdicts import Trail
+from tasks.stage.verdicts import trail_of
 from tasks.storage.artifacts import RESULTS, Manifest, Receipt, finish_stage, finished_stage
 from tasks.storage.records import digest_of, pack, seal, unseal
 
@@ -90,7 +90,7 @@ def leaves_manifest(
 
     def decorate(make: Callable[..., Manifest]) -> Callable[..., Receipt]:
         def opened(inputs: Sequence[Any]) -> Sequence[Any]:
-            return inputs if of_all else (as_trail(inputs[0]), *inputs[1:])
+            return inputs if of_all else (as_given(inputs[0]), *inputs[1:])
 
         def its_key(recipe: Recipe, *inputs: Any) -> str:
             return key(recipe, *opened(inputs))
@@ -129,8 +129,8 @@ def check_manifest(manifest: Any, stage: str, source: str | None) -> None:
         )
 
 
-def as_trail(first: Any) -> Any:
-    return Trail(str(first[0].source), first) if isinstance(first, list) else first
+def as_given(first: Any) -> Any:
+    return trail_of(first) if isinstance(first, list) else first
 
 
 def run_name() -> str:

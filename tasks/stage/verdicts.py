@@ -51,6 +51,10 @@ class Trail:
         return [receipt.identity for receipt in self.receipts]
 
 
+def trail_of(receipts: list[Receipt]) -> Trail:
+    return Trail(str(receipts[0].source), receipts)
+
+
 @dataclass(frozen=True)
 class Said:
     """What a stage said of one shard, and which columns of it stand beside a document that stays."""

@@ -35,7 +35,9 @@ def test_fault_in_a_recipe_is_a_line_and_exit_status_1(corpus, command):
     path = corpus.write(dedup={"bands": 7})
     said = zyda(command, path)
     assert said.returncode == 1
-    assert re.fullmatch(r"zyda: .*recipe\.yaml:\d+: dedup: values \(128\) must be bands x rows .*\n", said.stderr)
+    assert re.fullmatch(
+        r"zyda: .*recipe\.yaml:\d+: dedup: values \(128\) must be bands x rows .*\n", said.stderr
+    )
 
 
 def test_faults_in_the_input_are_lines_and_exit_status_1(corpus, tmp_path, server):

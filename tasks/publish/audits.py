@@ -1,0 +1,116 @@
+"""What an audit says: by source, by length, and the pairs that are least alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.accounts.audited import Audited
+from tasks.dedup.audit import audit
+from tasks.dedup.banding import Banding
+from tasks.errors import Denied
+from tasks.intake.built import last_build
+from tasks.publish.explain import diff
+from tasks.recipe.fields import Dedup, Recipe
+from tasks.storage.artifacts import MANIFESTS, Manifest, Receipt, finished_shard, load_manifest
+from tasks.storage.folder import Folder
+from tasks.storage.records import read_record
+from tasks.storage.tables import read_table
+
+SIMILARITIES = (0.2, 0.4, 0.6, 0.8, 0.9)
+LENGTHS = 10  # as many pairs in each
+WORST = 20
+
+
+def threshold_of(dedup: Dedup) -> float:
+    """Return the similarity that a banding asks for: where it finds half of the pairs."""
+    return Banding(dedup.bands, dedup.rows, 0.5).half
+
+
+def audited(table: pa.Table, dedup: Dedup) -> Audited:
+    """Count the unlike pairs of AUDIT."""
+    threshold = threshold_of(dedup)
+    unlike = int(np.count_nonzero(table.column("jaccard").to_numpy() < threshold))
+    return Audited(pairs=len(table), unlike=unlike, threshold=round(threshold, 4))
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of some pairs, the share below each of SIMILARITIES, then below the threshold."""
+
+    name: str
+    pairs: int
+    below: tuple[float, ...]
+
+
+def shares(name: str, jaccard: NDArray[np.float32], threshold: float) -> Shares:
+    places = (*SIMILARITIES, threshold)
+    return Shares(name, len(jaccard), tuple(float(np.mean(jaccard < place)) for place in places))
+
+
+def by_source(table: pa.Table, threshold: float) -> list[Shares]:
+    """Return the shares of each source that lost documents, and of all."""
+    jaccard, names = table.column("jaccard").to_numpy(), table.column("source").to_pylist()
+    of_sources = [
+        shares(name, jaccard[np.array([n == name for n in names])], threshold)
+        for name in dict.fromkeys(names)
+    ]
+    return [*of_sources, shares("all", jaccard, threshold)] if len(of_sources) > 1 else of_sources
+
+
+def by_length(table: pa.Table, threshold: float) -> list[tuple[int, float]]:
+    """Return the share of unlike pairs among those up to a length, for LENGTHS lengths: (characters, share).
+
+    It is the cumulative rate of false positives of the paper on Zyda (arXiv 2406.01981).
+    """
+    if not len(table):
+        return []
+    ordered = table.sort_by([("characters", "ascending"), ("doc_id", "ascending")])
+    is_unlike = ordered.column("jaccard").to_numpy() < threshold
+    lengths = ordered.column("characters").to_numpy()
+    ends = np.unique(np.linspace(0, len(table), LENGTHS + 1).round().astype(int))[1:]
+    return [(int(lengths[end - 1]), float(np.mean(is_unlike[:end]))) for end in ends]
+
+
+def worst(table: pa.Table) -> list[dict[str, object]]:
+    """Return the pairs that are least alike."""
+    return list(
+        table.sort_by([("jaccard", "ascending"), ("doc_id", "ascending")]).slice(0, WORST).to_pylist()
+    )
+
+
+def differences(
+    folder: Folder, audited_by: Receipt, pairs: Sequence[dict[str, object]]
+) -> list[tuple[str, ...]]:
+    """Return the lines in which the texts of each pair differ."""
+    shards = [finished_shard(folder, path) for path in load_manifest(folder, audited_by).intermediate]
+    ids = pa.array([pair[name] for pair in pairs for name in ("doc_id", "kept_doc_id")], pa.uint64())
+    texts = dict[int, str]()
+    for shard in filter(None, shards):
+        table = read_table(folder, shard).filter(pc.field("doc_id").isin(ids))
+        texts |= dict(zip(table.column("doc_id").to_pylist(), table.column("text").to_pylist(), strict=True))
+    return [tuple(diff(texts[pair["doc_id"]], texts[pair["kept_doc_id"]])) for pair in pairs]  # type: ignore[index]
+
+
+def audit_again(recipe: Recipe, pairs: int) -> tuple[Receipt, pa.Table]:
+    """Audit the last build of a corpus, from what it left. Raises Denied where that is not there any more."""
+    folder = recipe.folder
+    trails = last_audit(folder).facts["trails"]
+    receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
+    receipt = audit.fn(recipe, receipts, pairs)
+    return receipt, read_table(folder, load_manifest(folder, receipt).shards[0])
+
+
+def last_audit(folder: Folder) -> Manifest:
+    """Return the manifest of the last build's own audit."""
+    built = last_build(folder)
+    if built is None:
+        raise Denied(f"{folder.url}: nothing has been built there yet; zyda build makes it")
+    of_audits = [path for path in built.manifests if path.startswith(f"{MANIFESTS}/audit-")]
+    manifest = read_record(folder, of_audits[0], Manifest) if of_audits else None
+    if manifest is None:
+        raise Denied(f"{folder.url}: what the last build left is gone; zyda build makes it again")
+    return manifest
