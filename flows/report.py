@@ -11,6 +11,7 @@ from flows.dashboard import plots
 from flows.dashboard.run_artifacts import artifact_key, link_to
 from flows.server.liveness import living
 from tasks.accounts.ledger import ways
+from tasks.publish.audits import SIMILARITIES
 from tasks.publish.findings import Findings, find
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
@@ -28,6 +29,8 @@ def page(recipe: Recipe, findings: Findings) -> str:
         ways=ways(findings.ledger),
         plots=chosen_plots(findings),
         largest=findings.largest,
+        audit=findings.audit,
+        similarities=SIMILARITIES,
     )
 
 
@@ -50,6 +53,11 @@ def chosen_plots(findings: Findings) -> list[tuple[str, str, str]]:
             "documents of the source. Dark: a large share of the row's clusters."
         )
         chosen.append(("Who shares duplicates with whom", note, plots.shared_clusters(findings)))
+    if findings.audit:
+        note = (
+            f"{findings.audit.headline.sentence()} Of the pairs up to a length, the share that is so unlike:"
+        )
+        chosen.append(("Removed, and like nothing that was kept", note, plots.unlike(findings.audit)))
     if findings.labels:
         several = sum(findings.mixed_labels.values())
         mixed = several - findings.mixed_labels.get(1, 0)

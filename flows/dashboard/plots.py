@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from tasks.accounts.ledger import Ledger
 from tasks.dedup.banding import Banding
-from tasks.publish.findings import LENGTH_BINS, Findings
+from tasks.publish.findings import LENGTH_BINS, AuditFindings, Findings
 
 mpl.rcParams.update({
     "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
@@ -132,6 +132,18 @@ def lengths(findings: Findings) -> str:
     plot.set_xlabel("tokens in a document")
     plot.set_ylabel("% of the source's documents")
     plot.legend(frameon=False)
+    return svg(figure)
+
+
+def unlike(audit: AuditFindings) -> str:
+    """Draw the share of unlike pairs among those up to a length."""
+    figure, plot = axes(8, 2.8)
+    lengths, shares = zip(*audit.by_length, strict=True)
+    plot.plot(lengths, [100 * share for share in shares], "o-", markersize=3)
+    plot.set_xscale("log")
+    plot.set_ylim(bottom=0)
+    plot.set_xlabel("characters of the removed document, at the most")
+    plot.set_ylabel("% unlike")
     return svg(figure)
 
 

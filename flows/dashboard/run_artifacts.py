@@ -15,8 +15,11 @@ from prefect.artifacts import (
 from prefect.futures import PrefectFuture
 
 from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import corpus_of
+from tasks.accounts.published import Published, corpus_of
+from tasks.publish.audits import SIMILARITIES, by_source
 from tasks.publish.card import card
+from tasks.publish.explain import Corpus
+from tasks.publish.findings import whole_table
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import ONCE_A_BUILD
 from tasks.storage.artifacts import Receipt
@@ -75,12 +78,33 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
         artifact_key(recipe, "corpus"),
         "The corpus and its accounts",
     )
+    show_audit(recipe, manifest)
     picture = b64encode(plots.funnel(ledger).encode()).decode()
     create_image_artifact(
         f"data:image/svg+xml;base64,{picture}", artifact_key(recipe, "funnel"), "Tokens after each stage"
     )
     url = f"{recipe.folder.url}/published"
     create_link_artifact(link_to(url), url, artifact_key(recipe, "published"), "Where the corpus is")
+
+
+def show_audit(recipe: Recipe, manifest: Published) -> None:
+    """Show what the build's audit found of each source."""
+    if manifest.audit is None or not manifest.audit.pairs:
+        return
+    table = whole_table(Corpus(recipe), "audit", ["source", "jaccard"])
+    names = [
+        "pairs",
+        *(f"below {place:g}" for place in SIMILARITIES),
+        f"below {manifest.audit.threshold:.2f}",
+    ]
+    rows = [
+        {
+            "source": row.name,
+            **dict(zip(names, [f"{row.pairs:,}", *(f"{s:.1%}" for s in row.below)], strict=True)),
+        }
+        for row in by_source(table, manifest.audit.threshold)
+    ]
+    create_table_artifact(rows, artifact_key(recipe, "audit"), manifest.audit.sentence())
 
 
 def funnel_of_characters(ledger: Ledger) -> str:

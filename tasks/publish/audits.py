@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,33 +76,64 @@ def by_length(table: pa.Table, threshold: float) -> list[tuple[int, float]]:
     return [(int(lengths[end - 1]), float(np.mean(is_unlike[:end]))) for end in ends]
 
 
-def worst(table: pa.Table) -> list[dict[str, object]]:
-    """Return the pairs that are least alike."""
-    return list(
-        table.sort_by([("jaccard", "ascending"), ("doc_id", "ascending")]).slice(0, WORST).to_pylist()
-    )
+class Pair(NamedTuple):
+    """A row of AUDIT, and the lines in which the two texts differ: none where they are not at hand any more."""
+
+    doc_id: int
+    kept_doc_id: int
+    source: str
+    jaccard: float
+    containment: float
+    edit: float
+    characters: int
+    kept_characters: int
+    buckets: int
+    steps: int | None
+    lines: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """Say it, for people."""
+        apart = "in one bucket" if self.steps == 1 else f"{self.steps or 'many'} buckets apart"
+        return (
+            f"{self.doc_id} ({self.source}, {self.characters:,} characters) went, {self.kept_doc_id} "
+            f"({self.kept_characters:,}) was kept: Jaccard {self.jaccard:.2f}, containment {self.containment:.2f}, "
+            f"edit {self.edit:.2f}, {apart}"
+        )
 
 
-def differences(
-    folder: Folder, audited_by: Receipt, pairs: Sequence[dict[str, object]]
-) -> list[tuple[str, ...]]:
-    """Return the lines in which the texts of each pair differ."""
-    shards = [finished_shard(folder, path) for path in load_manifest(folder, audited_by).intermediate]
-    ids = pa.array([pair[name] for pair in pairs for name in ("doc_id", "kept_doc_id")], pa.uint64())
-    texts = dict[int, str]()
+def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table) -> list[Pair]:
+    """Return the pairs of an audit that are least alike, with their differences."""
+    ordered = table.sort_by([("jaccard", "ascending"), ("doc_id", "ascending")])
+    pairs = [Pair(**row) for row in ordered.slice(0, WORST).to_pylist()]
+    texts = texts_at_hand(folder, manifest, [i for pair in pairs for i in (pair.doc_id, pair.kept_doc_id)])
+    return [
+        pair._replace(lines=tuple(diff(texts[pair.doc_id], texts[pair.kept_doc_id])))
+        if {pair.doc_id, pair.kept_doc_id} <= texts.keys()
+        else pair
+        for pair in pairs
+    ]
+
+
+def texts_at_hand(folder: Folder, manifest: Manifest, doc_ids: Sequence[int]) -> dict[int, str]:
+    """Read the texts of some documents that an audit has read."""
+    shards = [finished_shard(folder, path) for path in manifest.intermediate]
+    wanted, texts = pc.field("doc_id").isin(pa.array(doc_ids, pa.uint64())), dict[int, str]()
     for shard in filter(None, shards):
-        table = read_table(folder, shard).filter(pc.field("doc_id").isin(ids))
+        table = read_table(folder, shard).filter(wanted)
         texts |= dict(zip(table.column("doc_id").to_pylist(), table.column("text").to_pylist(), strict=True))
-    return [tuple(diff(texts[pair["doc_id"]], texts[pair["kept_doc_id"]])) for pair in pairs]  # type: ignore[index]
+    return texts
 
 
-def audit_again(recipe: Recipe, pairs: int) -> tuple[Receipt, pa.Table]:
+def pairs_of(folder: Folder, manifest: Manifest) -> pa.Table:
+    """Read AUDIT."""
+    return read_table(folder, manifest.shards[0])
+
+
+def audit_again(recipe: Recipe, pairs: int) -> Manifest:
     """Audit the last build of a corpus, from what it left. Raises Denied where that is not there any more."""
-    folder = recipe.folder
-    trails = last_audit(folder).facts["trails"]
+    trails = last_audit(recipe.folder).facts["trails"]
     receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
-    receipt = audit.fn(recipe, receipts, pairs)
-    return receipt, read_table(folder, load_manifest(folder, receipt).shards[0])
+    return load_manifest(recipe.folder, audit.fn(recipe, receipts, pairs))
 
 
 def last_audit(folder: Folder) -> Manifest:

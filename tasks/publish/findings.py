@@ -9,15 +9,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import published_ledger
+from tasks.dedup.audit import AUDIT
+from tasks.errors import Damaged, Denied
 from tasks.ids import sources_of
+from tasks.publish.audits import Pair, Shares, audited, by_length, by_source, last_audit, worst_pairs
 from tasks.publish.explain import Corpus
 from tasks.recipe.fields import Recipe
+from tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
 LARGEST = 8  # clusters that are shown with samples of their text
 SAMPLE_CHARACTERS = 400
+
+
+@dataclass(frozen=True)
+class AuditFindings:
+    """What an audit says of the removed near-duplicates; see `tasks.publish.audits`."""
+
+    headline: Audited
+    by_source: list[Shares]
+    by_length: list[tuple[int, float]]
+    worst: list[Pair]
 
 
 @dataclass
@@ -28,7 +43,8 @@ class Findings:
     cluster_sizes: for each source, (sizes, how many clusters have so many documents of it). shared:
     (sources, sources), the clusters that hold documents of both. labels: for each label of a quality
     model, how many published documents have it, by source. mixed_labels: of the clusters with two
-    labelled documents or more, how many hold one label, two labels and so on.
+    labelled documents or more, how many hold one label, two labels and so on. audit: of the near-duplicates that
+    were removed, where there were any.
     """
 
     ledger: Ledger
@@ -38,6 +54,7 @@ class Findings:
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
     mixed_labels: dict[int, int] = field(default_factory=dict)
     largest: list[dict[str, Any]] = field(default_factory=list)
+    audit: AuditFindings | None = None
 
 
 def find(recipe: Recipe) -> Findings:
@@ -58,9 +75,24 @@ def find(recipe: Recipe) -> Findings:
                 count_labels(findings, source, table)
                 labelled.append(table.select(["cluster_id", "quality_pred"]))
         findings.lengths[source] = counts
+    findings.audit = audit_findings(recipe, corpus)
     if labelled:
         count_mixed_labels(findings, pa.concat_tables(labelled))
     return findings
+
+
+def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
+    """Return what the published audit says, with differences where the work of the build is still there."""
+    table = whole_table(corpus, "audit", AUDIT.names)
+    if not len(table):
+        return None
+    headline = audited(table, recipe.dedup)
+    try:
+        worst = worst_pairs(corpus.folder, last_audit(corpus.folder), table)
+    except (Denied, Damaged):
+        worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table)
+    threshold = headline.threshold
+    return AuditFindings(headline, by_source(table, threshold), by_length(table, threshold), worst)
 
 
 def tables(corpus: Corpus, place: str, columns: list[str]) -> Iterator[pa.Table]:

@@ -77,15 +77,16 @@ def test_report_is_one_page_with_all_plots_and_loads_nothing(corpus):
     titles = re.findall(r"<h2>(.*?)</h2>", text)
     assert titles == [
         "Tokens after each stage", "Composition", "Lengths", "Sizes of duplicate clusters",
-        "Who shares duplicates with whom", "Quality labels", "The largest clusters",
+        "Who shares duplicates with whom", "Removed, and like nothing that was kept", "Quality labels",
+        "The removed documents that are least like what was kept", "The largest clusters",
     ]  # fmt: skip
     drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(drawings) == 6
+    assert len(drawings) == 7
     for drawing in drawings:
         ET.fromstring(drawing)
     assert not re.search(r"<(script|link|img)\b", text)
     assert "middle_copy" not in text
-    assert text.count("<details") == 4
+    assert text.count("<details") == 8
 
 
 def test_report_of_a_text_with_markup_shows_it_as_text(corpus):

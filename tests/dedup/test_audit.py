@@ -1,0 +1,207 @@
+"""The audit of removed near-duplicates: against exact sets of shingles, and always of the same sample."""
+
+import itertools
+import random
+import re
+import string
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
+
+from flows.report import write_report
+from tasks.accounts.published import corpus_of
+from tasks.dedup.audit import even_shares, steps_between
+from tasks.dedup.shingles import shingle_sets
+from tasks.kernels.sets import overlaps
+from tasks.publish.audits import audit_again, by_length, by_source, last_audit, pairs_of, threshold_of
+from tasks.publish.explain import Corpus as Published
+from tasks.recipe.fields import Dedup
+
+NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
+
+
+def shingles_of(text, dedup):
+    """Cut a text into its set of shingles."""
+    parts = text if dedup.shingle == "characters" else text.lower().translate(NO_PUNCTUATION).split()
+    runs = {tuple(parts[i : i + dedup.width]) for i in range(max(1, len(parts) - dedup.width + 1))}
+    return runs - {()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text("ab é漢🙂", max_size=60), min_size=2, max_size=6),
+    st.sampled_from([Dedup(width=1), Dedup(width=3), Dedup(), Dedup(shingle="words", width=2)]),
+)
+def test_shingles_in_common_are_those_of_exact_sets(texts, dedup):
+    hashes, ends = shingle_sets(pa.array(texts, pa.large_string()), dedup)
+    exact = [shingles_of(text, dedup) for text in texts]
+    assert np.diff(ends).tolist() == [len(shingles) for shingles in exact]
+    first, second = (
+        np.array(places) for places in zip(*itertools.product(range(len(texts)), repeat=2), strict=True)
+    )
+    counted = overlaps(hashes, ends, first, second).tolist()
+    assert counted == [len(exact[a] & exact[b]) for a, b in zip(first, second, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def chains(tmp_path_factory):
+    """A corpus in which chains of edited texts end far from where they begin."""
+    chance = random.Random(5)
+    corpus = Corpus(tmp_path_factory.mktemp("chains"))
+    words = [f"w{i}" for i in range(400)]
+    chained = {"best": {}, "worst": {}}
+    for chain in range(6):
+        text = chance.sample(words, 60)
+        for step in range(8):
+            source = "best" if step == 0 else "worst"
+            chained[source][f"chain{chain}_{step}"] = " ".join(text)
+            text = [*text[9:], *chance.sample(words, 9)]
+    for name, documents in chained.items():
+        write_rows(
+            corpus.folder / f"in/{name}-7.{'parquet' if name == 'best' else 'arrow'}", rows(**documents)
+        )
+    corpus.recipe["dedup"] = LOOSE
+    return corpus
+
+
+def test_pairs_are_as_like_as_their_exact_sets(chains):
+    recipe = chains.load()
+    build_here(recipe)
+    kept = {row["doc_id"]: row["text"] for source in recipe.sources for row in table_of(recipe, source.name)}
+    removed = {row["doc_id"]: row for row in table_of(recipe, "removed") if row["reason"] == "duplicate"}
+    clusters = {row["doc_id"]: row["cluster_id"] for row in table_of(recipe, "clusters")}
+    audit = table_of(recipe, "audit")
+    assert {row["doc_id"] for row in audit} == removed.keys()
+    by_text = {row["doc_id"]: text_of(recipe, row["doc_id"]) for row in audit}
+    for row in audit:
+        ours = shingles_of(by_text[row["doc_id"]], recipe.dedup)
+        theirs = {i: shingles_of(text, recipe.dedup) for i, text in kept.items() if i in clusters}
+        likeness = {
+            i: len(ours & t) / len(ours | t)
+            for i, t in theirs.items()
+            if clusters[i] == clusters[row["doc_id"]]
+        }
+        assert row["jaccard"] == pytest.approx(max(likeness.values()), abs=1e-6)
+        best = theirs[row["kept_doc_id"]]
+        assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
+    assert max(row["steps"] or 0 for row in audit) > 1
+    headline = corpus_of(recipe)[1].audit
+    unlike = sum(row["jaccard"] < threshold_of(recipe.dedup) for row in audit)
+    assert (headline.pairs, headline.unlike) == (len(audit), unlike)
+    assert unlike > 0
+
+
+def text_of(recipe, doc_id):
+    """Read a text from its source, as the audit does not."""
+    return Published(recipe).text(doc_id)
+
+
+def test_sample_is_the_same_every_time_and_part_of_a_larger_one(chains):
+    recipe = chains.load(name="again")
+    build_here(recipe)
+    small_shards = chains.load(name="again-small", shard_mib=0.01)
+    build_here(small_shards)
+    whole = table_of(recipe, "audit")
+    assert whole == table_of(small_shards, "audit")
+    few = {row["doc_id"] for row in pairs_of(recipe.folder, audit_again(recipe, 6)).to_pylist()}
+    more = {row["doc_id"] for row in pairs_of(recipe.folder, audit_again(recipe, 12)).to_pylist()}
+    assert len(few) == 6
+    assert len(more) == 12
+    assert few < more < {row["doc_id"] for row in whole}
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50)), st.integers(1, 120))
+def test_every_source_gets_as_many_as_another_where_it_lost_as_many(lost, pairs):
+    shares = even_shares(lost, pairs)
+    assert sum(shares.values()) == min(pairs, sum(lost.values()))
+    for source, share in shares.items():
+        assert share <= lost[source]
+        if share < lost[source]:
+            assert share >= max(shares.values()) - 1
+
+
+@given(st.integers(0, 2**32), st.integers(2, 8))
+def test_steps_are_those_of_a_search_in_breadth(seed, count):
+    chance = np.random.default_rng(seed)
+    keys = chance.integers(0, 6, (count, 3)).astype(np.uint64)
+    reached, steps = {0: 0}, 0
+    while True:
+        steps += 1
+        new = {
+            j for i in reached for j in range(count)
+            if j not in reached and any(a == b for a, b in zip(keys[i], keys[j], strict=True))
+        }  # fmt: skip
+        if not new:
+            break
+        reached |= dict.fromkeys(new, steps)
+    assert steps_between(keys, 0, count - 1) == reached.get(count - 1)
+
+
+def test_audit_is_printed_shown_and_in_the_card(chains):
+    recipe = chains.load()
+    build_here(recipe)
+    said = zyda("audit", str(chains.path), "--pairs", "20")
+    assert said.returncode == 0, said.stderr
+    assert re.match(
+        r"Audit: of 20 documents that went as near-duplicates, [\d.]+% have no kept document", said.stdout
+    )
+    assert said.stdout.count("was kept: Jaccard") == 20
+    assert re.search(r"^  -w\d+", said.stdout, re.MULTILINE)
+    card = recipe.folder.read("published/README.md").decode()
+    assert corpus_of(recipe)[1].audit.sentence() in card
+    page = Path(write_report(recipe)).read_text()
+    assert "The removed documents that are least like what was kept" in page
+    assert page.count("was kept: Jaccard") == 20
+
+
+def test_audit_of_what_is_gone_says_so(corpus):
+    said = zyda("audit", corpus.write())
+    assert (said.returncode, said.stderr.count("\n")) == (1, 1)
+    assert "nothing has been built there yet" in said.stderr
+    recipe = corpus.load()
+    build_here(recipe)
+    recipe.folder.delete(next(p for p in recipe.folder.files("work/manifests") if "/audit-" in p))
+    said = zyda("audit", str(corpus.path))
+    assert (said.returncode, said.stderr.count("\n")) == (1, 1)
+    assert "what the last build left is gone" in said.stderr
+    assert "Removed, and like nothing" in Path(write_report(recipe)).read_text()  # from what is published
+
+
+def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
+    recipe = corpus.load(sources=corpus.recipe["sources"][:1])
+    build_here(recipe)
+    assert last_audit(recipe.folder).shards[0].rows == 0
+    assert corpus_of(recipe)[1].audit.sentence() == "No document went as a near-duplicate."
+    said = zyda("audit", str(corpus.path))
+    assert (said.returncode, said.stdout) == (0, "No document went as a near-duplicate.\n")
+
+
+def test_shares_and_lengths_are_counted():
+    table = pa.table(
+        {
+            "doc_id": [1, 2, 3, 4],
+            "source": ["a", "b", "b", "b"],
+            "jaccard": pa.array([0.1, 0.5, 0.85, 1.0], pa.float32()),
+            "characters": [40, 10, 20, 30],
+        }
+    )
+    a, b, every = by_source(table, 0.7)
+    assert (a.pairs, a.below) == (1, (1, 1, 1, 1, 1, 1))
+    assert (b.pairs, [round(3 * share) for share in b.below]) == (3, [0, 0, 1, 1, 2, 1])
+    assert (every.name, every.pairs) == ("all", 4)
+    assert by_length(table, 0.7) == [(10, 1.0), (20, 0.5), (30, pytest.approx(1 / 3)), (40, 0.5)]
+
+
+def test_pair_in_one_bucket_is_one_step_apart(corpus):
+    text = prose("near")
+    write_rows(corpus.folder / "in/best-5.parquet", rows(near=text))
+    write_rows(corpus.folder / "in/worst-5.arrow", rows(near_too=edited(text)))
+    recipe = corpus.load()
+    build_here(recipe)
+    assert all(row["steps"] == 1 and row["buckets"] > 0 for row in table_of(recipe, "audit"))
