@@ -48,6 +48,8 @@ SERVERS = {
     "postgres",
 }
 LONG = {
+    "test_audit",
+    "test_banding",
     "test_measurements",
     "test_command_line",
     "test_dask_cluster",
