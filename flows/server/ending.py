@@ -16,6 +16,7 @@ from flows.server.local_server import Server
 
 KEPT = "what is finished is kept; start the build again and it goes on from there"
 LOOK_SECONDS = 1
+SECONDS_BEFORE_AGAIN = 0.1
 ENDING: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
 
 
@@ -32,7 +33,7 @@ def ends_in_order() -> Iterator[None]:
         raise Ended(number)
 
     before = {number: signal.signal(number, handle) for number in ENDING}
-    with noted_signals() as noted:
+    with noted_signals() as noted, swallowed_signals_sent_again():
         try:
             yield
         except BaseException:
@@ -68,6 +69,32 @@ def noted_signals() -> Iterator[Callable[[], bytes]]:
             yield noted
         finally:
             signal.set_wakeup_fd(before)
+
+
+@contextmanager
+def swallowed_signals_sent_again() -> Iterator[None]:
+    """Send a signal again whose exception nobody got, for it came while garbage was collected.
+
+    What is raised in such a place (a callback of the collector, a `__del__`) ends nothing: Python only says so.
+    """
+    before = sys.unraisablehook
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        error = unraisable.exc_value
+        # Ours, or Prefect's TerminationSignal.
+        number = error.args[0] if isinstance(error, Ended) else getattr(error, "signal", None)
+        if number not in ENDING:
+            before(unraisable)
+            return
+        again = threading.Timer(SECONDS_BEFORE_AGAIN, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def be_silent() -> None:

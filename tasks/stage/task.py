@@ -93,7 +93,8 @@ def leaves_manifest(
             return inputs if of_all else (as_given(inputs[0]), *inputs[1:])
 
         def its_key(recipe: Recipe, *inputs: Any) -> str:
-            return key(recipe, *opened(inputs))
+            own = key(recipe, *opened(inputs))
+            return own if evidence is None else digest_of([own, pack(evidence)])
 
         @wraps(make)
         def stage(recipe: Recipe, *inputs: Any) -> Receipt:

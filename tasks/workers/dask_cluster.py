@@ -12,7 +12,7 @@ import distributed
 from distributed.comm import parse_address, parse_host_port
 
 from tasks.errors import LostWorkers
-from tasks.workers.process import born_with_imports
+from tasks.workers.process import born_with_imports, expect_to_be_born
 
 LIVES = 10  # workers that a shard may take with it before the build gives up on it
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
@@ -56,6 +56,7 @@ def cluster_here(threads: int = 1) -> Iterator[Any]:
 
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
     """
+    expect_to_be_born()
     with born_with_imports(gpus=gpu_count()):
         cluster = open_cluster(threads)
         try:

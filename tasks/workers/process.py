@@ -7,6 +7,7 @@ whose libraries cannot be forked once they have begun, each worker is a process 
 """
 
 import logging
+import multiprocessing
 import signal
 import sys
 from contextlib import AbstractContextManager
@@ -25,6 +26,16 @@ IMPORTED = ["prefect_dask", "prefect.task_engine", "tasks.pipeline"]
 def born_with_imports(*, gpus: int) -> AbstractContextManager[Any]:
     """Have Dask start the workers of this process so, for as long as a block lasts."""
     return dask.config.set({METHOD: "spawn" if gpus else FORK})
+
+
+def expect_to_be_born() -> None:
+    """Raise RuntimeError in a process that is about to be a worker, and runs the script that started it.
+
+    So does Python where such a script starts a process; one that starts a build would first wait for the
+    build that it is a part of.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError('a script that builds has to start it under `if __name__ == "__main__":`')
 
 
 def dask_setup(process: Any) -> None:

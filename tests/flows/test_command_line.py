@@ -8,6 +8,7 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY, build_here, table_of, zyda
 
+from tasks import pipeline
 from tasks.recipe.loading import load_recipe
 
 COMMANDS = ("build", "explain", "ledger", "report")
@@ -116,6 +117,10 @@ def test_readme_names_only_commands_that_there_are():
     help_text = zyda("--help").stdout
     for command in set(re.findall(r"\bzyda ([a-z]+)", readme)):
         assert re.search(rf"\b{command}\b", help_text), command
+
+
+def test_readme_shows_the_stages_in_their_order():
+    assert f"\n{' -> '.join(['prepare', *pipeline.names()])}\n" in (REPOSITORY / "README.md").read_text()
 
 
 def test_readme_documents_every_field_of_a_recipe():

@@ -126,6 +126,31 @@ def test_signal_that_comes_out_as_another_error_is_still_one_line():
     assert re.fullmatch(r"zyda: ended by SIGTERM; .*\n", ended.stderr)
 
 
+IN_THE_COLLECTOR = """
+import gc, os, signal, time
+from flows.server.ending import ends_in_order
+
+came = []
+def collecting(phase, info):
+    if not came:
+        came.append(phase)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+gc.callbacks.append(collecting)
+with ends_in_order():
+    gc.collect()
+    time.sleep(20)
+"""
+
+
+def test_signal_that_comes_while_garbage_is_collected_ends_the_build_all_the_same():
+    ended = subprocess.run(
+        [sys.executable, "-c", IN_THE_COLLECTOR], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 130
+    assert re.fullmatch(r"zyda: interrupted; .*\n", ended.stderr)
+
+
 def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
     larger, undisturbed, terminal, server
 ):

@@ -19,6 +19,7 @@ from flows.command.show import decision
 from tasks import pipeline
 from tasks.errors import NotConserved
 from tasks.publish.explain import explain
+from tasks.publish.upkeep import waste_of
 from tasks.quality.judging import judged
 from tasks.sources import reading
 from tasks.stage.task import HERE, leaves_manifest, task
@@ -164,6 +165,13 @@ def test_judge_that_fails_says_where(loud, example, with_stages):
     with pytest.raises(KeyError) as raised:
         build_here(loud.load())
     assert raised.value.__notes__ == ["in stage shouting, source best, shard 000000-000-000"]
+
+
+def test_cleaning_keeps_the_band_keys_from_which_a_rule_leaves_some_out(loud, example, with_stages):
+    with_stages("BEFORE_DEDUP", example("shouting").shouting)
+    recipe = loud.load()
+    build_here(recipe)
+    assert not [file.path for file in waste_of(recipe) if file.path.startswith("work/minhash")]
 
 
 def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(loud, example, with_stages):

@@ -185,3 +185,21 @@ def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(c
     assert threads_of_this_run() == threads_for(corpus.load(storage="gs://corpora")) == 2
     monkeypatch.setattr("tasks.stage.runner.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"}))
     assert threads_of_this_run() == 1
+
+
+UNGUARDED = """
+from tasks.workers.dask_cluster import cluster_here
+with cluster_here():
+    pass
+"""
+
+
+def test_script_that_starts_workers_as_it_is_imported_is_told_so(tmp_path):
+    """Each worker would run it again, and so on."""
+    path = tmp_path / "script.py"
+    path.write_text(UNGUARDED)
+    ended = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.returncode == 1
+    assert 'under `if __name__ == "__main__":`' in ended.stderr
