@@ -53,9 +53,9 @@ def table_of_shares(rows: Sequence[Shares], threshold: float) -> Table:
 
 
 def table_of_lengths(rows: Sequence[tuple[int, float]]) -> Table:
-    table = Table(title="Of the pairs up to a length, those that are unlike", title_justify="left")
+    table = Table(title="Up to a length", title_justify="left")
     table.add_column("characters", justify="right")
-    table.add_column("unlike", justify="right")
+    table.add_column("share of unlike pairs", justify="right")
     for characters, share in rows:
         table.add_row(f"{characters:,}", f"{share:.1%}")
     return table
