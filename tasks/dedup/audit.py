@@ -4,8 +4,7 @@ Buckets and clusters are made of signatures, and a chain of buckets can join wha
 the texts themselves are compared. Rows out: AUDIT, one for each pair of a document that went and the kept
 document of its cluster that is most like it.
 
-The sample is chosen by a hash of the doc_ids, so that it is the same every time: of each source as many as
-of any other, where it lost as many.
+Which they are is the matter of `tasks.dedup.pairings`.
 """
 
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from rapidfuzz.distance import Indel
 
 from tasks.dedup.bands import place_of
 from tasks.dedup.minhash import band_keys, signature_parameters
+from tasks.dedup.pairings import Pairing, pairings_of
 from tasks.dedup.shingles import shingle_sets
 from tasks.ids import files_of, sources_of, split
 from tasks.kernels.sets import overlaps
@@ -27,15 +27,13 @@ from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import REASON, rows_that_go, shards_so_far, trail_of
+from tasks.stage.verdicts import shards_so_far, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, shard_path, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.tables import footer_of, read_table, tables_of, write_table
 
 VERSION = 1
 PAIRS = 1000  # that a build audits by itself
-MOST_KEPT = 16  # documents of a cluster that one that went is compared with
-SMALL = 32  # documents of a cluster in which chains of buckets are followed
 EDITED = 10_000  # characters of either text of which the edit similarity is found
 PAIRS_AT_ONCE = 200
 AUDIT = pa.schema(
@@ -54,50 +52,6 @@ AUDIT = pa.schema(
 )
 
 Ids = NDArray[np.uint64]
-MIX_1, MIX_2, SHIFT = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
-
-
-def mixed(ids: Ids) -> Ids:
-    """Hash ids with the finaliser of MurmurHash3: (n,) to (n,)."""
-    hashes = (ids ^ (ids >> SHIFT)) * MIX_1  # which wraps
-    hashes = (hashes ^ (hashes >> SHIFT)) * MIX_2
-    return np.asarray(hashes ^ (hashes >> SHIFT))
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Of a shard's documents that went, those with the smallest hashes: no more than asked for."""
-
-    folder: Folder
-    said: Shard
-    most: int
-
-    def __call__(self) -> pa.Table:
-        table = rows_that_go(read_table(self.folder, self.said)).select(
-            ["doc_id", "cluster_id", "kept_doc_id"]
-        )
-        return smallest(table, self.most)
-
-
-def smallest(table: pa.Table, most: int) -> pa.Table:
-    """Return the rows with the smallest hashes of their doc_ids."""
-    order = np.argsort(mixed(table.column("doc_id").to_numpy()), kind="stable")
-    return table.take(pa.array(order[:most]))
-
-
-@dataclass(frozen=True)
-class Members:
-    """Of a shard's documents, those in some clusters: `doc_id`, `cluster_id`, and whether each stays."""
-
-    folder: Folder
-    said: Shard
-    clusters: Ids
-
-    def __call__(self) -> pa.Table:
-        table = read_table(self.folder, self.said, ["doc_id", "cluster_id", REASON.name])
-        table = table.filter(pc.field("cluster_id").isin(pa.array(self.clusters)))
-        stays = pc.is_null(table.column(REASON.name))
-        return table.select(["doc_id", "cluster_id"]).append_column("stays", stays)
 
 
 @dataclass(frozen=True)
@@ -128,16 +82,6 @@ class TextsOfShard(ShardJob):
 
 
 @dataclass(frozen=True)
-class Pairing:
-    """A document that went, the kept ones that it may have gone for, and its cluster where that is small."""
-
-    doc_id: int
-    source: str
-    kept: tuple[int, ...]
-    members: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Compared:
     """Some pairings with their texts read and compared: AUDIT."""
 
@@ -147,9 +91,9 @@ class Compared:
     texts: tuple[Shard, ...]
 
     def __call__(self) -> pa.Table:
-        wanted = sorted({i for p in self.pairings for i in (p.doc_id, *p.kept, *p.members)})
-        tables = [read_table(self.folder, shard) for shard in self.texts]
-        table = pa.concat_tables(tables).filter(pc.field("doc_id").isin(pa.array(wanted, pa.uint64())))
+        is_wanted = pc.field("doc_id").isin(pa.array(ids_in(self.pairings)))
+        tables = [read_table(self.folder, shard).filter(is_wanted) for shard in self.texts]
+        table = pa.concat_tables(tables)
         table = table.sort_by("doc_id").combine_chunks()
         return compared(self.pairings, table, self.dedup)
 
@@ -216,11 +160,15 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
     """
     folder = recipe.folder
     pairings = pairings_of(folder, trails, pairs)
-    texts = texts_of(folder, trails, {i for p in pairings for i in (p.doc_id, *p.kept, *p.members)})
-    jobs = [
-        Compared(folder, recipe.dedup, tuple(pairings[i : i + PAIRS_AT_ONCE]), tuple(texts))
-        for i in range(0, len(pairings), PAIRS_AT_ONCE)
-    ]
+    reading = texts_to_read(folder, trails, ids_in(pairings))
+    texts = fan_out(ShardJob.__call__, reading, stage="audit texts", source=None)
+    jobs = list[Compared]()
+    for start in range(0, len(pairings), PAIRS_AT_ONCE):
+        some = pairings[start : start + PAIRS_AT_ONCE]
+        wanted = ids_in(some)
+        has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
+        needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
+        jobs.append(Compared(folder, recipe.dedup, tuple(some), tuple(needed)))
     tables = fan_out(lambda job: job(), jobs, stage="audit", source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
     path = shard_path("audit", None, "all", key(recipe, trails, pairs))
@@ -233,69 +181,13 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
     )
 
 
-def verdicts_of(folder: Folder, trails: list[list[Receipt]]) -> list[tuple[str, Shard]]:
-    """Return the tables of the last stage of each trail, with their sources."""
-    opened = map(trail_of, trails)
-    return [
-        (trail.source, so_far.said[-1].shard) for trail in opened for so_far in shards_so_far(folder, trail)
-    ]
+def ids_in(pairings: Sequence[Pairing]) -> Ids:
+    """Return the documents whose texts are needed to compare some pairings, ascending."""
+    return np.array(sorted({i for p in pairings for i in (p.doc_id, *p.kept, *p.members)}), np.uint64)
 
 
-def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list[Pairing]:
-    """Choose documents that went, and find the kept ones of their clusters."""
-    said = verdicts_of(folder, trails)
-    losers = {source: [shard for name, shard in said if name == source and shard.removed.documents]
-              for source in dict.fromkeys(name for name, _ in said)}  # fmt: skip
-    lost = {source: sum(s.removed.documents for s in shards) for source, shards in losers.items() if shards}
-    shares = even_shares(lost, pairs)
-    picks = [(source, Chosen(folder, shard, shares[source])) for source in shares for shard in losers[source]]
-    tables = fan_out(lambda pick: pick[1](), picks, stage="audit", source=None)
-    rows = list[tuple[str, dict[str, int]]]()
-    for source, share in shares.items():
-        of_source = [table for (name, _), table in zip(picks, tables, strict=True) if name == source]
-        rows += [(source, row) for row in smallest(pa.concat_tables(of_source), share).to_pylist()]
-    clusters = np.unique(np.array([row["cluster_id"] for _, row in rows], np.uint64))
-    kept, members = documents_of(folder, [shard for _, shard in said], clusters)
-    return [
-        Pairing(
-            row["doc_id"],
-            source,
-            tuple(dict.fromkeys((row["kept_doc_id"], *kept[row["cluster_id"]][: MOST_KEPT - 1]))),
-            members.get(row["cluster_id"], ()),
-        )
-        for source, row in rows
-    ]
-
-
-def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
-    """Share out so many pairs: as many to each source as to any other, where it lost as many."""
-    shares, left = dict[str, int](), pairs
-    for i, source in enumerate(sorted(lost, key=lambda name: (lost[name], name))):
-        shares[source] = min(lost[source], left // (len(lost) - i))
-        left -= shares[source]
-    return {source: shares[source] for source in lost}
-
-
-def documents_of(
-    folder: Folder, said: Sequence[Shard], clusters: Ids
-) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """Return the kept documents of some clusters, and all documents of those that are SMALL."""
-    jobs = [Members(folder, shard, clusters) for shard in said] if len(clusters) else []
-    kept, everyone = dict[int, list[int]](), dict[int, list[int]]()
-    for table in fan_out(lambda job: job(), jobs, stage="audit", source=None):
-        for doc_id, cluster_id, stays in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            everyone.setdefault(cluster_id, []).append(doc_id)
-            if stays:
-                kept.setdefault(cluster_id, []).append(doc_id)
-    return (
-        {cluster: tuple(sorted(ids)) for cluster, ids in kept.items()},
-        {cluster: tuple(sorted(ids)) for cluster, ids in everyone.items() if len(ids) <= SMALL},
-    )
-
-
-def texts_of(folder: Folder, trails: list[list[Receipt]], doc_ids: set[int]) -> list[Shard]:
-    """Read the texts of some documents where they were ingested, shard by shard."""
-    wanted = np.array(sorted(doc_ids), np.uint64)
+def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> list[TextsOfShard]:
+    """Find the shards in which some documents were ingested."""
     jobs = list[TextsOfShard]()
     for trail in map(trail_of, trails):
         shards = [so_far.shard for so_far in shards_so_far(folder, trail)]
@@ -306,7 +198,7 @@ def texts_of(folder: Folder, trails: list[list[Receipt]], doc_ids: set[int]) -> 
                 first, last = first_and_last(folder, shard)
                 asked = of_source[(of_source >= first) & (of_source <= last)]
                 jobs += [TextsOfShard(folder, trail.source, shard, asked)] if len(asked) else []
-    return fan_out(ShardJob.__call__, jobs, stage="audit texts", source=None)
+    return jobs
 
 
 def number_of(folder: Folder, shards: Sequence[Shard]) -> int:

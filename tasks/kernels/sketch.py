@@ -31,7 +31,9 @@ MOST_VALUES = 1024
 HALF = np.uint64(32)
 EMPTY = np.uint64(2**64 - 1)  # not less than any value, so that the first to come takes the slot
 LONG = 1 << 12  # shingles of a document of which few are distinct if they leave a slot empty
-SCRATCH_HASHES = 1 << 14  # with their code points 192 KiB: stays in the second-level cache
+# With their code points 192 KiB, which stay in the second-level cache; 2**10 to 2**18 are as fast, within a
+# tenth (python -m benchmarks.constants).
+SCRATCH_HASHES = 1 << 14
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -24,7 +24,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.tokens.byte_level import character_classes, make_tables, why_slow
 
-BATCH_DOCUMENTS = 256
+BATCH_DOCUMENTS = 256  # 16 to 4,096 are as fast, within a tenth (python -m benchmarks.constants)
 
 
 def load_tokenizer(name: str) -> Tokenizer:

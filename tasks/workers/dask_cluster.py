@@ -16,7 +16,8 @@ from tasks.workers.process import born_with_imports, expect_to_be_born
 
 LIVES = 10  # workers that a shard may take with it before the build gives up on it
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
-# the next array: that costs a build a fifth of its time and a model on the CPU half of it.
+# the next array: that costs a build a fifth of its time and a model on the CPU half of it
+# (python -m benchmarks.end_to_end, benchmarks.classifier).
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
 LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"

@@ -15,7 +15,8 @@ from small_corpus import Corpus, build_here, edited, prose, rows, table_of, writ
 
 from flows.report import write_report
 from tasks.accounts.published import corpus_of
-from tasks.dedup.audit import even_shares, steps_between
+from tasks.dedup.audit import steps_between
+from tasks.dedup.pairings import even_shares
 from tasks.dedup.shingles import shingle_sets
 from tasks.kernels.sets import overlaps
 from tasks.publish.audits import audit_again, by_length, by_source, last_audit, pairs_of, threshold_of

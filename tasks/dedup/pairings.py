@@ -1,0 +1,138 @@
+"""Pairings: which of the documents that went an audit looks at, and with which kept ones it compares them.
+
+The sample is chosen by a hash of the doc_ids, so that it is the same every time: of each source as many as
+of any other, where it lost as many.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.stage.spread import fan_out
+from tasks.stage.verdicts import REASON, rows_that_go, shards_so_far, trail_of
+from tasks.storage.artifacts import Receipt, Shard
+from tasks.storage.folder import Folder
+from tasks.storage.tables import read_table
+
+MOST_KEPT = 16  # documents of a cluster that one that went is compared with
+SMALL = 32  # documents of a cluster in which chains of buckets are followed
+
+Ids = NDArray[np.uint64]
+MIX_1, MIX_2, SHIFT = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A document that went, the kept ones that it may have gone for, and its cluster where that is small."""
+
+    doc_id: int
+    source: str
+    kept: tuple[int, ...]
+    members: tuple[int, ...]
+
+
+def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list[Pairing]:
+    """Choose documents that went, and find the kept ones of their clusters."""
+    said = verdicts_of(folder, trails)
+    losers = {source: [shard for name, shard in said if name == source and shard.removed.documents]
+              for source in dict.fromkeys(name for name, _ in said)}  # fmt: skip
+    lost = {source: sum(s.removed.documents for s in shards) for source, shards in losers.items() if shards}
+    shares = even_shares(lost, pairs)
+    picks = [(source, Chosen(folder, shard, shares[source])) for source in shares for shard in losers[source]]
+    tables = fan_out(lambda pick: pick[1](), picks, stage="audit", source=None)
+    rows = list[tuple[str, dict[str, int]]]()
+    for source, share in shares.items():
+        of_source = [table for (name, _), table in zip(picks, tables, strict=True) if name == source]
+        rows += [(source, row) for row in smallest(pa.concat_tables(of_source), share).to_pylist()]
+    clusters = np.unique(np.array([row["cluster_id"] for _, row in rows], np.uint64))
+    kept, members = documents_of(folder, [shard for _, shard in said], clusters)
+    return [
+        Pairing(
+            row["doc_id"],
+            source,
+            tuple(dict.fromkeys((row["kept_doc_id"], *kept[row["cluster_id"]][: MOST_KEPT - 1]))),
+            members.get(row["cluster_id"], ()),
+        )
+        for source, row in rows
+    ]
+
+
+def verdicts_of(folder: Folder, trails: list[list[Receipt]]) -> list[tuple[str, Shard]]:
+    """Return the tables of the last stage of each trail, with their sources."""
+    opened = map(trail_of, trails)
+    return [
+        (trail.source, so_far.said[-1].shard) for trail in opened for so_far in shards_so_far(folder, trail)
+    ]
+
+
+def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
+    """Share out so many pairs: as many to each source as to any other, where it lost as many."""
+    shares, left = dict[str, int](), pairs
+    for i, source in enumerate(sorted(lost, key=lambda name: (lost[name], name))):
+        shares[source] = min(lost[source], left // (len(lost) - i))
+        left -= shares[source]
+    return {source: shares[source] for source in lost}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Of a shard's documents that went, those with the smallest hashes: no more than asked for."""
+
+    folder: Folder
+    said: Shard
+    most: int
+
+    def __call__(self) -> pa.Table:
+        table = rows_that_go(read_table(self.folder, self.said)).select(
+            ["doc_id", "cluster_id", "kept_doc_id"]
+        )
+        return smallest(table, self.most)
+
+
+def smallest(table: pa.Table, most: int) -> pa.Table:
+    """Return the rows with the smallest hashes of their doc_ids."""
+    order = np.argsort(mixed(table.column("doc_id").to_numpy()), kind="stable")
+    return table.take(pa.array(order[:most]))
+
+
+def mixed(ids: Ids) -> Ids:
+    """Hash ids with the finaliser of MurmurHash3: (n,) to (n,)."""
+    hashes = (ids ^ (ids >> SHIFT)) * MIX_1  # which wraps
+    hashes = (hashes ^ (hashes >> SHIFT)) * MIX_2
+    return np.asarray(hashes ^ (hashes >> SHIFT))
+
+
+@dataclass(frozen=True)
+class Members:
+    """Of a shard's documents, those in some clusters: `doc_id`, `cluster_id`, and whether each stays."""
+
+    folder: Folder
+    said: Shard
+    clusters: Ids
+
+    def __call__(self) -> pa.Table:
+        table = read_table(self.folder, self.said, ["doc_id", "cluster_id", REASON.name])
+        table = table.filter(pc.field("cluster_id").isin(pa.array(self.clusters)))
+        stays = pc.is_null(table.column(REASON.name))
+        return table.select(["doc_id", "cluster_id"]).append_column("stays", stays)
+
+
+def documents_of(
+    folder: Folder, said: Sequence[Shard], clusters: Ids
+) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+    """Return the kept documents of some clusters, and all documents of those that are SMALL."""
+    jobs = [Members(folder, shard, clusters) for shard in said] if len(clusters) else []
+    kept, everyone = dict[int, list[int]](), dict[int, list[int]]()
+    for table in fan_out(lambda job: job(), jobs, stage="audit", source=None):
+        for doc_id, cluster_id, stays in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            everyone.setdefault(cluster_id, []).append(doc_id)
+            if stays:
+                kept.setdefault(cluster_id, []).append(doc_id)
+    return (
+        {cluster: tuple(sorted(ids)) for cluster, ids in kept.items()},
+        {cluster: tuple(sorted(ids)) for cluster, ids in everyone.items() if len(ids) <= SMALL},
+    )
