@@ -31,7 +31,8 @@ GROUP_ROWS = 1 << 16  # 2**13 to 2**19 are as fast, within a twentieth (python -
 GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
 GROUP_SHARDS = 64  # on average
 MOST_SHARDS = 4  # times as many, at the most
-# Documents in one range: 128 MiB of keys and ids. With 2**19 clusters take a fifth longer (python -m benchmarks.constants).
+# Documents in one range: 128 MiB of keys and ids. With 2**19 clusters take a fifth longer
+# (python -m benchmarks.constants).
 RANGE_ROWS = 8 << 20
 BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
 NO_ROWS = BAND_ROWS.empty_table().select(["key", "doc_id"])

@@ -25,8 +25,8 @@ OTHER, LETTER, NUMBER, SPACE = 0, 1, 2, 3
 CLASS = 3  # the bits of a character's class
 UNSAFE = 4  # the bit of a character that a normaliser may change
 BLANK, QUOTE = 32, 39
-# Bytes of a pre-token up to which a scan for the best merge beats a heap: with 8 the first counting of a text takes a
-# quarter longer, with 128 as long (python -m benchmarks.constants).
+# Bytes of a pre-token up to which a scan for the best merge beats a heap: with 8 the first counting of a text
+# takes a quarter longer, with 128 as long (python -m benchmarks.constants).
 SHORT = 32
 LONGEST_KEPT = 64  # bytes of a pre-token that is worth a place in the table
 NO_MERGE = np.uint64(2**64 - 1)  # above every rank << 32 | new id, so that a search for the least passes it
@@ -34,8 +34,8 @@ LONGEST_KEY = 15  # bytes of a pre-token that is its own key
 LONG_KEY = np.uint64(0xFF << 56)  # in the place of a short one's size, which is less
 SIZE_SHIFT, HASH_SHIFT = np.uint64(56), np.uint64(32)
 NOTHING, ONE = np.uint64(0), np.uint64(1)
-# Pre-tokens that are cut before the first is looked up; 64 bytes hold 64 at most. With 64 counting takes three times
-# as long, with 1,024 and more as long (python -m benchmarks.constants).
+# Pre-tokens that are cut before the first is looked up; 64 bytes hold 64 at most. With 64 counting takes three
+# times as long, with 1,024 and more as long (python -m benchmarks.constants).
 BATCH = 256
 HASH = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, odd: multiplicative (Fibonacci) hashing
 ALL = np.uint64(2**64 - 1)

@@ -13,7 +13,8 @@ from tasks.sources.streams import DAMAGED, Input, damage
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True
 VERSION = 1
-# 16,384 would save a twentieth of the sketching, and hold so many documents at once (python -m benchmarks.constants).
+# 16,384 would save a twentieth of the sketching, and hold so many documents at once
+# (python -m benchmarks.constants).
 BATCH_ROWS = 1024
 
 
