@@ -7,7 +7,7 @@ document of its cluster that is most like it.
 Which they are is the matter of `tasks.dedup.pairings`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,14 +28,14 @@ from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import shards_so_far, trail_of
-from tasks.storage.artifacts import Manifest, Receipt, Shard, shard_path, stage_key
+from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, shard_path, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.tables import footer_of, read_table, tables_of, write_table
 
 VERSION = 1
 PAIRS = 1000  # that a build audits by itself
 EDITED = 10_000  # characters of either text of which the edit similarity is found
-PAIRS_AT_ONCE = 200
+TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a time, about
 AUDIT = pa.schema(
     [
         ("doc_id", pa.uint64()),
@@ -78,7 +78,10 @@ class TextsOfShard(ShardJob):
     def make(self) -> Shard:
         wanted = pc.field("doc_id").isin(pa.array(self.doc_ids))
         parts = [part.filter(wanted) for part in tables_of(self.folder, self.shard, ["doc_id", "text"])]
-        return write_table(self.folder, self.path, self.name, pa.concat_tables(parts))
+        table = pa.concat_tables(parts)
+        size = pc.sum(pc.binary_length(table.column("text"))).as_py() or 0
+        counts = Counts(documents=len(table), bytes=size)
+        return write_table(self.folder, self.path, self.name, table, counts=counts)
 
 
 @dataclass(frozen=True)
@@ -102,16 +105,15 @@ def compared(pairings: Sequence[Pairing], texts: pa.Table, dedup: Dedup) -> pa.T
     """Compare each document that went with the kept ones. texts: `doc_id`, `text` of all, by doc_id."""
     places = {doc_id: i for i, doc_id in enumerate(texts.column("doc_id").to_pylist())}
     column = texts.column("text").combine_chunks()
-    hashes, ends = shingle_sets(column, dedup)
     keys, has_keys = band_keys(column, dedup)
-    sizes = np.diff(ends)
     rows = list[dict[str, Any]]()
     for pairing in pairings:
-        place, kept = places[pairing.doc_id], np.array([places[i] for i in pairing.kept])
-        both = overlaps(hashes, ends, np.full(len(kept), place), kept)
-        jaccards = both / np.maximum(1, sizes[place] + sizes[kept] - both)
+        place, kept = places[pairing.doc_id], [places[i] for i in pairing.kept]
+        # Two texts at a time: their shingles take eight times as much memory as they do.
+        likenesses = [likeness(column.take(pa.array([place, other])), dedup) for other in kept]
+        jaccards = [jaccard for jaccard, _ in likenesses]
         best = int(np.argmax(jaccards))  # the first of those that are as like: the most preferred
-        text, other = column[place].as_py(), column[int(kept[best])].as_py()
+        text, other = column[place].as_py(), column[kept[best]].as_py()
         shared = keys[place] == keys[kept[best]] if has_keys[place] and has_keys[kept[best]] else np.zeros(1)
         members = [places[i] for i in pairing.members]
         rows.append(
@@ -120,17 +122,25 @@ def compared(pairings: Sequence[Pairing], texts: pa.Table, dedup: Dedup) -> pa.T
                 "kept_doc_id": pairing.kept[best],
                 "source": pairing.source,
                 "jaccard": jaccards[best],
-                "containment": both[best] / max(1, sizes[place]),
+                "containment": likenesses[best][1],
                 "edit": Indel.normalized_similarity(text[:EDITED], other[:EDITED]),
                 "characters": len(text),
                 "kept_characters": len(other),
                 "buckets": int(shared.sum()),
-                "steps": steps_between(keys[members], members.index(place), members.index(int(kept[best])))
+                "steps": steps_between(keys[members], members.index(place), members.index(kept[best]))
                 if members
                 else (1 if shared.any() else None),
             }
         )
     return pa.Table.from_pylist(rows, AUDIT)
+
+
+def likeness(two: pa.LargeStringArray, dedup: Dedup) -> tuple[float, float]:
+    """Return the Jaccard similarity of two texts, and the share of the first one's shingles in the second."""
+    hashes, ends = shingle_sets(two, dedup)
+    first, second = np.diff(ends).tolist()
+    both = int(overlaps(hashes, ends, np.array([0]), np.array([1]))[0])
+    return both / max(1, first + second - both), both / max(1, first)
 
 
 def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
@@ -162,9 +172,9 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
     pairings = pairings_of(folder, trails, pairs)
     reading = texts_to_read(folder, trails, ids_in(pairings))
     texts = fan_out(ShardJob.__call__, reading, stage="audit texts", source=None)
+    read = total(text.counts for text in texts)
     jobs = list[Compared]()
-    for start in range(0, len(pairings), PAIRS_AT_ONCE):
-        some = pairings[start : start + PAIRS_AT_ONCE]
+    for some in in_batches(pairings, read.bytes / max(1, read.documents)):
         wanted = ids_in(some)
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
@@ -179,6 +189,20 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
         intermediate=tuple(text.path for text in texts),
         facts={"trails": [[receipt.model_dump() for receipt in trail] for trail in trails]},
     )
+
+
+def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[Pairing]]:
+    """Put pairings together whose texts, of so many bytes on average, are TEXT_AT_ONCE; one at least."""
+    batch, size = list[Pairing](), 0.0
+    for pairing in pairings:
+        grows = text_bytes * len(ids_in([pairing]))
+        if batch and size + grows > TEXT_AT_ONCE:
+            yield batch
+            batch, size = [], 0.0
+        batch.append(pairing)
+        size += grows
+    if batch:
+        yield batch
 
 
 def ids_in(pairings: Sequence[Pairing]) -> Ids:

@@ -15,6 +15,7 @@ from small_corpus import Corpus, build_here, edited, prose, rows, table_of, writ
 
 from flows.report import write_report
 from tasks.accounts.published import corpus_of
+from tasks.dedup import audit as audit_module
 from tasks.dedup.audit import steps_between
 from tasks.dedup.pairings import even_shares
 from tasks.dedup.shingles import shingle_sets
@@ -115,6 +116,22 @@ def test_sample_is_the_same_every_time_and_part_of_a_larger_one(chains):
     assert len(few) == 6
     assert len(more) == 12
     assert few < more < {row["doc_id"] for row in whole}
+
+
+def test_long_texts_are_compared_a_few_at_a_time(chains, monkeypatch):
+    whole = chains.load(name="whole")
+    build_here(whole)
+    sizes = list[int]()
+    compare = audit_module.compared
+    monkeypatch.setattr(audit_module, "TEXT_AT_ONCE", 10_000)
+    monkeypatch.setattr(
+        audit_module, "compared", lambda *given: (sizes.append(given[1].nbytes), compare(*given))[1]
+    )
+    few = chains.load(name="few")
+    build_here(few)
+    assert table_of(few, "audit") == table_of(whole, "audit")
+    assert len(sizes) > 3
+    assert max(sizes) < 25_000
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50)), st.integers(1, 120))
