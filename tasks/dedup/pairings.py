@@ -42,7 +42,11 @@ def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list
               for source in dict.fromkeys(name for name, _ in said)}  # fmt: skip
     lost = {source: sum(s.removed.documents for s in shards) for source, shards in losers.items() if shards}
     shares = even_shares(lost, pairs)
-    picks = [(source, Chosen(folder, shard, shares[source])) for source in shares for shard in losers[source]]
+    picks = [
+        (source, Chosen(folder, shard, shares[source], lost[source]))
+        for source in shares
+        for shard in losers[source]
+    ]
     tables = fan_out(lambda pick: pick[1](), picks, stage="audit", source=None)
     rows = list[tuple[str, dict[str, int]]]()
     for source, share in shares.items():
@@ -54,7 +58,7 @@ def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list
         Pairing(
             row["doc_id"],
             source,
-            tuple(dict.fromkeys((row["kept_doc_id"], *kept[row["cluster_id"]][: MOST_KEPT - 1]))),
+            tuple(dict.fromkeys((row["kept_doc_id"], *kept[row["cluster_id"]])))[:MOST_KEPT],
             members.get(row["cluster_id"], ()),
         )
         for source, row in rows
@@ -80,17 +84,21 @@ def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Of a shard's documents that went, those with the smallest hashes: no more than asked for."""
+    """Of a shard's documents that went, those whose hashes may be among the smallest `most` of all `lost` ones."""
 
     folder: Folder
     said: Shard
     most: int
+    lost: int
 
     def __call__(self) -> pa.Table:
         table = rows_that_go(read_table(self.folder, self.said)).select(
             ["doc_id", "cluster_id", "kept_doc_id"]
         )
-        return smallest(table, self.most)
+        # Four times as many as are wanted lie below this: of many shards few rows come back, and enough.
+        share = min(1.0, (4 * self.most + 64) / self.lost)
+        may_be = mixed(table.column("doc_id").to_numpy()) <= np.uint64(int(share * (2**64 - 2**11)))
+        return smallest(table.filter(pa.array(may_be)) if share < 1 else table, self.most)
 
 
 def smallest(table: pa.Table, most: int) -> pa.Table:
@@ -108,7 +116,10 @@ def mixed(ids: Ids) -> Ids:
 
 @dataclass(frozen=True)
 class Members:
-    """Of a shard's documents, those in some clusters: `doc_id`, `cluster_id`, and whether each stays."""
+    """Of a shard's documents, those in some clusters: `doc_id`, `cluster_id`, and whether each stays.
+
+    Of a large cluster the first few, and the first few that stay: nobody asks for more.
+    """
 
     folder: Folder
     said: Shard
@@ -117,8 +128,24 @@ class Members:
     def __call__(self) -> pa.Table:
         table = read_table(self.folder, self.said, ["doc_id", "cluster_id", REASON.name])
         table = table.filter(pc.field("cluster_id").isin(pa.array(self.clusters)))
-        stays = pc.is_null(table.column(REASON.name))
-        return table.select(["doc_id", "cluster_id"]).append_column("stays", stays)
+        stays = pc.is_null(table.column(REASON.name)).to_numpy()
+        clusters, kept_rows = table.column("cluster_id").to_numpy(), np.flatnonzero(stays)
+        rows = np.union1d(
+            first_of_each(clusters, SMALL + 1), kept_rows[first_of_each(clusters[kept_rows], MOST_KEPT)]
+        )
+        table = table.select(["doc_id", "cluster_id"]).append_column("stays", pa.array(stays))
+        return table.take(pa.array(rows))
+
+
+def first_of_each(clusters: Ids, most: int) -> NDArray[np.int64]:
+    """Return the places at which each cluster stands for the first times, no more than `most`: (n,) to (m,)."""
+    order = np.argsort(clusters, kind="stable")  # which leaves a cluster's places ascending
+    in_order = clusters[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = in_order[1:] != in_order[:-1]
+    starts = np.flatnonzero(is_first)
+    times = np.arange(len(order)) - starts[np.cumsum(is_first) - 1] if len(order) else order
+    return order[times < most]
 
 
 def documents_of(

@@ -17,12 +17,21 @@ from flows.report import write_report
 from tasks.accounts.published import corpus_of
 from tasks.dedup import audit as audit_module
 from tasks.dedup.audit import steps_between
-from tasks.dedup.pairings import even_shares
+from tasks.dedup.pairings import (
+    Chosen,
+    Members,
+    even_shares,
+    first_of_each,
+    mixed,
+    pairings_of,
+    verdicts_of,
+)
 from tasks.dedup.shingles import shingle_sets
 from tasks.kernels.sets import overlaps
 from tasks.publish.audits import audit_again, by_length, by_source, last_audit, pairs_of, threshold_of
 from tasks.publish.explain import Corpus as Published
 from tasks.recipe.fields import Dedup
+from tasks.storage.artifacts import Receipt
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
@@ -132,6 +141,39 @@ def test_long_texts_are_compared_a_few_at_a_time(chains, monkeypatch):
     assert table_of(few, "audit") == table_of(whole, "audit")
     assert len(sizes) > 3
     assert max(sizes) < 25_000
+
+
+@given(st.lists(st.integers(0, 4)), st.integers(1, 3))
+def test_first_places_of_each_cluster_are_those_of_a_count(clusters, most):
+    expected = [i for i, cluster in enumerate(clusters) if clusters[:i].count(cluster) < most]
+    assert sorted(first_of_each(np.array(clusters, np.uint64), most)) == expected
+
+
+def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
+    """And the pairings are those of all documents of the cluster."""
+    text = prose("all alike")
+    write_rows(corpus.folder / "in/best-6.parquet", rows(**{f"kept{i}": text for i in range(60)}))
+    write_rows(corpus.folder / "in/worst-6.arrow", rows(**{f"gone{i}": text for i in range(900)}))
+    recipe = corpus.load()
+    build_here(recipe)
+    trails = last_audit(recipe.folder).facts["trails"]
+    receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
+    few = pairings_of(recipe.folder, receipts, 10)
+    every = pairings_of(recipe.folder, receipts, 2000)
+    of_worst = [p.doc_id for p in every if p.source == "worst"]
+    assert len(of_worst) == 902
+    smallest_ids = sorted(of_worst, key=lambda i: int(mixed(np.array([i], np.uint64))[0]))
+    chosen = [p for p in few if p.source == "worst"]
+    assert [p.doc_id for p in chosen] == smallest_ids[: len(chosen)]
+    (alike, *_) = (p for p in every if len(p.kept) > 3)
+    assert len(alike.kept) == 16
+    assert alike.members == ()
+    (shard, *_) = (
+        shard for source, shard in verdicts_of(recipe.folder, receipts) if shard.removed.documents > 500
+    )
+    assert len(Chosen(recipe.folder, shard, 1, 902)()) == 1
+    clusters = np.unique(np.array([row["cluster_id"] for row in table_of(recipe, "clusters")], np.uint64))
+    assert len(Members(recipe.folder, shard, clusters)()) <= 33
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50)), st.integers(1, 120))
