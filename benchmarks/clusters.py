@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import as_workers_are, show
-from tasks.dedup.bands import key_ranges, read_range, write_band_rows
 from tasks.dedup.clusters import jobs_of_level
-from tasks.dedup.edges import star_edges
+from tasks.signatures.bands import key_ranges, read_range, write_band_rows
+from tasks.signatures.edges import star_edges
 from tasks.storage.artifacts import Shard, shard_path
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_shard, write_table

@@ -20,8 +20,8 @@ from tokenizers import Tokenizer
 
 from benchmarks.clusters import find_clusters, write_keys
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, seconds, show
-from tasks.dedup.minhash import band_keys
 from tasks.recipe.fields import Dedup, Source
+from tasks.signatures.minhash import band_keys
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.storage.folder import Folder
@@ -52,8 +52,8 @@ TRIED = {
     ("tasks.kernels.bpe", "SHORT", "first token counts"): [32, 8, 128],
     ("tasks.tokens.counter", "BATCH_DOCUMENTS", "token counts"): [256, 16, 64, 1024, 4096],
     ("tasks.sources.formats.parquet", "BATCH_ROWS", "sketches of what is read"): [1024, 64, 256, 4096, 16384],
-    ("tasks.dedup.bands", "GROUP_ROWS", "clusters"): [1 << n for n in (16, 13, 19)],
-    ("tasks.dedup.bands", "RANGE_ROWS", "clusters"): [1 << n for n in (23, 19, 21)],
+    ("tasks.signatures.bands", "GROUP_ROWS", "clusters"): [1 << n for n in (16, 13, 19)],
+    ("tasks.signatures.bands", "RANGE_ROWS", "clusters"): [1 << n for n in (23, 19, 21)],
 }
 
 

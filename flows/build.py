@@ -82,7 +82,7 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     sketching = [submit(minhash, plan, trail) for trail in trails]
     edging = submit(edges, plan, sketching)
     clustering = submit(clusters, plan, edging)
-    deciding = submit(decisions, plan, clustering, sources)
+    deciding = submit(decisions, plan, [[*trail] for trail in trails], clustering, sources)
     steps += [sketching, [edging, clustering, deciding]]
 
     judge_with(removals, deciding)

@@ -10,6 +10,7 @@ from flows.build import Sample
 from flows.dashboard import plots
 from flows.dashboard.run_artifacts import artifact_key, link_to
 from flows.server.liveness import living
+from tasks.accounts.audited import MEASURES
 from tasks.accounts.ledger import ways
 from tasks.publish.audits import SIMILARITIES
 from tasks.publish.findings import Findings, find
@@ -31,6 +32,7 @@ def page(recipe: Recipe, findings: Findings) -> str:
         largest=findings.largest,
         audit=findings.audit,
         similarities=SIMILARITIES,
+        measures=MEASURES,
     )
 
 

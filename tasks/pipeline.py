@@ -12,8 +12,6 @@ from tasks.dedup.audit import PAIRS as AUDITED_PAIRS
 from tasks.dedup.audit import audit
 from tasks.dedup.clusters import clusters
 from tasks.dedup.decisions import decisions
-from tasks.dedup.edges import edges
-from tasks.dedup.minhash import minhash
 from tasks.dedup.removals import removals
 from tasks.intake.ingest import ingest
 from tasks.intake.prepare import prepare
@@ -22,6 +20,8 @@ from tasks.publish.corpus import publish_corpus
 from tasks.publish.files import publish
 from tasks.quality.classify import classify
 from tasks.quality.filter import filter_documents
+from tasks.signatures.edges import edges
+from tasks.signatures.minhash import minhash
 
 __all__ = [
     "AFTER_DEDUP", "AUDITED_PAIRS", "BEFORE_DEDUP", "audit", "clusters", "decisions", "edges", "ingest", "minhash",

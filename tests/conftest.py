@@ -114,8 +114,10 @@ def corpus(tmp_path):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """Give a corpus of a dozen files."""
-    return of_many_files(tmp_path_factory.mktemp("inputs"), 8)
+    """Give a corpus of a dozen files, whose near-duplicates are verified: the most that a build can have to do."""
+    corpus = of_many_files(tmp_path_factory.mktemp("inputs"), 8)
+    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}}
+    return corpus
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.command.show import DIFF_STYLES, console
+from tasks.accounts.audited import MEASURES, Audited
 from tasks.publish.audits import (
     SIMILARITIES,
     Pair,
@@ -33,17 +34,21 @@ def print_audit(plan: Recipe, pairs: int) -> None:
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return
-    out.print(table_of_shares(by_source(table, headline.threshold), headline.threshold))
-    out.print(table_of_lengths(by_length(table, headline.threshold)))
+    out.print(table_of_shares(by_source(table, headline), headline))
+    out.print(table_of_lengths(by_length(table, headline)))
     out.print("The pairs that are least alike:")
-    for line in with_differences(worst_pairs(plan.folder, manifest, table)):
+    for line in with_differences(worst_pairs(plan.folder, manifest, table, headline.measure)):
         out.print(line, soft_wrap=True)
 
 
-def table_of_shares(rows: Sequence[Shares], threshold: float) -> Table:
-    table = Table(title="Pairs below a Jaccard similarity", title_justify="left")
+def table_of_shares(rows: Sequence[Shares], headline: Audited) -> Table:
+    table = Table(title=f"Pairs below a {MEASURES[headline.measure]}", title_justify="left")
     table.add_column("source", overflow="fold")
-    for name in ("pairs", *(f"< {place:g}" for place in SIMILARITIES), f"< {threshold:.2f}, asked for"):
+    for name in (
+        "pairs",
+        *(f"< {place:g}" for place in SIMILARITIES),
+        f"< {headline.threshold:.2f}, asked for",
+    ):
         table.add_column(name, justify="right")
     for row in rows:
         if row.name == "all":

@@ -6,8 +6,8 @@ import numpy as np
 from rich.table import Table
 
 from flows.command.show import console
-from tasks.dedup.banding import Banding, bandings
 from tasks.errors import Denied
+from tasks.signatures.banding import Banding, bandings
 
 SHOWN = 5
 POINTS = np.linspace(0, 1, 21)

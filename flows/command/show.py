@@ -73,5 +73,9 @@ def decision(explanation: Explanation) -> str:
     if explanation.is_published:
         return "It is in the corpus."
     why = f"It was removed by stage {explanation.stage}, reason {explanation.reason}: {explanation.sentence}."
-    found = ", ".join(f"{name} {value}" for name, value in explanation.evidence.items())
+    found = ", ".join(f"{name} {in_short(value)}" for name, value in explanation.evidence.items())
     return f"{why} ({found})" if found else why
+
+
+def in_short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tasks.accounts.ledger import Ledger
-from tasks.dedup.banding import Banding
 from tasks.publish.findings import LENGTH_BINS, AuditFindings, Findings
+from tasks.signatures.banding import Banding
 
 mpl.rcParams.update({
     "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,

@@ -91,7 +91,7 @@ def show_audit(recipe: Recipe, manifest: Published) -> None:
     """Show what the build's audit found of each source."""
     if manifest.audit is None or not manifest.audit.pairs:
         return
-    table = whole_table(Corpus(recipe), "audit", ["source", "jaccard"])
+    table = whole_table(Corpus(recipe), "audit", ["source", manifest.audit.measure])
     names = [
         "pairs",
         *(f"below {place:g}" for place in SIMILARITIES),
@@ -102,7 +102,7 @@ def show_audit(recipe: Recipe, manifest: Published) -> None:
             "source": row.name,
             **dict(zip(names, [f"{row.pairs:,}", *(f"{s:.1%}" for s in row.below)], strict=True)),
         }
-        for row in by_source(table, manifest.audit.threshold)
+        for row in by_source(table, manifest.audit)
     ]
     create_table_artifact(rows, artifact_key(recipe, "audit"), manifest.audit.sentence())
 

@@ -2,13 +2,16 @@
 
 from tasks.storage.records import Record
 
+MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
+
 
 class Audited(Record):
-    """Of so many `pairs`, those whose Jaccard similarity is below the `threshold`."""
+    """Of so many `pairs`, those whose likeness is below the `threshold`. measure: one of MEASURES."""
 
     pairs: int
     unlike: int
     threshold: float
+    measure: str = "jaccard"
 
     def sentence(self) -> str:
         """Say it, for people."""
@@ -16,5 +19,5 @@ class Audited(Record):
             return "No document went as a near-duplicate."
         return (
             f"Audit: of {self.pairs:,} documents that went as near-duplicates, {self.unlike / self.pairs:.1%} "
-            f"have no kept document with a Jaccard similarity of {self.threshold:.2f} or more."
+            f"have no kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more."
         )

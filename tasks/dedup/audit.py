@@ -17,20 +17,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from rapidfuzz.distance import Indel
 
-from tasks.dedup.bands import place_of
-from tasks.dedup.minhash import band_keys, signature_parameters
+from tasks.dedup.contested import first_and_last
 from tasks.dedup.pairings import Pairing, pairings_of
-from tasks.dedup.shingles import shingle_sets
 from tasks.ids import files_of, sources_of, split
 from tasks.kernels.sets import overlaps
 from tasks.recipe.fields import Dedup, Recipe
+from tasks.signatures.bands import place_of
+from tasks.signatures.minhash import band_keys, signature_parameters
+from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import shards_so_far, trail_of
 from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, shard_path, stage_key, total
 from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, read_table, tables_of, write_table
+from tasks.storage.tables import read_table, tables_of, write_table
 
 VERSION = 1
 PAIRS = 1000  # that a build audits by itself
@@ -111,8 +112,8 @@ def compared(pairings: Sequence[Pairing], texts: pa.Table, dedup: Dedup) -> pa.T
         place, kept = places[pairing.doc_id], [places[i] for i in pairing.kept]
         # Two texts at a time: their shingles take eight times as much memory as they do.
         likenesses = [likeness(column.take(pa.array([place, other])), dedup) for other in kept]
-        jaccards = [jaccard for jaccard, _ in likenesses]
-        best = int(np.argmax(jaccards))  # the first of those that are as like: the most preferred
+        # By the measure that the recipe asks for; of those that are as like, the first, the most preferred.
+        best = int(np.argmax([of_pair[measure_of(dedup)] for of_pair in likenesses]))
         text, other = column[place].as_py(), column[kept[best]].as_py()
         shared = keys[place] == keys[kept[best]] if has_keys[place] and has_keys[kept[best]] else np.zeros(1)
         members = [places[i] for i in pairing.members]
@@ -121,8 +122,7 @@ def compared(pairings: Sequence[Pairing], texts: pa.Table, dedup: Dedup) -> pa.T
                 "doc_id": pairing.doc_id,
                 "kept_doc_id": pairing.kept[best],
                 "source": pairing.source,
-                "jaccard": jaccards[best],
-                "containment": likenesses[best][1],
+                **likenesses[best],
                 "edit": Indel.normalized_similarity(text[:EDITED], other[:EDITED]),
                 "characters": len(text),
                 "kept_characters": len(other),
@@ -135,12 +135,17 @@ def compared(pairings: Sequence[Pairing], texts: pa.Table, dedup: Dedup) -> pa.T
     return pa.Table.from_pylist(rows, AUDIT)
 
 
-def likeness(two: pa.LargeStringArray, dedup: Dedup) -> tuple[float, float]:
+def measure_of(dedup: Dedup) -> str:
+    """Return by what a recipe asks how like two texts are: `jaccard` or `containment`."""
+    return "containment" if dedup.verify and dedup.verify.containment is not None else "jaccard"
+
+
+def likeness(two: pa.LargeStringArray, dedup: Dedup) -> dict[str, float]:
     """Return the Jaccard similarity of two texts, and the share of the first one's shingles in the second."""
     hashes, ends = shingle_sets(two, dedup)
     first, second = np.diff(ends).tolist()
     both = int(overlaps(hashes, ends, np.array([0]), np.array([1]))[0])
-    return both / max(1, first + second - both), both / max(1, first)
+    return {"jaccard": both / max(1, first + second - both), "containment": both / max(1, first)}
 
 
 def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
@@ -157,7 +162,12 @@ def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
 
 def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    return stage_key("audit", VERSION, [pairs, signature_parameters(recipe.dedup)], *identities)
+    asked = [
+        pairs,
+        signature_parameters(recipe.dedup),
+        *([measure_of(recipe.dedup)] if recipe.dedup.verify else []),
+    ]
+    return stage_key("audit", VERSION, asked, *identities)
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
@@ -228,11 +238,3 @@ def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> l
 def number_of(folder: Folder, shards: Sequence[Shard]) -> int:
     """Return the number of a source in the ids of its documents."""
     return split(first_and_last(folder, shards[0])[0])[0]
-
-
-def first_and_last(folder: Folder, shard: Shard) -> tuple[int, int]:
-    """Return the smallest and the largest doc_id of a shard, by its footer."""
-    footer = footer_of(folder, shard)
-    place = footer.schema.names.index("doc_id")
-    groups = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
-    return groups[0].min, groups[-1].max

@@ -180,3 +180,10 @@ def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
         if jobs[0].is_last:
             return Manifest(stage="clusters", shards=tuple(shards))
         level += 1
+
+
+def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:
+    """Read documents and their clusters, some MiB at a time: (n,) uint64 each."""
+    for table in tables_of(folder, clustered):
+        doc_ids, cluster_ids = table.columns
+        yield doc_ids.to_numpy(), cluster_ids.to_numpy()

@@ -5,10 +5,11 @@ document; `kept_doc_id` is null for those that stay.
 
 across: in a cluster with documents of several sources, those of the best-ranked source stay, all of
 them, and the others go; other clusters are left alone. global: one document of each cluster stays,
-of the best-ranked source, and among those the first by file name and row.
+of the best-ranked source, and among those the first by file name and row. With `verify` a cluster only
+proposes; see `tasks.dedup.verify`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,44 +18,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
+from tasks.dedup.clusters import CLUSTERS, cluster_rows
+from tasks.dedup.preference import Preference, preference_of
+from tasks.dedup.verify import rule_of, verified
+from tasks.ids import SOURCE_SHIFT
 from tasks.kernels import forest
 from tasks.recipe.fields import Recipe
-from tasks.sources.listing import NumberedSource, load_listing
+from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ShardJob
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.verdicts import shards_so_far, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
-from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, opened, parquet_writer, tables_of, write_shard
+from tasks.storage.records import digest_of
+from tasks.storage.tables import parquet_writer, write_shard
 
 VERSION = 2
-DECISIONS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("kept_doc_id", pa.uint64())])
+DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 
 Ids = NDArray[np.uint64]
 Scope = Literal["across", "global"]
-
-
-@dataclass(frozen=True)
-class Preference:
-    """The order in which documents are preferred: by source, file and row.
-
-    rank: (256,) uint64, the place of each source number in the recipe. file_places: for each source
-    number, (files,) uint64, the place of each of its file numbers in the order of their URLs.
-    """
-
-    rank: Ids
-    file_places: dict[int, Ids]
-
-    def priority(self, doc_ids: Ids) -> Ids:
-        """Return a number for each document that is smaller the better it is: (n,) uint64 to (n,)."""
-        sources, files = sources_of(doc_ids), files_of(doc_ids)
-        places = np.zeros(len(doc_ids), np.uint64)
-        for number, places_of_files in self.file_places.items():
-            is_of_source = sources == number
-            places[is_of_source] = places_of_files[files[is_of_source]]
-        rows = doc_ids & np.uint64(MAX_ROWS - 1)
-        # Laid out as a doc_id is, with the source's rank and the file's place where their numbers stand.
-        return self.rank[sources] << np.uint64(SOURCE_SHIFT) | places << np.uint64(FILE_SHIFT) | rows
 
 
 @dataclass(frozen=True)
@@ -123,49 +105,38 @@ class AllDecisions(ShardJob):
         return write_shard(self.folder, self.path, self.name, fill)
 
 
-def preference_of(folder: Folder, sources: Sequence[NumberedSource]) -> Preference:
-    """Return the order of the recipe's sources and of the files in each."""
-    rank = np.zeros(MAX_SOURCES, np.uint64)
-    file_places = dict[int, Ids]()
-    for i, source in enumerate(sources):
-        rank[source.number] = i
-        numbers = [file.number for file in load_listing(folder, source.listing)]
-        places = np.zeros(max(numbers) + 1, np.uint64)
-        places[numbers] = np.arange(len(numbers))
-        file_places[source.number] = places
-    return Preference(rank, file_places)
+def key(
+    recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
+) -> str:
+    order = order_of(sources)
+    if not recipe.dedup.verify:
+        return stage_key("decisions", VERSION, [recipe.dedup.scope, order], clustered.identity)
+    identities = [receipt.identity for trail in trails for receipt in trail]
+    return stage_key("decisions", VERSION, [rule_of(recipe.dedup), order], clustered.identity, *identities)
 
 
-def key(recipe: Recipe, clustered: Receipt, sources: list[NumberedSource]) -> str:
-    order = [[source.number, source.listing] for source in sources]
-    return stage_key("decisions", VERSION, [recipe.dedup.scope, order], clustered.identity)
+def order_of(sources: list[NumberedSource]) -> list[list[object]]:
+    """Return what the order of preference depends on."""
+    return [[source.number, source.listing] for source in sources]
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
 @leaves_manifest("decisions", key, of_all=True)
-def decisions(recipe: Recipe, clustered: Receipt, sources: list[NumberedSource]) -> Manifest:
-    """Decide for all clusters who stays."""
+def decisions(
+    recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
+) -> Manifest:
+    """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
     folder = recipe.folder
     cluster_table = load_manifest(folder, clustered).shards[0]
-    order, its_key = preference_of(folder, sources), key(recipe, clustered, sources)
-    job = AllDecisions(folder, None, cluster_table, order, recipe.dedup.scope, its_key)
-    return Manifest(stage="decisions", shards=(job(),))
-
-
-def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:
-    """Read documents and their clusters, some MiB at a time: (n,) uint64 each."""
-    for table in tables_of(folder, clustered):
-        doc_ids, cluster_ids = table.columns
-        yield doc_ids.to_numpy(), cluster_ids.to_numpy()
-
-
-def decisions_between(folder: Folder, decided: Shard, first: int, last: int) -> pa.Table:
-    """Read the decisions about the documents from `first` to `last`: the row groups that hold them."""
-    footer = footer_of(folder, decided)
-    statistics = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
-    groups = [i for i, of_group in enumerate(statistics) if of_group.min <= last and of_group.max >= first]
-    with opened(folder, decided) as parquet:
-        table = parquet.read_row_groups(groups)
-    # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
-    low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
-    return table.slice(low, high - low)
+    order = preference_of(folder, sources)
+    if not recipe.dedup.verify:
+        its_key = key(recipe, trails, clustered, sources)
+        job = AllDecisions(folder, None, cluster_table, order, recipe.dedup.scope, its_key)
+        return Manifest(stage="decisions", shards=(job(),))
+    shards = [so_far.shard for trail in trails for so_far in shards_so_far(folder, trail_of(trail))]
+    decided, on_the_way = verified(
+        folder, shards, cluster_table, order, digest_of(order_of(sources)), recipe.dedup
+    )
+    return Manifest(
+        stage="decisions", shards=tuple(decided), intermediate=tuple(shard.path for shard in on_the_way)
+    )

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tasks.dedup.minhash import BandKeys
 from tasks.recipe.fields import Recipe
+from tasks.signatures.minhash import BandKeys
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 

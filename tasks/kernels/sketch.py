@@ -11,7 +11,7 @@ shingle has the least value of a slot depends on nothing but the hashes of the s
 A shingle (n-gram) is `width` consecutive code points, or words as `tasks.kernels.words` hashes them.
 Its hash is a polynomial in them in an odd base modulo 2**64, which rolls along the text (a Rabin-Karp
 hash). All arithmetic is on uint64 and wraps; the constants are arbitrary odd numbers, and changing one
-changes every band key (bump `tasks.dedup.minhash.VERSION`).
+changes every band key (bump `tasks.signatures.minhash.VERSION`).
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 
 A word is what stands between white space, folded: in lower case and without punctuation. Its hash is
 a polynomial in its characters, modulo 2**64, mixed. How a character is folded is read from a table
-with an entry for each code point, made by `tasks.dedup.shingles`.
+with an entry for each code point, made by `tasks.signatures.shingles`.
 """
 
 import numpy as np

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.accounts.audited import Audited
-from tasks.dedup.audit import audit
-from tasks.dedup.banding import Banding
+from tasks.dedup.audit import audit, measure_of
 from tasks.errors import Denied
 from tasks.intake.built import last_build
 from tasks.publish.explain import diff
 from tasks.recipe.fields import Dedup, Recipe
+from tasks.signatures.banding import Banding
 from tasks.storage.artifacts import MANIFESTS, Manifest, Receipt, finished_shard, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import read_record
@@ -26,16 +26,21 @@ LENGTHS = 10  # as many pairs in each
 WORST = 20
 
 
-def threshold_of(dedup: Dedup) -> float:
-    """Return the similarity that a banding asks for: where it finds half of the pairs."""
-    return Banding(dedup.bands, dedup.rows, 0.5).half
+def asked_for(dedup: Dedup) -> tuple[str, float]:
+    """Return the measure and the least likeness that a recipe asks for.
+
+    Without `verify` that is the Jaccard similarity at which its bands find half of the pairs.
+    """
+    if dedup.verify:
+        return measure_of(dedup), dedup.verify.share
+    return measure_of(dedup), Banding(dedup.bands, dedup.rows, 0.5).half
 
 
 def audited(table: pa.Table, dedup: Dedup) -> Audited:
     """Count the unlike pairs of AUDIT."""
-    threshold = threshold_of(dedup)
-    unlike = int(np.count_nonzero(table.column("jaccard").to_numpy() < threshold))
-    return Audited(pairs=len(table), unlike=unlike, threshold=round(threshold, 4))
+    measure, threshold = asked_for(dedup)
+    unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
+    return Audited(pairs=len(table), unlike=unlike, threshold=round(threshold, 4), measure=measure)
 
 
 @dataclass(frozen=True)
@@ -47,22 +52,22 @@ class Shares:
     below: tuple[float, ...]
 
 
-def shares(name: str, jaccard: NDArray[np.float32], threshold: float) -> Shares:
-    places = (*SIMILARITIES, threshold)
-    return Shares(name, len(jaccard), tuple(float(np.mean(jaccard < place)) for place in places))
+def shares(name: str, likeness: NDArray[np.float32], threshold: float) -> Shares:
+    places = (*SIMILARITIES, np.float32(threshold))
+    return Shares(name, len(likeness), tuple(float(np.mean(likeness < place)) for place in places))
 
 
-def by_source(table: pa.Table, threshold: float) -> list[Shares]:
+def by_source(table: pa.Table, headline: Audited) -> list[Shares]:
     """Return the shares of each source that lost documents, and of all."""
-    jaccard, names = table.column("jaccard").to_numpy(), table.column("source").to_pylist()
+    likeness, names = table.column(headline.measure).to_numpy(), table.column("source").to_pylist()
     of_sources = [
-        shares(name, jaccard[np.array([n == name for n in names])], threshold)
+        shares(name, likeness[np.array([n == name for n in names])], headline.threshold)
         for name in dict.fromkeys(names)
     ]
-    return [*of_sources, shares("all", jaccard, threshold)] if len(of_sources) > 1 else of_sources
+    return [*of_sources, shares("all", likeness, headline.threshold)] if len(of_sources) > 1 else of_sources
 
 
-def by_length(table: pa.Table, threshold: float) -> list[tuple[int, float]]:
+def by_length(table: pa.Table, headline: Audited) -> list[tuple[int, float]]:
     """Return the share of unlike pairs among those up to a length, for LENGTHS lengths: (characters, share).
 
     It is the cumulative rate of false positives of the paper on Zyda (arXiv 2406.01981).
@@ -70,7 +75,7 @@ def by_length(table: pa.Table, threshold: float) -> list[tuple[int, float]]:
     if not len(table):
         return []
     ordered = table.sort_by([("characters", "ascending"), ("doc_id", "ascending")])
-    is_unlike = ordered.column("jaccard").to_numpy() < threshold
+    is_unlike = ordered.column(headline.measure).to_numpy() < np.float32(headline.threshold)
     lengths = ordered.column("characters").to_numpy()
     ends = np.unique(np.linspace(0, len(table), LENGTHS + 1).round().astype(int))[1:]
     return [(int(lengths[end - 1]), float(np.mean(is_unlike[:end]))) for end in ends]
@@ -101,9 +106,9 @@ class Pair(NamedTuple):
         )
 
 
-def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table) -> list[Pair]:
+def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table, measure: str) -> list[Pair]:
     """Return the pairs of an audit that are least alike, with their differences."""
-    ordered = table.sort_by([("jaccard", "ascending"), ("doc_id", "ascending")])
+    ordered = table.sort_by([(measure, "ascending"), ("doc_id", "ascending")])
     pairs = [Pair(**row) for row in ordered.slice(0, WORST).to_pylist()]
     texts = texts_at_hand(folder, manifest, [i for pair in pairs for i in (pair.doc_id, pair.kept_doc_id)])
     return [

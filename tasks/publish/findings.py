@@ -88,11 +88,11 @@ def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
         return None
     headline = audited(table, recipe.dedup)
     try:
-        worst = worst_pairs(corpus.folder, last_audit(corpus.folder), table)
+        manifest = last_audit(corpus.folder)
+        worst = worst_pairs(corpus.folder, manifest, table, headline.measure)
     except (Denied, Damaged):
-        worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table)
-    threshold = headline.threshold
-    return AuditFindings(headline, by_source(table, threshold), by_length(table, threshold), worst)
+        worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table, headline.measure)
+    return AuditFindings(headline, by_source(table, headline), by_length(table, headline), worst)
 
 
 def tables(corpus: Corpus, place: str, columns: list[str]) -> Iterator[pa.Table]:

@@ -110,6 +110,30 @@ OneOrMore = (
 Number = BeforeValidator(number)
 
 
+class Verify(Strict):
+    """What a document has to have in common with one that stays, to go for it: of their distinct shingles."""
+
+    containment: Annotated[float, Number] | None = Field(
+        None, gt=0, le=1, description="The share of its shingles that the other one holds."
+    )
+    jaccard: Annotated[float, Number] | None = Field(
+        None, gt=0, le=1, description="The share of the shingles of both that both hold."
+    )
+
+    @model_validator(mode="after")
+    def one_of_two(self) -> "Verify":
+        if (self.containment is None) == (self.jaccard is None):
+            raise ValueError("give one of containment and jaccard")
+        return self
+
+    @property
+    def share(self) -> float:
+        """The one that is given."""
+        share = self.containment if self.jaccard is None else self.jaccard
+        assert share is not None
+        return share
+
+
 class Dedup(Strict):
     """How near-duplicates are found and which of them go (see the README's chapter on it)."""
 
@@ -130,6 +154,10 @@ class Dedup(Strict):
         16, ge=1, le=1024, exclude=True, description="Values of a signature in a band."
     )
     scope: Literal["across", "global"] = "across"
+    verify: Verify | None = Field(
+        None,
+        description="A document goes only if one that stays holds so much of it; else clusters decide.",
+    )
 
     @model_validator(mode="before")
     @classmethod

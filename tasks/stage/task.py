@@ -42,6 +42,7 @@ SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
 OF_EVERY_REMOVAL = ("doc_id", "source", "stage", "reason", "n_tokens")
 
 Key = Callable[..., str]
+EvidenceOf = Callable[[Recipe], pa.Schema | None]
 
 
 class ManifestKey(CachePolicy):
@@ -71,7 +72,7 @@ def leaves_manifest(
     key: Key,
     reasons: dict[str, str] | None = None,
     *,
-    evidence: pa.Schema | None = None,
+    evidence: pa.Schema | EvidenceOf | None = None,
     of_all: bool = False,
 ) -> Callable[[Callable[..., Manifest]], Callable[..., Receipt]]:
     """Make a function that returns a manifest one that writes it and returns its receipt, once.
@@ -81,20 +82,22 @@ def leaves_manifest(
     sources, and its inputs are as they are.
 
     key: called with the same arguments. reasons: for which the stage lets documents go, each with a sentence
-    that says it of a document. evidence: the columns of its verdicts that are published of those documents.
+    that says it of a document. evidence: the columns of its verdicts that are published of those documents, or
+    a function that says of a recipe which they are.
     """
-    if clashing := [field.name for field in evidence or () if field.name in OF_EVERY_REMOVAL]:
-        raise ValueError(
-            f"stage {name}: evidence cannot be called {clashing[0]}: removed/ has a column of that name already"
-        )
+    if isinstance(evidence, pa.Schema):
+        check_evidence(name, evidence)
+
+    def evidence_for(recipe: Recipe) -> pa.Schema | None:
+        return evidence(recipe) if callable(evidence) else evidence
 
     def decorate(make: Callable[..., Manifest]) -> Callable[..., Receipt]:
         def opened(inputs: Sequence[Any]) -> Sequence[Any]:
             return inputs if of_all else (as_given(inputs[0]), *inputs[1:])
 
         def its_key(recipe: Recipe, *inputs: Any) -> str:
-            own = key(recipe, *opened(inputs))
-            return own if evidence is None else digest_of([own, pack(evidence)])
+            own, found = key(recipe, *opened(inputs)), evidence_for(recipe)
+            return own if found is None else digest_of([own, pack(found)])
 
         @wraps(make)
         def stage(recipe: Recipe, *inputs: Any) -> Receipt:
@@ -104,8 +107,9 @@ def leaves_manifest(
                 return receipt
             manifest = make(recipe, *opened(inputs))
             check_manifest(manifest, name, source)
-            if evidence is not None:
-                manifest = manifest.model_copy(update={"evidence": pack(evidence)})
+            if (found := evidence_for(recipe)) is not None:
+                check_evidence(name, found)
+                manifest = manifest.model_copy(update={"evidence": pack(found)})
             # The manifest is written after all that it lists: where it is, the stage is finished.
             receipt = finish_stage(recipe.folder, manifest, known_by)
             if TaskRunContext.get():
@@ -117,6 +121,14 @@ def leaves_manifest(
         return stage
 
     return decorate
+
+
+def check_evidence(stage: str, evidence: pa.Schema) -> None:
+    """Raise ValueError where a column of evidence has the name of one that stands there for every stage."""
+    if clashing := [field.name for field in evidence if field.name in OF_EVERY_REMOVAL]:
+        raise ValueError(
+            f"stage {stage}: evidence cannot be called {clashing[0]}: removed/ has a column of that name already"
+        )
 
 
 def check_manifest(manifest: Any, stage: str, source: str | None) -> None:

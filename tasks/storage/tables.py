@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -150,6 +150,28 @@ def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Itera
     part = np.cumsum(sizes) // PART_BYTES
     for _, groups in groupby(range(len(sizes)), key=part.__getitem__):
         yield parquet.read_row_groups(list(groups), columns)
+
+
+def rows_between(folder: Folder, shards: Iterable[Shard], first: int, last: int) -> pa.Table:
+    """Read the documents from `first` to `last`, of artifacts that begin with a `doc_id` and ascend by it."""
+    parts = [rows_of(folder, shard, first, last) for shard in shards]
+    return pa.concat_tables(parts)
+
+
+def rows_of(folder: Folder, shard: Shard, first: int, last: int) -> pa.Table:
+    footer = footer_of(folder, shard)
+    statistics = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
+    groups = [
+        i for i, of_group in enumerate(statistics)
+        if of_group is not None and of_group.has_min_max and of_group.min <= last and of_group.max >= first
+    ]  # fmt: skip
+    if not groups:
+        return footer.schema.to_arrow_schema().empty_table()
+    with opened(folder, shard) as parquet:
+        table = parquet.read_row_groups(groups)
+    # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
+    low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
+    return table.slice(low, high - low)
 
 
 def footer_of(folder: Folder, shard: Shard) -> pq.FileMetaData:

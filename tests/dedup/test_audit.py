@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
 
 from flows.report import write_report
+from tasks.accounts.audited import Audited
 from tasks.accounts.published import corpus_of
 from tasks.dedup import audit as audit_module
 from tasks.dedup.audit import steps_between
@@ -26,11 +27,11 @@ from tasks.dedup.pairings import (
     pairings_of,
     verdicts_of,
 )
-from tasks.dedup.shingles import shingle_sets
 from tasks.kernels.sets import overlaps
-from tasks.publish.audits import audit_again, by_length, by_source, last_audit, pairs_of, threshold_of
+from tasks.publish.audits import asked_for, audit_again, by_length, by_source, last_audit, pairs_of
 from tasks.publish.explain import Corpus as Published
 from tasks.recipe.fields import Dedup
+from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -103,7 +104,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
         assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
     assert max(row["steps"] or 0 for row in audit) > 1
     headline = corpus_of(recipe)[1].audit
-    unlike = sum(row["jaccard"] < threshold_of(recipe.dedup) for row in audit)
+    unlike = sum(row["jaccard"] < asked_for(recipe.dedup)[1] for row in audit)
     assert (headline.pairs, headline.unlike) == (len(audit), unlike)
     assert unlike > 0
 
@@ -251,11 +252,12 @@ def test_shares_and_lengths_are_counted():
             "characters": [40, 10, 20, 30],
         }
     )
-    a, b, every = by_source(table, 0.7)
+    headline = Audited(pairs=4, unlike=2, threshold=0.7)
+    a, b, every = by_source(table, headline)
     assert (a.pairs, a.below) == (1, (1, 1, 1, 1, 1, 1))
     assert (b.pairs, [round(3 * share) for share in b.below]) == (3, [0, 0, 1, 1, 2, 1])
     assert (every.name, every.pairs) == ("all", 4)
-    assert by_length(table, 0.7) == [(10, 1.0), (20, 0.5), (30, pytest.approx(1 / 3)), (40, 0.5)]
+    assert by_length(table, headline) == [(10, 1.0), (20, 0.5), (30, pytest.approx(1 / 3)), (40, 0.5)]
 
 
 def test_pair_in_one_bucket_is_one_step_apart(corpus):

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from small_corpus import zyda
 
-from tasks.dedup.banding import Banding, bandings
 from tasks.recipe.fields import Dedup
+from tasks.signatures.banding import Banding, bandings
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from small_corpus import build_here, kept_names, table_of
 
 from tasks.dedup import clusters
 from tasks.dedup.clusters import Forest, forest_of_edges, joined
-from tasks.dedup.edges import EDGES
 from tasks.kernels import forest
+from tasks.signatures.edges import EDGES
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_table
 

@@ -13,6 +13,7 @@ from small_corpus import build_here, table_of
 GOLDEN = {
     "across": ({}, "afe8db55fbdbce2c"),
     "global": ({"scope": "global"}, "0f976995577d2755"),
+    "verified": ({"scope": "global", "verify": {"containment": 0.97}}, "3b16af37382e42fb"),
     "words": ({"shingle": "words", "width": 1, "bands": 64}, "7e6354ef0deaa853"),
 }
 BROKEN = b'{"name": "broken", "text": 1}\n{"name": "late", "stars": 1, "text": "A late one."}\n'

@@ -20,12 +20,12 @@ from small_corpus import (
 
 from tasks import pipeline
 from tasks.accounts.published import published_ledger
-from tasks.dedup import bands
-from tasks.dedup.minhash import minhash
 from tasks.errors import Unavailable
 from tasks.ids import split
 from tasks.intake import prepare
 from tasks.intake.ingest import ingest
+from tasks.signatures import bands
+from tasks.signatures.minhash import minhash
 from tasks.sources.register import load_register
 from tasks.stage.verdicts import Trail
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.dedup.minhash import band_keys, signatures
-from tasks.dedup.shingles import word_hashes
 from tasks.kernels import sketch as cpu
 from tasks.recipe.fields import Dedup
+from tasks.signatures.minhash import band_keys, signatures
+from tasks.signatures.shingles import word_hashes
 
 M64 = 2**64 - 1
 EMPTY = M64
@@ -189,6 +189,6 @@ def test_word_signatures_are_these_bits():
 
 
 def test_signatures_are_these_bits():
-    """Change these numbers only with tasks.dedup.minhash.VERSION: band keys on storage depend on them."""
+    """Change these numbers only with tasks.signatures.minhash.VERSION: band keys on storage depend on them."""
     key, _ = band_keys(pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string()), Dedup())
     assert key[0, :2].tolist() == [577495479004995186, 9691204451888525647]

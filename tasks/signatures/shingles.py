@@ -8,6 +8,7 @@ version of this Python, which is part of the key of what is made with it.
 import string
 import unicodedata
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +51,12 @@ def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray
         normalised = [unicodedata.normalize("NFC", text) for text in texts.filter(mask).to_pylist()]
         texts = pc.replace_with_mask(texts, mask, pa.array(normalised, pa.large_string()))
     return hash_words(*text_buffers(texts), folded)
+
+
+def shingle_parameters(dedup: Dedup) -> dict[str, Any]:
+    """Return what a text's shingles depend on."""
+    unicode = {"unicode": UNICODE} if dedup.shingle == "words" else {}
+    return {"shingle": dedup.shingle, "width": dedup.width} | unicode
 
 
 def shingle_sets(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

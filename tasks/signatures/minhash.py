@@ -2,7 +2,7 @@
 
 Rows in: `doc_id`, `text` of a shard. Rows out: for every document with a shingle, one row in each
 band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
-one band each, so that a range of a band's keys can be read alone (see `tasks.dedup.bands`).
+one band each, so that a range of a band's keys can be read alone (see `tasks.signatures.bands`).
 
 Ingest does this to a shard while it has the text in memory, which saves reading it again. The stage
 reads only shards of which nobody has made the band keys: those of a recipe whose `dedup` has changed. The
@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.bands import ALL_KEYS, merge_groups, read_range, write_band_rows
-from tasks.dedup.shingles import UNICODE, word_hashes
 from tasks.kernels import sketch
 from tasks.kernels.texts import text_buffers
 from tasks.recipe.fields import Dedup, Recipe
+from tasks.signatures.bands import ALL_KEYS, merge_groups, read_range, write_band_rows
+from tasks.signatures.shingles import shingle_parameters, word_hashes
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
@@ -36,8 +36,7 @@ VERSION = 1
 
 def signature_parameters(dedup: Dedup) -> dict[str, Any]:
     """Return what a band key depends on; the scope decides later who goes."""
-    unicode = {"unicode": UNICODE} if dedup.shingle == "words" else {}
-    return dedup.model_dump(exclude={"scope"}) | unicode
+    return dedup.model_dump(include={"values", "bands"}) | shingle_parameters(dedup)
 
 
 def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.bands import KeyRange, key_ranges, read_range
 from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
+from tasks.signatures.bands import KeyRange, key_ranges, read_range
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task

@@ -1,0 +1,248 @@
+"""Contested clusters: those of which a document may go, and the texts of their documents, by cluster.
+
+Scope `across` leaves a cluster of one source alone, so that its texts are not read. The others are read from the
+shards of ingest, once, and written part by part: a part has whole clusters, picked by a hash of their ids, and in
+each file its row groups are its own, so that a part is read from all files without the rest.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.dedup.clusters import cluster_rows
+from tasks.dedup.pairings import mixed
+from tasks.ids import MAX_SOURCES, sources_of
+from tasks.recipe.fields import Dedup
+from tasks.signatures.shingles import shingle_sets
+from tasks.stage.jobs import ShardJob
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+from tasks.storage.records import digest_of
+from tasks.storage.tables import footer_of, opened, parquet_writer, rows_between, tables_of, write_shard
+
+VERSION = 1
+MOST_DOCUMENTS = 1 << 20  # of a cluster that are compared with each other
+FILE_BYTES = 128 << 20  # of text in one file, about
+READ_BYTES = 1 << 30  # of text in the shards from which a file is made, at the most
+GROUP_BYTES = 8 << 20  # of text in a row group
+CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("pieces", pa.uint32())])
+TEXTS = pa.schema(
+    [
+        ("part", pa.uint16()),
+        ("cluster_id", pa.uint64()),
+        ("piece", pa.uint32()),
+        ("doc_id", pa.uint64()),
+        ("text", pa.large_string()),
+    ]
+)
+
+Ids = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class ContestedDocuments(ShardJob):
+    """The documents of contested clusters, CONTESTED by doc_id. One worker keeps 21 bytes for each cluster."""
+
+    stage, version, name = "verify", VERSION, "contested"
+
+    cluster_table: Shard
+    across: bool
+
+    @property
+    def asked(self) -> list[object]:
+        return ["contested", self.across, MOST_DOCUMENTS]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.cluster_table.digest,)
+
+    def make(self) -> Shard:
+        first_ids = [
+            clusters[ids == clusters] for ids, clusters in cluster_rows(self.folder, self.cluster_table)
+        ]
+        clusters = np.concatenate(
+            [np.empty(0, np.uint64), *first_ids]
+        )  # ascending: each is its smallest doc_id
+        sizes = np.zeros(len(clusters), np.uint32)
+        least, most = np.full(len(clusters), MAX_SOURCES, np.int16), np.full(len(clusters), -1, np.int16)
+        for ids, of_ids in cluster_rows(self.folder, self.cluster_table):
+            places, sources = np.searchsorted(clusters, of_ids), sources_of(ids).astype(np.int16)
+            np.add.at(sizes, places, 1)
+            np.minimum.at(least, places, sources)
+            np.maximum.at(most, places, sources)
+        is_contested = least != most if self.across else np.ones(len(clusters), np.bool_)
+        pieces = (sizes - np.uint32(1)) // np.uint32(MOST_DOCUMENTS) + np.uint32(1)
+
+        def fill(scratch: Path) -> None:
+            with parquet_writer(scratch, CONTESTED, use_dictionary=["pieces"]) as writer:
+                for ids, of_ids in cluster_rows(self.folder, self.cluster_table):
+                    places = np.searchsorted(clusters, of_ids)
+                    asked = is_contested[places]
+                    columns = [ids[asked], of_ids[asked], pieces[places[asked]]]
+                    writer.write_table(pa.table([pa.array(column) for column in columns], schema=CONTESTED))
+
+        return write_shard(self.folder, self.path, self.name, fill)
+
+
+@dataclass(frozen=True)
+class TextsByCluster(ShardJob):
+    """The texts of the contested documents of some neighbouring shards: TEXTS, by part, cluster and piece.
+
+    bits: there are 2**bits parts.
+    """
+
+    stage, version = "verify", VERSION
+
+    shards: tuple[Shard, ...]
+    contested: Shard
+    bits: int
+    dedup: Dedup
+
+    @property
+    def name(self) -> str:
+        return self.shards[0].name
+
+    @property
+    def asked(self) -> list[object]:
+        # What is contested elsewhere does not matter.
+        rows = [digest_of(column.to_pylist()) for column in self.documents.columns]
+        cut = [self.dedup.shingle, self.dedup.width] if self.is_any_cut else []
+        return ["texts", self.bits, rows, cut]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(shard.digest for shard in self.shards)
+
+    @cached_property
+    def documents(self) -> pa.Table:
+        """CONTESTED of these shards."""
+        ranges = [first_and_last(self.folder, shard) for shard in self.shards]
+        return pa.concat_tables(rows_between(self.folder, [self.contested], *both) for both in ranges)
+
+    @property
+    def is_any_cut(self) -> bool:
+        return bool((self.documents.column("pieces").to_numpy() > 1).any())
+
+    def make(self) -> Shard:
+        parts = [
+            self.with_places(table)
+            for shard in self.shards
+            for table in tables_of(self.folder, shard, ["doc_id", "text"])
+        ]
+        rows = pa.concat_tables([TEXTS.empty_table(), *parts])
+        names = ["part", "cluster_id", "piece", "doc_id"]
+        rows = rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(names)]))
+
+        def fill(scratch: Path) -> None:
+            with parquet_writer(scratch, TEXTS, use_dictionary=["part", "piece"]) as writer:
+                for group in row_groups(rows):
+                    writer.write_table(group, row_group_size=max(1, len(group)))
+
+        return write_shard(self.folder, self.path, self.name, fill)
+
+    def with_places(self, table: pa.Table) -> pa.Table:
+        """Return TEXTS of those documents of a table that are contested."""
+        ids, documents = table.column("doc_id").to_numpy(), self.documents
+        is_asked = np.isin(ids, documents.column("doc_id").to_numpy(), assume_unique=True)
+        table = table.filter(pa.array(is_asked))
+        places = np.searchsorted(documents.column("doc_id").to_numpy(), ids[is_asked])
+        clusters = documents.column("cluster_id").to_numpy()[places]
+        pieces = documents.column("pieces").to_numpy()[places]
+        texts = table.column("text").cast(pa.large_string())
+        piece = pieces_of(texts, pieces, self.dedup)
+        part = part_of(clusters, piece, self.bits)
+        return pa.table(
+            [pa.array(part), pa.array(clusters), pa.array(piece), ids[is_asked], texts], schema=TEXTS
+        )
+
+
+def pieces_of(texts: pa.ChunkedArray, pieces: NDArray[np.uint32], dedup: Dedup) -> NDArray[np.uint32]:
+    """Return in which piece of its cluster each document is: by the smallest hash of its shingles.
+
+    Two documents have the same smallest one as often as they have shingles in common (MinHash), and so they come
+    into one piece.
+    """
+    piece = np.zeros(len(pieces), np.uint32)
+    cut = np.flatnonzero(pieces > 1)
+    for some in np.array_split(cut, max(1, len(cut) // 1000)) if len(cut) else ():
+        hashes, ends = shingle_sets(texts.take(pa.array(some)).combine_chunks(), dedup)
+        smallest = np.minimum.reduceat(mixed(hashes), ends[:-1])
+        piece[some] = mixed(smallest) % pieces[some]
+    return piece
+
+
+def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.uint16]:
+    """Return the part that each piece of a cluster belongs to: (n,) twice to (n,)."""
+    hashes = mixed(mixed(clusters) + piece.astype(np.uint64))
+    # In two steps: NumPy leaves a number that is shifted by all of its 64 bits as it is.
+    return (hashes >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.uint16)
+
+
+def row_groups(rows: pa.Table) -> Iterator[pa.Table]:
+    """Cut TEXTS, which are sorted, where a part ends, and where GROUP_BYTES of text are together."""
+    parts = rows.column("part").to_numpy()
+    sizes = np.cumsum(text_sizes(rows.column("text")))
+    starts = [0, *(np.flatnonzero(parts[1:] != parts[:-1]) + 1).tolist(), len(rows)] if len(rows) else [0]
+    for start, end in pairwise(starts):
+        at = start
+        while at < end:
+            before = sizes[at - 1] if at else 0
+            stop = min(end, max(at + 1, int(np.searchsorted(sizes, before + GROUP_BYTES))))
+            yield rows.slice(at, stop - at)
+            at = stop
+
+
+def text_sizes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the bytes of each text: (n,)."""
+    sizes = [np.diff(offsets_of(chunk)) for chunk in texts.chunks]
+    return np.concatenate([np.empty(0, np.int64), *sizes])
+
+
+def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
+    """Return where each text begins in the array's data, then where the last ends: (n + 1,)."""
+    if not len(texts):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+
+
+def neighbours(shards: Sequence[Shard], asked: float) -> list[tuple[Shard, ...]]:
+    """Put neighbouring shards together from which one file is made. asked: the share of their text that is."""
+    groups = list[list[Shard]]()
+    size = 0
+    for shard in shards:
+        size += shard.counts.bytes
+        if not groups or size > READ_BYTES or size * asked > FILE_BYTES:
+            groups.append([])
+            size = shard.counts.bytes
+        groups[-1].append(shard)
+    return [tuple(group) for group in groups]
+
+
+def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator[pa.Table]:
+    """Read TEXTS of a part, a row group at a time."""
+    for shard in shards:
+        footer = footer_of(folder, shard)
+        groups = [g for g in range(footer.num_row_groups) if is_of_part(footer.row_group(g), part)]
+        if groups:
+            with opened(folder, shard) as parquet:
+                for group in groups:
+                    yield parquet.read_row_group(group)
+
+
+def is_of_part(group: pq.RowGroupMetaData, part: int) -> bool:
+    return bool(group.num_rows and group.column(0).statistics.min == part)
+
+
+def first_and_last(folder: Folder, shard: Shard) -> tuple[int, int]:
+    """Return the smallest and the largest doc_id of a shard, by its footer."""
+    footer = footer_of(folder, shard)
+    place = footer.schema.names.index("doc_id")
+    groups = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
+    return groups[0].min, groups[-1].max

@@ -1,0 +1,304 @@
+"""Verified removals: against a greedy search over exact sets in plain Python, and the same however they are made."""
+
+import random
+import string
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_corpus import Corpus, build_here, contents, edited, prose, rows, table_of, write_rows, zyda
+
+from tasks.accounts.published import corpus_of
+from tasks.dedup import contested, large, verify
+from tasks.dedup.large import LargeCluster
+from tasks.errors import BadRecipe
+from tasks.kernels.holders import NOBODY, judge
+from tasks.publish.explain import Corpus as Published
+
+NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
+RULES = [{"containment": 0.7}, {"jaccard": 0.5}, {"containment": 1.0}]
+
+
+def shingles_of(text, dedup):
+    """Cut a text into its set of shingles."""
+    parts = text if dedup.shingle == "characters" else text.lower().translate(NO_PUNCTUATION).split()
+    runs = {tuple(parts[i : i + dedup.width]) for i in range(max(1, len(parts) - dedup.width + 1))}
+    return runs - {()}
+
+
+def greedy(sets, groups, rule):
+    """Say for which one each of some documents goes, and how like it is: the most preferred first."""
+    ((measure, least),) = rule.items()
+    goes = dict[int, tuple[int, float, float]]()
+    for i in range(len(sets)):
+        for k in range(i):
+            if k in goes or groups[k] >= groups[i]:
+                continue
+            both = len(sets[i] & sets[k])
+            found = {"jaccard": both / len(sets[i] | sets[k]), "containment": both / len(sets[i])}
+            if found[measure] >= least - 1e-9:
+                goes[i] = (k, found["jaccard"], found["containment"])
+                break
+    return goes
+
+
+documents = st.lists(st.sets(st.integers(0, 60), min_size=1), min_size=1, max_size=30)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(documents, min_size=1, max_size=3), st.data())
+def test_judged_as_by_comparing_all_pairs(clusters, data):
+    rule = data.draw(st.sampled_from(RULES))
+    ((measure, share),) = rule.items()
+    asked = {"share": share, "is_jaccard": measure == "jaccard"}
+    groups = [
+        sorted(data.draw(st.lists(st.integers(0, 3), min_size=len(cluster), max_size=len(cluster))))
+        for cluster in clusters
+    ]
+    # As numbers whose hashes differ, in an order that says nothing.
+    hashes = [
+        np.random.default_rng(i).permutation(np.array(sorted(of_one), np.uint64) * np.uint64(2**40 + 1))
+        for i, of_one in enumerate(of_one for cluster in clusters for of_one in cluster)
+    ]
+    ends = np.cumsum([0, *map(len, hashes)])
+    starts = np.cumsum([0, *map(len, clusters)])
+    holders, shared = judge(np.concatenate(hashes), ends, np.concatenate(groups), starts, **asked)
+    for cluster, of_cluster, start in zip(clusters, groups, starts[:-1], strict=True):
+        expected = greedy(cluster, of_cluster, rule)
+        places = range(start, start + len(cluster))
+        assert {i - start: holders[i] - start for i in places if holders[i] != NOBODY} == {
+            i: k for i, (k, _, _) in expected.items()
+        }
+        for i, (k, _, _) in expected.items():
+            assert shared[start + i] == len(cluster[i] & cluster[k])
+        own = hashes[start : start + len(cluster)]
+        alone = LargeCluster(
+            lambda asked_for, own=own: (own[i] for i in asked_for), np.array(of_cluster), **asked
+        )
+        if len(cluster) - len(expected) <= large.CANDIDATES:
+            assert alone.judge()[0].tolist() == [expected.get(i, (NOBODY,))[0] for i in range(len(cluster))]
+
+
+def families(count, template, noise):
+    """Return documents that share a template, as sets: some alone, some near-copies of one before."""
+    chance = np.random.default_rng(3)
+
+    def numbers(n):
+        return chance.integers(1, 2**63, n).astype(np.uint64)
+
+    base, made = numbers(int(500 * template)), list[np.ndarray]()
+    while len(made) < count:
+        whole = np.concatenate([base, numbers(500 - len(base))])
+        made.append(whole)
+        for _ in range(int(chance.integers(0, 4))):
+            copy = whole.copy()
+            copy[chance.choice(500, int(500 * noise), replace=False)] = numbers(int(500 * noise))
+            made.append(copy)
+    return [made[i] for i in chance.permutation(len(made))]
+
+
+@pytest.mark.parametrize(
+    ("template", "noise", "share"), [(0.9, 0.02, 0.95), (0.6, 0.1, 0.8), (0.0, 0.15, 0.8)]
+)
+def test_index_of_rare_shingles_misses_hardly_any(template, noise, share):
+    hashes = families(1500, template, noise)
+    groups = np.arange(len(hashes))
+    starts = np.array([0, len(hashes)])
+    ends = np.cumsum([0, *map(len, hashes)])
+    exact, _ = judge(np.concatenate(hashes), ends, groups, starts, share=share, is_jaccard=False)
+    cluster = LargeCluster(lambda asked: (hashes[i] for i in asked), groups, share=share, is_jaccard=False)
+    found, shared = cluster.judge()
+    assert np.count_nonzero(exact != NOBODY) > 500
+    for i in np.flatnonzero(found != NOBODY):
+        assert shared[i] == len(np.intersect1d(hashes[i], hashes[found[i]])) >= share * 500
+    assert np.count_nonzero(found != NOBODY) >= 0.99 * np.count_nonzero(exact != NOBODY)
+
+
+def chained(folder):
+    """Make a corpus in which chains of edited texts end far from where they begin, over three sources."""
+    chance = random.Random(5)
+    corpus = Corpus(folder)
+    words = [f"w{i}" for i in range(400)]
+    documents = {"best": {}, "middle": {}, "worst": {}}
+    for chain in range(6):
+        text = chance.sample(words, 60)
+        for step in range(12):
+            source = chance.choice(list(documents))
+            documents[source][f"chain{chain}_{step}"] = " ".join(text)
+            text = [*text[5:], *chance.sample(words, 5)]
+    for name, ending in (("best", "parquet"), ("middle", "jsonl.gz"), ("worst", "arrow")):
+        write_rows(folder / f"in/{name}-7.{ending}", rows(**documents[name]))
+    corpus.recipe["sources"][1]["files"] = "in/middle*.jsonl.gz"
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def chains(tmp_path_factory):
+    return chained(tmp_path_factory.mktemp("chains"))
+
+
+def expected_removals(recipe, rule):
+    """Work out from the sources and the published clusters which documents go: {doc_id: (kept, jaccard, containment)}."""
+    corpus = Published(recipe)
+    rank = {source.name: i for i, source in enumerate(recipe.sources)}
+    members = dict[int, list[int]]()
+    for row in table_of(recipe, "clusters"):
+        members.setdefault(row["cluster_id"], []).append(row["doc_id"])
+    expected = {}
+    for cluster in members.values():
+        places = {doc_id: corpus.place(doc_id) for doc_id in cluster}
+        order = sorted(cluster, key=lambda i: (rank[places[i].source], places[i].file, places[i].row))
+        sets = [shingles_of(corpus.text(doc_id), recipe.dedup) for doc_id in order]
+        groups = range(len(order))
+        if recipe.dedup.scope == "across":
+            groups = [rank[places[doc_id].source] for doc_id in order]
+        for i, (k, jaccard, containment) in greedy(sets, groups, rule).items():
+            expected[order[i]] = (order[k], jaccard, containment)
+    return expected
+
+
+def assert_verified(recipe, rule):
+    removed = [row for row in table_of(recipe, "removed") if row["stage"] == "removals"]
+    expected = expected_removals(recipe, rule)
+    assert {row["doc_id"]: row["kept_doc_id"] for row in removed} == {
+        i: k for i, (k, _, _) in expected.items()
+    }
+    for row in removed:
+        assert (row["jaccard"], row["containment"]) == pytest.approx(expected[row["doc_id"]][1:], abs=1e-6)
+    return removed
+
+
+@pytest.mark.parametrize("scope", ["across", "global"])
+@pytest.mark.parametrize("rule", RULES[:2], ids=str)
+def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
+    recipe = chains.load(name=f"{scope}-{next(iter(rule))}", dedup={**LOOSE, "scope": scope, "verify": rule})
+    build_here(recipe)
+    removed = assert_verified(recipe, rule)
+    alone = chains.load(name=f"{scope}-alone", dedup={**LOOSE, "scope": scope})
+    build_here(alone)
+    unverified = [row for row in table_of(alone, "removed") if row["stage"] == "removals"]
+    assert 5 < len(removed) < len(unverified)
+    assert "jaccard" not in unverified[0]
+    audit = corpus_of(recipe)[1].audit
+    assert (audit.unlike, audit.threshold, audit.measure) == (0, *reversed(next(iter(rule.items()))))
+
+
+@pytest.mark.parametrize("scope", ["across", "global"])
+def test_real_text_is_judged_as_by_exact_sets(shared, tmp_path, scope):
+    corpus = Corpus(tmp_path)
+    rule = {"containment": 0.8}
+    names = ("powershell-7.6", "powershell-5.1", "powershell-concepts")
+    recipe = corpus.load(
+        sources=[{"name": name, "files": f"{shared}/corpora/{name}/*"} for name in names],
+        dedup={"scope": scope, "verify": rule},
+    )
+    build_here(recipe)
+    removed = assert_verified(recipe, rule)
+    assert len(removed) > 100
+
+
+def test_same_however_it_is_cut(chains, monkeypatch):
+    dedup = {**LOOSE, "scope": "global", "verify": {"containment": 0.7}}
+    whole = chains.load(name="whole", dedup=dedup)
+    build_here(whole)
+    small = chains.load(name="small-shards", dedup=dedup, shard_mib=0.002)
+    build_here(small)
+    assert removed_of(small) == removed_of(whole)
+    monkeypatch.setattr(verify, "PART_BYTES", 2000)
+    monkeypatch.setattr(verify, "RANGE_ROWS", 1)
+    monkeypatch.setattr(contested, "GROUP_BYTES", 500)
+    monkeypatch.setattr(contested, "FILE_BYTES", 3000)
+    parts = chains.load(name="parts", dedup=dedup, shard_mib=0.002)
+    build_here(parts)
+    assert len([path for path in parts.folder.files("work/verify") if "/part-" in path]) > 8
+    assert removed_of(parts) == removed_of(whole)
+    # Clusters of up to 16 that stay are judged alone as they are together.
+    monkeypatch.setattr(verify, "CLUSTER_BYTES", 500)
+    alone = chains.load(name="alone", dedup=dedup, shard_mib=0.002)
+    monkeypatch.setattr(large, "SETS_BYTES", 3000)
+    build_here(alone)
+    assert removed_of(alone) == removed_of(whole)
+
+
+def removed_of(recipe):
+    return sorted(map(str, table_of(recipe, "removed")))
+
+
+def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path, monkeypatch):
+    monkeypatch.setattr(contested, "MOST_DOCUMENTS", 10)
+    corpus = Corpus(tmp_path)
+    text = prose("many", 200)
+    write_rows(tmp_path / "in/worst-7.arrow", rows(**{f"n{i}": text for i in range(40)}))
+    write_rows(tmp_path / "in/best-7.parquet", rows(one=text, other=edited(text)))
+    rule = {"containment": 0.8}
+    recipe = corpus.load(dedup={"scope": "global", "verify": rule})
+    build_here(recipe)
+    removed = [row for row in table_of(recipe, "removed") if row["stage"] == "removals"]
+    of_cluster = [row for row in removed if row["kept_doc_id"] in {r["kept_doc_id"] for r in removed[-1:]}]
+    assert len(of_cluster) >= 40  # equal texts come into one piece, whichever that is
+    assert all(row["containment"] >= 0.8 for row in removed)
+
+
+def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
+    corpus = chained(tmp_path)
+    corpus.recipe["dedup"] = {**LOOSE, "verify": {"containment": 0.7}}
+    build_here(corpus.load())
+    texts = [row["text"] for row in table_of(corpus.load(), "best")][:6]
+    write_rows(tmp_path / "in/worst-8.arrow", rows(**{f"late{i}": text for i, text in enumerate(texts)}))
+    recipe = corpus.load()
+    build_here(recipe)
+    fresh = corpus.load(storage=str(tmp_path / "fresh"))
+    build_here(fresh)
+    assert contents(recipe) == contents(fresh)
+
+
+def test_what_is_cut_on_the_way_is_made_again(chains, tmp_path):
+    recipe = chains.load(name="cut", dedup={**LOOSE, "verify": {"containment": 0.7}})
+    build_here(recipe)
+    before = contents(recipe)
+    for path in recipe.folder.files("work/verify"):
+        if not path.endswith(".parquet"):
+            continue
+        for stage in ("decisions", "removals", "audit", "classify", "filter", "publish"):
+            for manifest in recipe.folder.files("work/manifests"):
+                if f"/{stage}-" in manifest:
+                    recipe.folder.delete(manifest)
+        content = bytearray(recipe.folder.read(path))
+        content[len(content) // 2] ^= 1
+        recipe.folder.write(path, bytes(content))
+        build_here(recipe)
+        assert contents(recipe) == before
+
+
+def test_similarities_are_explained(chains):
+    recipe = chains.load(name="explained", dedup={**LOOSE, "verify": {"containment": 0.7}})
+    build_here(recipe)
+    (row, *_) = (row for row in table_of(recipe, "removed") if row["stage"] == "removals")
+    said = zyda("explain", str(chains.path), str(row["doc_id"]))
+    assert said.returncode == 0, said.stderr
+    assert f"(jaccard {row['jaccard']:.4g}, containment {row['containment']:.4g})" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("given_rule", "said"),
+    [
+        ({}, "give one of containment and jaccard"),
+        ({"containment": 0.8, "jaccard": 0.8}, "give one of containment and jaccard"),
+        ({"containment": 0}, "greater than 0"),
+        ({"jaccard": 1.01}, "less than or equal to 1"),
+        ({"jaccard": "0.8"}, "a number is expected"),
+        ({"edit": 0.8}, "there is no such field"),
+        (0.8, "verify"),
+    ],
+    ids=str,
+)
+def test_rule_that_asks_for_nothing_possible_is_one_line(corpus, given_rule, said):
+    with pytest.raises(BadRecipe) as caught:
+        corpus.load(dedup={"verify": given_rule})
+    (line, *more) = str(caught.value).splitlines()
+    assert not more
+    assert "verify" in line
+    assert said in line
+    assert ":" in line.split("recipe.yaml")[1]
