@@ -50,14 +50,10 @@ class LargeCluster:
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):
             self.sizes[i] = hashes.size
             self.index_groups_before(i)
-            for k in self.candidates(hashes):
-                if (count := self.held(hashes, k)) is not None:
-                    holders[i], shared[i] = k, count
-                    break
-            else:
-                if len(self.staying) + len(self.waiting) < self.index.most:
-                    self.waiting.append((i, self.index.rarest(hashes)))
-                    self.keep(i, hashes)
+            holders[i], shared[i] = self.holder(hashes)
+            if holders[i] == NOBODY and len(self.staying) + len(self.waiting) < self.index.most:
+                self.waiting.append((i, self.index.rarest(hashes)))
+                self.keep(i, hashes)
         return holders, shared
 
     def index_groups_before(self, i: int) -> None:
@@ -74,13 +70,17 @@ class LargeCluster:
         members = {*range(FIRST), *self.index.probe(hashes, count)[: CANDIDATES - FIRST].tolist()}
         return [self.staying[member] for member in sorted(members)]
 
-    def held(self, hashes: NDArray[np.uint64], k: int) -> int | None:
-        """Count the shingles in common with document k; None where they are not enough."""
-        other = int(self.sizes[k])
-        if not could_hold(self.share, self.is_jaccard, hashes.size, other):
-            return None
-        count = int(in_common(*table_of(hashes), self.set_of(k)))
-        return count if count >= needed(self.share, self.is_jaccard, hashes.size, other) else None
+    def holder(self, hashes: NDArray[np.uint64]) -> tuple[int, int]:
+        """Return the first candidate that holds enough of a document, or NOBODY, and what both have in common."""
+        table = None
+        for k in self.candidates(hashes):
+            sizes = hashes.size, int(self.sizes[k])
+            if could_hold(self.share, self.is_jaccard, *sizes):
+                table = table or table_of(hashes)
+                count = int(in_common(*table, self.set_of(k)))
+                if count >= needed(self.share, self.is_jaccard, *sizes):
+                    return k, count
+        return NOBODY, 0
 
     def set_of(self, k: int) -> NDArray[np.uint64]:
         hashes = self.kept_sets.get(k)

@@ -20,12 +20,22 @@ RAREST = 32  # shingles of a document in the index
 LIST = 64  # documents for each of them: the most preferred
 CANDIDATES = 16  # that a probe gives at the most
 SATURATED = np.uint16(2**16 - 1)
+CHOICE = np.uint64(0xD6E8FEB86659FD93)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def counter_of(counters, value):
     """Return the place of a shingle's counter: the upper bits of another product than that of the index."""
     return ((value ^ (value >> np.uint64(31))) * SPREAD) >> np.uint64(64 - COUNTER_BITS)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def choice_of(value):
+    """Return a number by which shingles of one class are chosen: the smallest.
+
+    Not the product by which they find their place in the index, where all that are chosen would stand together.
+    """
+    return (value ^ (value >> np.uint64(29))) * CHOICE
 
 
 @njit(cache=True, nogil=True)
@@ -41,8 +51,8 @@ def count_shingles(hashes, counters):
 def rarest_shared(hashes, counters, chosen):
     """Write the rarest of a document's hashes that another has too to `chosen`; return how many.
 
-    By the classes of `rarity`, and in one class the smallest products with SPREAD: so two documents of much the
-    same shingles choose much the same.
+    By the classes of `rarity`, and in one class by `choice_of`: so two documents of much the same shingles choose
+    much the same.
     """
     ranks = np.empty(chosen.size, np.uint64)
     count = 0
@@ -50,8 +60,8 @@ def rarest_shared(hashes, counters, chosen):
         frequency = counters[counter_of(counters, value)]
         if frequency < 2:
             continue
-        # The class in the upper six bits, the product below.
-        rank = np.uint64(rarity(frequency)) << np.uint64(58) | (value * SPREAD) >> np.uint64(6)
+        # The class in the upper six bits.
+        rank = np.uint64(rarity(frequency)) << np.uint64(58) | choice_of(value) >> np.uint64(6)
         if count == chosen.size and rank >= ranks[count - 1]:
             continue
         place = count if count < chosen.size else count - 1
@@ -98,8 +108,8 @@ def _probe(hashes, counters, count, keys, shift, heads, members, following, matc
         bits = rarity(counters[counter_of(counters, value)])
         if bits == 0 or bits > last:
             continue
-        # Of the last class about `count`: those with the smallest products, as in `rarest_shared`.
-        if bits == last and np.float64(value * SPREAD) > count / sizes[last] * 2.0**64:
+        # Of the last class about `count`, those that `rarest_shared` would choose first.
+        if bits == last and np.float64(choice_of(value)) > count / sizes[last] * 2.0**64:
             continue
         place = place_of(keys, shift, value)
         if keys[place] == FREE:
