@@ -71,23 +71,29 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     steps = [[submit(ingest, plan, source) for source in sources]]
     trails = [[step] for step in steps[0]]
 
-    def judge_with(stage: Any, *inputs: Any) -> None:
+    def judge_with(stage: Any, *inputs: Any, by: Recipe = plan) -> None:
         """Have a stage look at what is left of each source."""
-        steps.append([submit(stage, plan, trail, *inputs) for trail in trails])
+        steps.append([submit(stage, by, trail, *inputs) for trail in trails])
         trails[:] = [[*trail, step] for trail, step in zip(trails, steps[-1], strict=True)]
 
     for stage in pipeline.BEFORE_DEDUP:
         judge_with(stage)
 
-    sketching = [submit(minhash, plan, trail) for trail in trails]
-    edging = submit(edges, plan, sketching)
-    clustering = submit(clusters, plan, edging)
-    deciding = submit(decisions, plan, [[*trail] for trail in trails], clustering, sources)
-    steps += [sketching, [edging, clustering, deciding]]
+    about_all = dict[str, Any]()  # what is published about all sources, by its folder
+    for of_round in plan.each_round():
+        sketching = [submit(minhash, of_round, trail) for trail in trails]
+        edging = submit(edges, of_round, sketching)
+        clustering = submit(clusters, of_round, edging)
+        deciding = submit(decisions, of_round, [[*trail] for trail in trails], clustering, sources)
+        steps += [sketching, [edging, clustering, deciding]]
+        about_all[of_round.called("clusters")] = clustering
 
-    judge_with(removals, deciding)
-    auditing = submit(audit, plan, [[*trail] for trail in trails], AUDITED_PAIRS)
-    steps.append([auditing])
+        judge_with(removals, deciding, by=of_round)
+        if not of_round.dedup.exact:
+            auditing = submit(audit, of_round, [[*trail] for trail in trails], AUDITED_PAIRS)
+            steps.append([auditing])
+            about_all[of_round.called("audit")] = auditing
+
     for stage in pipeline.AFTER_DEDUP:
         judge_with(stage)
     steps.append([submit(publish, plan, trail) for trail in trails])
@@ -95,8 +101,8 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     receipts = [stages.finished(plan, step) for step in steps]
     # Stages about all sources have no source in their receipts, and no line in the ledger.
     ledger = make_ledger(zip(*(of_stage for of_stage in receipts if of_stage[0].source), strict=True))
-    files = (receipts[0], result(clustering), receipts[-1], result(auditing))
-    result(submit(publish_corpus, plan, ledger, sources, *files, pipeline.reasons()))
+    files = (receipts[0], {place: result(step) for place, step in about_all.items()}, receipts[-1])
+    result(submit(publish_corpus, plan, ledger, sources, *files, pipeline.reasons(plan)))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
     result(submit(note_built, plan, sources, [*chain(*receipts)]))
     return ledger

@@ -12,7 +12,7 @@ from tasks.dedup.audit import PAIRS as AUDITED_PAIRS
 from tasks.dedup.audit import audit
 from tasks.dedup.clusters import clusters
 from tasks.dedup.decisions import decisions
-from tasks.dedup.removals import removals
+from tasks.dedup.removals import OF_EXACT, REASONS, removals
 from tasks.intake.ingest import ingest
 from tasks.intake.prepare import prepare
 from tasks.intake.watching import note_built
@@ -20,6 +20,7 @@ from tasks.publish.corpus import publish_corpus
 from tasks.publish.files import publish
 from tasks.quality.classify import classify
 from tasks.quality.filter import filter_documents
+from tasks.recipe.fields import Recipe
 from tasks.signatures.edges import edges
 from tasks.signatures.minhash import minhash
 
@@ -53,7 +54,7 @@ def name_of(stage: Any) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all stages that leave a manifest, in their order."""
+    """Return the names of all stages that leave a manifest, in their order, with one round of deduplication."""
     return tuple(name_of(stage) for stage in stages() if hasattr(stage.fn, "of_all"))
 
 
@@ -62,6 +63,11 @@ def accounted() -> tuple[str, ...]:
     return tuple(name_of(stage) for stage in stages() if not getattr(stage.fn, "of_all", True))
 
 
-def reasons() -> dict[str, dict[str, str]]:
+def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
-    return {name_of(s): s.fn.reasons for s in (*BEFORE_DEDUP, removals, *AFTER_DEDUP) if s.fn.reasons}
+    found = {name_of(stage): stage.fn.reasons for stage in BEFORE_DEDUP}
+    for of_round in recipe.each_round():
+        reason = OF_EXACT[of_round.dedup.exact]
+        found[of_round.called("removals")] = {reason: REASONS[reason]}
+    found |= {name_of(stage): stage.fn.reasons for stage in AFTER_DEDUP}
+    return {name: its_reasons for name, its_reasons in found.items() if its_reasons}

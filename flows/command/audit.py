@@ -26,7 +26,13 @@ DIFF_LINES = 12
 
 
 def print_audit(plan: Recipe, pairs: int) -> None:
-    """Audit the last build of a corpus, and print what was found."""
+    """Audit the last build of a corpus, each of its rounds of near-duplicates, and print what was found."""
+    for of_round in plan.each_round():
+        if not of_round.dedup.exact:
+            print_audit_of_round(of_round, pairs)
+
+
+def print_audit_of_round(plan: Recipe, pairs: int) -> None:
     with Console(stderr=True).status("comparing texts"):
         manifest = audit_again(plan, pairs)
     table = pairs_of(plan.folder, manifest)

@@ -84,7 +84,7 @@ def show_corpus(plan: Recipe, ledger: "Ledger") -> None:
     from tasks.accounts.published import corpus_of
 
     print_ledger(ledger)
-    if headline := corpus_of(plan)[1].audit:
+    for headline in corpus_of(plan)[1].audits.values():
         typer.echo(headline.sentence())
     typer.echo(f"published: {plan.folder.url}/published")
 

@@ -88,23 +88,18 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
 
 
 def show_audit(recipe: Recipe, manifest: Published) -> None:
-    """Show what the build's audit found of each source."""
-    if manifest.audit is None or not manifest.audit.pairs:
-        return
-    table = whole_table(Corpus(recipe), "audit", ["source", manifest.audit.measure])
-    names = [
-        "pairs",
-        *(f"below {place:g}" for place in SIMILARITIES),
-        f"below {manifest.audit.threshold:.2f}",
-    ]
-    rows = [
-        {
-            "source": row.name,
-            **dict(zip(names, [f"{row.pairs:,}", *(f"{s:.1%}" for s in row.below)], strict=True)),
-        }
-        for row in by_source(table, manifest.audit)
-    ]
-    create_table_artifact(rows, artifact_key(recipe, "audit"), manifest.audit.sentence())
+    """Show what the build's audits found of each source."""
+    for place, headline in manifest.audits.items():
+        if not headline.pairs:
+            continue
+        table = whole_table(Corpus(recipe), place, ["source", headline.measure])
+        below = [f"below {likeness:g}" for likeness in (*SIMILARITIES, round(headline.threshold, 2))]
+        rows = [
+            {"source": row.name, "pairs": f"{row.pairs:,}"}
+            | dict(zip(below, [f"{share:.1%}" for share in row.below], strict=True))
+            for row in by_source(table, headline)
+        ]
+        create_table_artifact(rows, artifact_key(recipe, place), headline.sentence())
 
 
 def funnel_of_characters(ledger: Ledger) -> str:

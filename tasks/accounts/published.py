@@ -10,7 +10,7 @@ from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger
 from tasks.errors import Damaged, Denied
 from tasks.log import warn
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import WORK, Shard
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, read_record, write_record
@@ -47,19 +47,19 @@ class Published(Record):
     """The manifest. It holds no time and no place of storage: same corpus, same bytes.
 
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
-    document. `files` are the corpus. `accounts` are for people, and are written after the manifest.
+    document. `audits` are of each round of near-duplicates, by its folder. `files` are the corpus. `accounts` are
+    for people, and are written after the manifest.
     """
 
     name: str
     sample: float
-    dedup: Dedup
     software: str
     tokenizer: dict[str, str]
     recipe: dict[str, Any]
     made_of: tuple[Origin, ...]
     ledger: Ledger
     reasons: dict[str, dict[str, str]] = {}
-    audit: Audited | None = None
+    audits: dict[str, Audited] = {}
     files: tuple[File, ...]
     accounts: tuple[File, ...]
 

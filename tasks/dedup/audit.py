@@ -189,7 +189,7 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
         jobs.append(Compared(folder, recipe.dedup, tuple(some), tuple(needed)))
-    tables = fan_out(lambda job: job(), jobs, stage="audit", source=None)
+    tables = fan_out(lambda job: job(), jobs, stage=recipe.called("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
     path = shard_path("audit", None, "all", key(recipe, trails, pairs))
     shard = write_table(folder, path, "all", table)

@@ -176,7 +176,7 @@ def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
     level = 0
     while True:
         jobs = jobs_of_level(folder, shards, level)
-        shards = fan_out(ShardJob.__call__, jobs, stage="clusters", source=None)
+        shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("clusters"), source=None)
         if jobs[0].is_last:
             return Manifest(stage="clusters", shards=tuple(shards))
         level += 1

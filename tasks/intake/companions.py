@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from tasks.recipe.fields import Recipe
-from tasks.signatures.minhash import BandKeys
+from tasks.signatures.minhash import KeysOfRounds
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 
@@ -33,4 +33,4 @@ class CompanionKind(Protocol):
         """Return what begins one for a shard; it travels to workers, so it holds no more than it needs."""
 
 
-COMPANIONS: tuple[CompanionKind, ...] = (BandKeys,)
+COMPANIONS: tuple[CompanionKind, ...] = (KeysOfRounds,)

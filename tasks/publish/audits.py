@@ -135,18 +135,24 @@ def pairs_of(folder: Folder, manifest: Manifest) -> pa.Table:
 
 
 def audit_again(recipe: Recipe, pairs: int) -> Manifest:
-    """Audit the last build of a corpus, from what it left. Raises Denied where that is not there any more."""
-    trails = last_audit(recipe.folder).facts["trails"]
+    """Audit a round of the last build of a corpus, from what it left.
+
+    Raises Denied where that is not there any more.
+    """
+    trails = last_audit(recipe).facts["trails"]
     receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
     return load_manifest(recipe.folder, audit.fn(recipe, receipts, pairs))
 
 
-def last_audit(folder: Folder) -> Manifest:
-    """Return the manifest of the last build's own audit."""
+def last_audit(recipe: Recipe) -> Manifest:
+    """Return the manifest of the last build's own audit of a round."""
+    folder = recipe.folder
     built = last_build(folder)
     if built is None:
         raise Denied(f"{folder.url}: nothing has been built there yet; zyda build makes it")
-    of_audits = [path for path in built.manifests if path.startswith(f"{MANIFESTS}/audit-")]
+    of_audits = [
+        path for path in built.manifests if path.startswith(f"{MANIFESTS}/{recipe.called('audit')}-")
+    ]
     manifest = read_record(folder, of_audits[0], Manifest) if of_audits else None
     if manifest is None:
         raise Denied(f"{folder.url}: what the last build left is gone; zyda build makes it again")

@@ -4,7 +4,7 @@ import yaml
 
 from tasks.accounts.ledger import as_markdown
 from tasks.accounts.published import Published
-from tasks.recipe.fields import Recipe
+from tasks.recipe.fields import Dedup, Recipe, Verify
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
          (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"), (10**10, "1B<n<10B"),
@@ -21,8 +21,7 @@ Tokens of each source, best-ranked first:
 {table}
 ## How it was made
 
-Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands}
-bands of {rows} rows) and clustered by connected components. {scope} {filters}
+{rounds} {filters}
 
 {removed}
 
@@ -51,6 +50,14 @@ bands of {rows} rows) and clustered by connected components. {scope} {filters}
   first 8 and the next 24 bits of a `doc_id`, whose last 32 are the row in the file.
 - `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
 """
+HOW = (
+    "Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands} bands of "
+    "{rows} rows) and clustered by connected components."
+)
+HOW_EXACT = {
+    "text": "Documents with the same text were found by a hash of it.",
+    "normalised": "Documents with the same words in the same order were found by a hash of them.",
+}
 SCOPES = {
     "across": "In a cluster with documents of several sources, those of the best-ranked source stayed "
     "and the others were removed; duplicates inside one source stayed.",
@@ -73,20 +80,14 @@ def card(recipe: Recipe, manifest: Published) -> str:
         "tags": ["pretraining", "deduplicated"],
         "configs": configs,
     }
-    dedup = recipe.dedup
     body = TEXT.format(
         name=recipe.corpus,
         count=len(ledger.sources),
         table=as_markdown(ledger),
-        width=dedup.width,
-        shingle=dedup.shingle,
-        values=dedup.values,
-        bands=dedup.bands,
-        rows=dedup.rows,
-        scope=SCOPES[dedup.scope],
+        rounds="\n\n".join(found_by(of_round.dedup) for of_round in recipe.each_round()),
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
-        audit=manifest.audit.sentence() if manifest.audit else "",
+        audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
         origins=made_of(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -95,6 +96,26 @@ def card(recipe: Recipe, manifest: Published) -> str:
         **counts.model_dump(),
     )
     return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n{body}"
+
+
+def found_by(dedup: Dedup) -> str:
+    """Say in sentences how duplicates were found, and which of them stayed."""
+    return "\n".join(
+        [
+            HOW_EXACT[dedup.exact] if dedup.exact else HOW.format(**dedup.model_dump(), rows=dedup.rows),
+            *([verified_by(dedup.verify)] if dedup.verify else [SCOPES[dedup.scope]]),
+        ]
+    )
+
+
+def verified_by(verify: Verify) -> str:
+    """Say for what a document went."""
+    share = f"{verify.share:.0%}"
+    if verify.jaccard is None:
+        return f"A document went only for one that stays and holds {share} of its shingles."
+    return (
+        f"A document went only for one that stays and has {share} of the shingles of both in common with it."
+    )
 
 
 def made_of(manifest: Published) -> str:

@@ -50,22 +50,20 @@ def publish_corpus(
     ledger: Ledger,
     inputs: list[SourcePlan],
     ingested: list[Receipt],
-    clustered: Receipt,
+    about_all: dict[str, Receipt],
     published: list[Receipt],
-    audited_by: Receipt,
     reasons: dict[str, dict[str, str]],
 ) -> bool:
     """Put the published folder in place; return False where it is there already, whole.
 
-    reasons: of each stage that lets documents go, with a sentence about a document.
+    about_all: clusters and audits, by their folders. reasons: of each stage that lets documents go, with a
+    sentence about a document.
 
     Raises Damaged where a file that is to be published is not as it was made.
     """
     folder = recipe.folder
-    files = corpus_files(folder, ingested, {"clusters": clustered, "audit": audited_by}, published)
-    (pairs,) = load_manifest(folder, audited_by).shards
-    headline = audited(read_table(folder, pairs), recipe.dedup)
-    manifest = new_manifest(recipe, ledger, inputs, reasons, headline, files)
+    files = corpus_files(folder, ingested, about_all, published)
+    manifest = new_manifest(recipe, ledger, inputs, reasons, headlines(recipe, about_all), files)
     texts = accounts(recipe, inputs, manifest)
     account_files = [
         File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
@@ -145,6 +143,16 @@ def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) 
     }
 
 
+def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audited]:
+    """Return what the audit of each round found."""
+    found = dict[str, Audited]()
+    for of_round in recipe.each_round():
+        if receipt := about_all.get(of_round.called("audit")):
+            (pairs,) = load_manifest(recipe.folder, receipt).shards
+            found[of_round.called("audit")] = audited(read_table(recipe.folder, pairs), of_round.dedup)
+    return found
+
+
 def as_parquet(table: pa.Table) -> bytes:
     content = BytesIO()
     pq.write_table(table, content, write_page_checksum=True)
@@ -156,21 +164,20 @@ def new_manifest(
     ledger: Ledger,
     inputs: Sequence[SourcePlan],
     reasons: dict[str, dict[str, str]],
-    headline: Audited,
+    audits: dict[str, Audited],
     files: Iterable[File],
 ) -> Published:
     """Make the manifest, still without the accounts, which are written from it."""
     return Published(
         name=recipe.name,
         sample=recipe.sample,
-        dedup=recipe.dedup,
         software=software(),
         tokenizer=tokenizer_of(recipe, inputs),
         recipe=recipe.as_written,
         made_of=origins(recipe, inputs),
         ledger=ledger,
         reasons=reasons,
-        audit=headline,
+        audits=audits,
         files=tuple(files),
         accounts=(),
     )

@@ -128,8 +128,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     if not len(removed) and not len(published):
         raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
     removal = removed.to_pylist()[0] if len(removed) else {}
-    clusters = corpus.rows("clusters", "doc_id", wanted).to_pylist()
-    cluster_id = clusters[0]["cluster_id"] if clusters else None
+    place_of_clusters, cluster_id = cluster_of(corpus, wanted, removal)
     kept = corpus.place(removal["kept_doc_id"]) if removal.get("kept_doc_id") is not None else None
     return Explanation(
         place=place,
@@ -141,16 +140,27 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         ),
         evidence={n: v for n, v in removal.items() if n not in REMOVED.names and v is not None},
         cluster_id=cluster_id,
-        members=members(corpus, cluster_id),
+        members=members(corpus, place_of_clusters, cluster_id),
         kept=kept,
         diff=diff(corpus.text(wanted), corpus.text(kept.doc_id)) if kept else (),
     )
 
 
-def members(corpus: Corpus, cluster_id: int | None) -> tuple[Place, ...]:
+def cluster_of(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> tuple[str, int | None]:
+    """Return the cluster by which a document went, or the last one it was in, and the folder of those clusters."""
+    for of_round in reversed(corpus.recipe.each_round()):
+        place = of_round.called("clusters")
+        if removal.get("kept_doc_id") is None or removal.get("stage") == of_round.called("removals"):
+            rows = corpus.rows(place, "doc_id", doc_id).to_pylist()
+            if rows:
+                return place, int(rows[0]["cluster_id"])
+    return "clusters", None
+
+
+def members(corpus: Corpus, place: str, cluster_id: int | None) -> tuple[Place, ...]:
     if cluster_id is None:
         return ()
-    rows = corpus.rows("clusters", "cluster_id", cluster_id)
+    rows = corpus.rows(place, "cluster_id", cluster_id)
     return tuple(corpus.place(doc_id) for doc_id in rows.column("doc_id").to_pylist())
 
 

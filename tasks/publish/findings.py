@@ -61,7 +61,10 @@ def find(recipe: Recipe) -> Findings:
     """Count all that the report shows. Raises Denied where nothing is published."""
     corpus = Corpus(recipe)
     findings = Findings(published_ledger(recipe))
-    clusters = whole_table(corpus, "clusters", ["doc_id", "cluster_id"])
+    # Of several rounds, the first that looks at more than equal texts.
+    shown = next((of_round for of_round in recipe.each_round() if not of_round.dedup.exact), recipe)
+    clusters = whole_table(corpus, shown.called("clusters"), ["doc_id", "cluster_id"])
+    beside = shown.called("cluster_id")
     names = {number: name for name, number in corpus.register.sources.items()}
     if len(clusters):
         count_clusters(findings, clusters, names)
@@ -69,13 +72,15 @@ def find(recipe: Recipe) -> Findings:
     labelled = list[pa.Table]()
     for source in findings.ledger.sources:
         counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
-        for table in tables(corpus, source, ["n_tokens", "cluster_id", "quality_pred"]):
+        for table in tables(corpus, source, ["n_tokens", beside, "quality_pred"]):
             counts += np.histogram(table.column("n_tokens").to_numpy(), LENGTH_BINS)[0]
             if "quality_pred" in table.column_names:
                 count_labels(findings, source, table)
-                labelled.append(table.select(["cluster_id", "quality_pred"]))
+                labelled.append(
+                    table.select([beside, "quality_pred"]).rename_columns(["cluster_id", "quality_pred"])
+                )
         findings.lengths[source] = counts
-    findings.audit = audit_findings(recipe, corpus)
+    findings.audit = audit_findings(shown, corpus)
     if labelled:
         count_mixed_labels(findings, pa.concat_tables(labelled))
     return findings
@@ -83,12 +88,12 @@ def find(recipe: Recipe) -> Findings:
 
 def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
     """Return what the published audit says, with differences where the work of the build is still there."""
-    table = whole_table(corpus, "audit", AUDIT.names)
+    table = whole_table(corpus, recipe.called("audit"), AUDIT.names)
     if not len(table):
         return None
     headline = audited(table, recipe.dedup)
     try:
-        manifest = last_audit(corpus.folder)
+        manifest = last_audit(recipe)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)
     except (Denied, Damaged):
         worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table, headline.measure)

@@ -12,7 +12,7 @@ from tasks.recipe.fields import SECRETIVE
 def faults(path: str, text: str, error: ValidationError) -> list[str]:
     """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
     tree = yaml.compose(text)
-    details = error.errors()
+    details = [fault | {"loc": as_written(tree, fault["loc"])} for fault in error.errors()]
     # A faulty source is no source, so that there may be none left: a consequence, not a fault.
     within = {fault["loc"][:-1] for fault in details if len(fault["loc"]) > 1}
     whole = {place[:i] for place in within for i in range(1, len(place) + 1)}
@@ -26,6 +26,15 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
         f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
         for fault in own
     ]
+
+
+def as_written(tree: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the place of a fault as the file has it: one round of deduplication stands there as a mapping."""
+    if location[:2] == ("dedup", 0):
+        nodes = tree.value if isinstance(tree, yaml.MappingNode) else ()
+        if not any(k.value == "dedup" and isinstance(v, yaml.SequenceNode) for k, v in nodes):
+            return ("dedup", *location[2:])
+    return location
 
 
 def field_of(location: tuple[int | str, ...]) -> str:

@@ -12,8 +12,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     PrivateAttr,
+    SerializerFunctionWrapHandler,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -24,14 +27,16 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 OnBadRows = Literal["fail", "set_aside"]
 OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
 SECRETIVE = "a recipe holds no credentials"
+MOST_ROUNDS = 9
 RESERVED_NAMES = {
-    "removed", "clusters", "set_aside", "audit",
+    "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit") for n in ("", *range(2, 10))),
     "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet",
 }  # fmt: skip
 SECRET_PARAMETERS = {
     "sig", "signature", "token", "access_token", "key", "api_key", "password",
     "x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "x-goog-credential",
 }  # fmt: skip
+OF_SIGNATURES = ("shingle", "width", "values", "bands", "rows", "verify")
 NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
 
 
@@ -93,10 +98,21 @@ def reserved(what: str) -> BeforeValidator:
     return BeforeValidator(refuse)
 
 
-def one_round(value: object) -> object:
-    """Refuse a list where several rounds of deduplication will stand."""
-    if isinstance(value, list | tuple):
-        raise ValueError("several rounds of deduplication: not built yet; give one mapping")
+def as_rounds(value: object) -> object:
+    """Make one round of deduplication a list of one, and refuse rounds that contradict themselves."""
+    if not isinstance(value, list | tuple):
+        value = [value]
+    elif [] in value or {} in value or not value:
+        raise ValueError(
+            "a round that names nothing; give each of a list `exact`, or how its shingles are cut"
+        )
+    for given in value:
+        if isinstance(given, dict) and given.get("exact") is not None:
+            of_signatures = [name for name in OF_SIGNATURES if given.get(name) is not None]
+            if of_signatures:
+                raise ValueError(
+                    f"exact: whole texts are compared, of which {of_signatures[0]} says nothing; leave it out"
+                )
     return value
 
 
@@ -112,6 +128,10 @@ Number = BeforeValidator(number)
 
 class Verify(Strict):
     """What a document has to have in common with one that stays, to go for it: of their distinct shingles."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["containment"]}, {"required": ["jaccard"]}]}
+    )
 
     containment: Annotated[float, Number] | None = Field(
         None, gt=0, le=1, description="The share of its shingles that the other one holds."
@@ -135,8 +155,11 @@ class Verify(Strict):
 
 
 class Dedup(Strict):
-    """How near-duplicates are found and which of them go (see the README's chapter on it)."""
+    """How duplicates are found and which of them go (see the README's chapter on it)."""
 
+    exact: Literal["text", "normalised"] | None = Field(
+        None, description="Equal texts alone: byte by byte, or by their words, as shingles of words see them."
+    )
     shingle: Literal["characters", "words"] = "characters"
     width: Annotated[int, Number] = Field(
         default_factory=lambda given: 13 if given.get("shingle") == "words" else 25,
@@ -158,6 +181,17 @@ class Dedup(Strict):
         None,
         description="A document goes only if one that stays holds so much of it; else clusters decide.",
     )
+
+    @model_serializer(mode="wrap")
+    def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what a round may not say, so that what is written can be read again."""
+        fields = dump(self)
+        return {name: value for name, value in fields.items() if not self.exact or name not in OF_SIGNATURES}
+
+    @property
+    def key_bands(self) -> int:
+        """The keys that a document has at the most."""
+        return 1 if self.exact else self.bands
 
     @model_validator(mode="before")
     @classmethod
@@ -234,7 +268,13 @@ class Recipe(Strict):
     documents: STEPS = Field(
         None, exclude=True, description="Not built yet: cleaning and rules, before deduplication."
     )
-    dedup: Annotated[Dedup, BeforeValidator(one_round)] = Dedup()
+    rounds: Annotated[
+        tuple[Dedup, ...],
+        BeforeValidator(
+            as_rounds, json_schema_input_type=Dedup | Annotated[list[Dedup], Field(min_length=1)]
+        ),
+        PlainSerializer(lambda rounds: rounds[0] if len(rounds) == 1 else list(rounds)),
+    ] = Field((Dedup(),), alias="dedup", max_length=MOST_ROUNDS)
     judges: JUDGES = Field(
         None, exclude=True, description="Not built yet: models and lists, after deduplication."
     )
@@ -247,6 +287,7 @@ class Recipe(Strict):
     languages: tuple[str, ...] = Field((), description="Of the corpus, as the hub names them: en, de.")
     sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
     _as_written: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _round: int = PrivateAttr(1)
 
     @field_validator("sources")
     @classmethod
@@ -267,7 +308,25 @@ class Recipe(Strict):
     @property
     def as_written(self) -> dict[str, Any]:
         """The recipe with its defaults, but with the paths that stand in its file; not where it is stored."""
-        return self._as_written or self.model_dump(mode="json", exclude={"storage"})
+        return self._as_written or self.model_dump(mode="json", exclude={"storage"}, by_alias=True)
+
+    @property
+    def dedup(self) -> Dedup:
+        """The round of deduplication that a stage is about: the first, unless it is `of_round`."""
+        return self.rounds[self._round - 1]
+
+    def of_round(self, number: int) -> "Recipe":
+        """Return the recipe as the stages of a round see it, counted from 1."""
+        seen = self.model_copy()
+        seen._round = number
+        return seen
+
+    def each_round(self) -> list["Recipe"]:
+        return [self.of_round(number + 1) for number in range(len(self.rounds))]
+
+    def called(self, name: str) -> str:
+        """Return what a stage, a folder or a column is called in this round: from the second on with its number."""
+        return name if self._round == 1 else f"{name}{self._round}"
 
     @property
     def corpus(self) -> str:

@@ -35,29 +35,45 @@ MOST_SHARDS = 4  # times as many, at the most
 # (python -m benchmarks.constants).
 RANGE_ROWS = 8 << 20
 BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
-NO_ROWS = BAND_ROWS.empty_table().select(["key", "doc_id"])
+WIDE_ROWS = pa.schema(
+    [*BAND_ROWS, ("low", pa.uint64())]
+)  # of keys of 128 bits, of which `key` is the upper half
 FILES_AT_ONCE = 8
 
 Keys = NDArray[np.uint64]
 
 
+def rows_schema(*, is_wide: bool) -> pa.Schema:
+    """Return the columns of a file of keys of 64 bits or, wide, of 128."""
+    return WIDE_ROWS if is_wide else BAND_ROWS
+
+
+def upper(keys: Keys) -> Keys:
+    """Return the 64 bits of each key by which files are sorted: (n,) or (n, 2) to (n,)."""
+    return keys if keys.ndim == 1 else keys[:, 0]
+
+
 def write_band_rows(
-    path: Path, parts: Iterable[tuple[int, Keys, Keys]], group_rows: int = GROUP_ROWS
+    path: Path,
+    parts: Iterable[tuple[int, Keys, Keys]],
+    schema: pa.Schema = BAND_ROWS,
+    group_rows: int = GROUP_ROWS,
 ) -> None:
-    """Write (band, keys, doc_ids), both (n,) uint64, as one file.
+    """Write (band, keys, doc_ids), (n,) uint64 or of wide keys (n, 2), and (n,), as one file.
 
     The parts come by band, those of one band by ranges of keys, and in each the ids of one key are
     ascending; the keys may come in any order, but where they are sorted in places, sorting them takes a
     tenth of the time. Keys are hashes: neither a dictionary nor compression makes them smaller.
     """
     with parquet_writer(
-        path, BAND_ROWS, use_dictionary=["band"], compression="none", write_statistics=["band", "key"]
+        path, schema, use_dictionary=["band"], compression="none", write_statistics=["band", "key"]
     ) as writer:
         for band, keys, doc_ids in parts:
-            order = np.argsort(keys, kind="stable")
-            band_column = np.full(len(keys), band, np.uint8)
-            rows = [pa.array(band_column), pa.array(keys[order]), pa.array(doc_ids[order])]
-            writer.write_table(pa.table(rows, schema=BAND_ROWS), row_group_size=group_rows)
+            order = np.argsort(upper(keys), kind="stable")
+            columns = [np.full(len(keys), band, np.uint8), upper(keys)[order], doc_ids[order]]
+            if schema == WIDE_ROWS:
+                columns.append(keys[order, 1])
+            writer.write_table(pa.table([*map(pa.array, columns)], schema=schema), row_group_size=group_rows)
 
 
 @dataclass(frozen=True)
@@ -92,7 +108,8 @@ class Merge(ShardJob):
                 for band in range(self.bands)
                 for keys in ranges
             )
-            write_band_rows(scratch, parts, max(GROUP_ROWS, rows // GROUPS_OF_BAND))
+            schema = rows_schema(is_wide=is_wide(self.folder, self.shards[0]))
+            write_band_rows(scratch, parts, schema, max(GROUP_ROWS, rows // GROUPS_OF_BAND))
 
         counts = total(shard.counts for shard in self.shards)
         return write_shard(self.folder, self.path, self.name, fill, counts=counts)
@@ -150,24 +167,32 @@ def key_ranges(rows: int) -> list[KeyRange]:
 
 
 def read_range(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange) -> tuple[Keys, Keys]:
-    """Read one range of one band from every file: keys and doc_ids, (n,) uint64 each, unsorted.
+    """Read one range of one band from every file: keys, (n,) uint64 or (n, 2), and doc_ids, (n,), unsorted.
 
     A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
     """
     with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
         tables = list(readers.map(lambda shard: rows_in(folder, shard, band, keys), shards))
-    rows = pa.concat_tables([NO_ROWS, *tables])
-    return rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()
+    rows = pa.concat_tables(tables) if tables else rows_schema(is_wide=False).empty_table()
+    found = rows.column("key").to_numpy()
+    if "low" in rows.column_names:
+        found = np.stack([found, rows.column("low").to_numpy()], axis=1)
+    return found, rows.column("doc_id").to_numpy()
+
+
+def is_wide(folder: Folder, shard: Shard) -> bool:
+    return "low" in footer_of(folder, shard).schema.names
 
 
 def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> pa.Table:
-    """Read one range of one band from a file: `key` and `doc_id`."""
+    """Read one range of one band from a file: all columns but `band`."""
     footer = footer_of(folder, shard)
+    names = rows_schema(is_wide=is_wide(folder, shard)).names[1:]
     groups = [g for g in range(footer.num_row_groups) if touches(footer.row_group(g), band, keys)]
     if not groups:
-        return NO_ROWS
+        return rows_schema(is_wide=is_wide(folder, shard)).empty_table().select(names)
     with opened(folder, shard) as parquet:
-        rows = parquet.read_row_groups(groups, ["key", "doc_id"])
+        rows = parquet.read_row_groups(groups, names)
     # `high` itself may be 2**64, which no uint64 holds.
     is_above = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
     is_below = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
-from tasks.signatures.bands import KeyRange, key_ranges, read_range
+from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
@@ -32,12 +32,15 @@ EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 
 
 def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Table:
-    """Join each document of a bucket to the bucket's smallest id: (n,) uint64 twice to EDGES."""
+    """Join each document of a bucket to the bucket's smallest id: (n,) or (n, 2), and (n,) uint64 to EDGES."""
     keys, doc_ids = in_shared_buckets(keys, doc_ids)
-    order = np.lexsort((doc_ids, keys))  # by key, then by id: the first row of a bucket has its smallest id
+    # By key, then by id: the first row of a bucket has its smallest id.
+    halves = (keys,) if keys.ndim == 1 else (keys[:, 1], keys[:, 0])
+    order = np.lexsort((doc_ids, *halves))
     keys, doc_ids = keys[order], doc_ids[order]
     is_first = np.ones(len(keys), np.bool_)
-    is_first[1:] = keys[1:] != keys[:-1]
+    is_other = keys[1:] != keys[:-1]
+    is_first[1:] = is_other if keys.ndim == 1 else is_other.any(axis=1)
     # The running count of first rows is the number of a row's bucket.
     smallest_ids = doc_ids[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]] if len(keys) else doc_ids
     return pa.table([smallest_ids[~is_first], doc_ids[~is_first]], schema=EDGES)
@@ -48,10 +51,12 @@ def in_shared_buckets(
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the rows whose key is not theirs alone, a tenth or so of a corpus: (n,) twice to (m,).
 
+    Of keys of 128 bits, those whose upper half is not.
+
     Rows come from files that are sorted: a sort that merges what is sorted takes a tenth of the time.
     """
-    order = np.argsort(keys, kind="stable")
-    sorted_keys = keys[order]
+    order = np.argsort(upper(keys), kind="stable")
+    sorted_keys = upper(keys)[order]
     is_shared = np.zeros(len(keys), np.bool_)
     is_same = sorted_keys[1:] == sorted_keys[:-1]
     is_shared[1:] |= is_same
@@ -91,14 +96,14 @@ class EdgesOfRange(ShardJob):
 
 
 def key(recipe: Recipe, sketched: list[Receipt]) -> str:
-    return stage_key("edges", VERSION, recipe.dedup.bands, *(receipt.identity for receipt in sketched))
+    return stage_key("edges", VERSION, recipe.dedup.key_bands, *(receipt.identity for receipt in sketched))
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
 @leaves_manifest("edges", key, of_all=True)
 def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
-    folder, bands = recipe.folder, recipe.dedup.bands
+    folder, bands = recipe.folder, recipe.dedup.key_bands
     rows = sum(s.rows for receipt in sketched for s in load_manifest(folder, receipt).shards)
     its_key = key(recipe, sketched)
     jobs = [
@@ -106,7 +111,7 @@ def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
         for band in range(bands)
         for number, keys in enumerate(key_ranges(rows // bands))
     ]
-    shards = fan_out(ShardJob.__call__, jobs, stage="edges", source=None)
+    shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("edges"), source=None)
     if (read := sum(shard.counts.documents for shard in shards)) != rows:
         raise NotConserved(f"edges: {rows:,} rows of band keys were written and {read:,} read")
     return Manifest(stage="edges", shards=tuple(shards))

@@ -21,14 +21,16 @@ from numpy.typing import NDArray
 from tasks.kernels import sketch
 from tasks.kernels.texts import text_buffers
 from tasks.recipe.fields import Dedup, Recipe
-from tasks.signatures.bands import ALL_KEYS, merge_groups, read_range, write_band_rows
-from tasks.signatures.shingles import shingle_parameters, word_hashes
+from tasks.signatures.bands import ALL_KEYS, merge_groups, read_range, rows_schema, write_band_rows
+from tasks.signatures.exact import text_keys
+from tasks.signatures.shingles import UNICODE, shingle_parameters, word_hashes
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
 from tasks.storage.artifacts import Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
+from tasks.storage.records import digest_of
 from tasks.storage.tables import tables_of, write_shard
 
 VERSION = 1
@@ -36,6 +38,8 @@ VERSION = 1
 
 def signature_parameters(dedup: Dedup) -> dict[str, Any]:
     """Return what a band key depends on; the scope decides later who goes."""
+    if dedup.exact:
+        return {"exact": dedup.exact} | ({"unicode": UNICODE} if dedup.exact == "normalised" else {})
     return dedup.model_dump(include={"values", "bands"}) | shingle_parameters(dedup)
 
 
@@ -57,12 +61,7 @@ def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint
 
 
 class BandKeys:
-    """The band keys of a shard, collected as its documents pass by: a companion of ingest."""
-
-    @classmethod
-    def asked_by(cls, recipe: Recipe) -> "partial[BandKeys]":
-        """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
-        return partial(cls, recipe.dedup)
+    """The band keys of a shard, collected as its documents pass by."""
 
     def __init__(self, dedup: Dedup) -> None:
         self.dedup = dedup
@@ -72,13 +71,37 @@ class BandKeys:
     def add(self, documents: pa.Table) -> None:
         """Sketch some documents: `doc_id` and `text`."""
         for batch in documents.select(["doc_id", "text"]).to_batches():
-            keys, has_shingle = band_keys(batch.column("text"), self.dedup)
-            self.keys.append(keys[has_shingle])
-            self.doc_ids.append(batch.column("doc_id").to_numpy()[has_shingle])
+            make_keys = text_keys if self.dedup.exact else band_keys
+            keys, has_keys = make_keys(batch.column("text"), self.dedup)
+            self.keys.append(keys[has_keys])
+            self.doc_ids.append(batch.column("doc_id").to_numpy()[has_keys])
 
     def write(self, folder: Folder, source: str, shard: Shard) -> None:
         """Write the band keys of a shard that has been added whole."""
         KeysOfShard(folder, source, shard, self.dedup).write(self)
+
+
+class KeysOfRounds:
+    """The band keys of a shard for each round of deduplication: a companion of ingest."""
+
+    @classmethod
+    def asked_by(cls, recipe: Recipe) -> "partial[KeysOfRounds]":
+        """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
+        different = {digest_of(signature_parameters(dedup)): dedup for dedup in recipe.rounds}
+        return partial(cls, tuple(different.values()))
+
+    def __init__(self, rounds: tuple[Dedup, ...]) -> None:
+        self.of_rounds = [BandKeys(dedup) for dedup in rounds]
+
+    def add(self, documents: pa.Table) -> None:
+        """Sketch some documents: `doc_id` and `text`."""
+        for keys in self.of_rounds:
+            keys.add(documents)
+
+    def write(self, folder: Folder, source: str, shard: Shard) -> None:
+        """Write the band keys of a shard that has been added whole."""
+        for keys in self.of_rounds:
+            keys.write(folder, source, shard)
 
 
 @dataclass(frozen=True)
@@ -112,7 +135,8 @@ class KeysOfShard(ShardJob):
         doc_ids, keys = np.concatenate(sketched.doc_ids), np.concatenate(sketched.keys)
 
         def fill(scratch: Path) -> None:
-            write_band_rows(scratch, ((b, keys[:, b], doc_ids) for b in range(self.dedup.bands)))
+            parts = ((b, keys[:, b], doc_ids) for b in range(self.dedup.key_bands))
+            write_band_rows(scratch, parts, rows_schema(is_wide=bool(self.dedup.exact)))
 
         return write_shard(self.folder, self.path, self.name, fill, counts=self.shard.counts)
 
@@ -139,7 +163,7 @@ class KeysOfWhatIsLeft(ShardJob):
         return self.whole.asked
 
     def make(self) -> Shard:
-        keys_of_all, gone_ids = self.whole(), ids_gone(self.folder, self.so_far)
+        keys_of_all, gone_ids, dedup = self.whole(), ids_gone(self.folder, self.so_far), self.whole.dedup
 
         def left_of(band: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
             keys, doc_ids = read_range(self.folder, [keys_of_all], band, ALL_KEYS)
@@ -147,7 +171,8 @@ class KeysOfWhatIsLeft(ShardJob):
             return keys[is_left], doc_ids[is_left]
 
         def fill(scratch: Path) -> None:
-            write_band_rows(scratch, ((b, *left_of(b)) for b in range(self.whole.dedup.bands)))
+            parts = ((b, *left_of(b)) for b in range(dedup.key_bands))
+            write_band_rows(scratch, parts, rows_schema(is_wide=bool(dedup.exact)))
 
         return write_shard(self.folder, self.path, self.name, fill, counts=self.so_far.counts)
 
@@ -168,8 +193,8 @@ def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     folder, source = recipe.folder, trail.source
     jobs = [keys_of(folder, source, so_far, recipe.dedup) for so_far in shards_so_far(folder, trail)]
-    shards = fan_out(ShardJob.__call__, jobs, stage="minhash", source=source)
-    *lower_levels, top_level = merge_groups(folder, source, shards, recipe.dedup.bands)
+    shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("minhash"), source=source)
+    *lower_levels, top_level = merge_groups(folder, source, shards, recipe.dedup.key_bands)
     return Manifest(
         stage="minhash",
         source=source,

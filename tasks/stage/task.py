@@ -103,10 +103,11 @@ def leaves_manifest(
         def stage(recipe: Recipe, *inputs: Any) -> Receipt:
             known_by = its_key(recipe, *inputs)
             source = None if of_all else opened(inputs)[0].source
-            if receipt := finished_stage(recipe.folder, name, source, known_by):
+            if receipt := finished_stage(recipe.folder, recipe.called(name), source, known_by):
                 return receipt
             manifest = make(recipe, *opened(inputs))
-            check_manifest(manifest, name, source)
+            check_manifest(manifest, (name, recipe.called(name)), source)
+            manifest = manifest.model_copy(update={"stage": recipe.called(name)})
             if (found := evidence_for(recipe)) is not None:
                 check_evidence(name, found)
                 manifest = manifest.model_copy(update={"evidence": pack(found)})
@@ -131,13 +132,13 @@ def check_evidence(stage: str, evidence: pa.Schema) -> None:
         )
 
 
-def check_manifest(manifest: Any, stage: str, source: str | None) -> None:
-    """Raise TypeError where what a stage returned is not its own manifest."""
+def check_manifest(manifest: Any, names: tuple[str, str], source: str | None) -> None:
+    """Raise TypeError where what a stage returned is not its own manifest. names: its own, and of its round."""
     if not isinstance(manifest, Manifest):
-        raise TypeError(f"stage {stage} has to return a Manifest, not {type(manifest).__name__}")
-    if (manifest.stage, manifest.source) != (stage, source):
+        raise TypeError(f"stage {names[0]} has to return a Manifest, not {type(manifest).__name__}")
+    if manifest.stage not in names or manifest.source != source:
         raise TypeError(
-            f"stage {stage} of source {source} returned the manifest of stage {manifest.stage} of source "
+            f"stage {names[0]} of source {source} returned the manifest of stage {manifest.stage} of source "
             f"{manifest.source}"
         )
 
@@ -149,10 +150,13 @@ def as_given(first: Any) -> Any:
 def run_name() -> str:
     """Name a task run as a person reads it: `minhash peps`."""
     context = TaskRunContext.get()
-    name = str(task_run.task_name)
-    if context is None or vars(context.task.fn)["of_all"]:
+    if context is None:
+        return str(task_run.task_name)
+    recipe, *inputs = task_run.parameters.values()
+    name = str(recipe.called(task_run.task_name))
+    if vars(context.task.fn)["of_all"]:
         return name
-    _, first, *_ = task_run.parameters.values()
+    first, *_ = inputs
     first = first[0] if isinstance(first, list) else first
     if isinstance(first, State):
         first = first.result(raise_on_failure=False)

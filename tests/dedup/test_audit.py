@@ -103,7 +103,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
         best = theirs[row["kept_doc_id"]]
         assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
     assert max(row["steps"] or 0 for row in audit) > 1
-    headline = corpus_of(recipe)[1].audit
+    headline = corpus_of(recipe)[1].audits["audit"]
     unlike = sum(row["jaccard"] < asked_for(recipe.dedup)[1] for row in audit)
     assert (headline.pairs, headline.unlike) == (len(audit), unlike)
     assert unlike > 0
@@ -157,7 +157,7 @@ def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
     write_rows(corpus.folder / "in/worst-6.arrow", rows(**{f"gone{i}": text for i in range(900)}))
     recipe = corpus.load()
     build_here(recipe)
-    trails = last_audit(recipe.folder).facts["trails"]
+    trails = last_audit(recipe).facts["trails"]
     receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
     few = pairings_of(recipe.folder, receipts, 10)
     every = pairings_of(recipe.folder, receipts, 2000)
@@ -215,7 +215,7 @@ def test_audit_is_printed_shown_and_in_the_card(chains):
     assert said.stdout.count("was kept: Jaccard") == 20
     assert re.search(r"^  -w\d+", said.stdout, re.MULTILINE)
     card = recipe.folder.read("published/README.md").decode()
-    assert corpus_of(recipe)[1].audit.sentence() in card
+    assert corpus_of(recipe)[1].audits["audit"].sentence() in card
     page = Path(write_report(recipe)).read_text()
     assert "The removed documents that are least like what was kept" in page
     assert page.count("was kept: Jaccard") == 20
@@ -237,8 +237,8 @@ def test_audit_of_what_is_gone_says_so(corpus):
 def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
     recipe = corpus.load(sources=corpus.recipe["sources"][:1])
     build_here(recipe)
-    assert last_audit(recipe.folder).shards[0].rows == 0
-    assert corpus_of(recipe)[1].audit.sentence() == "No document went as a near-duplicate."
+    assert last_audit(recipe).shards[0].rows == 0
+    assert corpus_of(recipe)[1].audits["audit"].sentence() == "No document went as a near-duplicate."
     said = zyda("audit", str(corpus.path))
     assert (said.returncode, said.stdout) == (0, "No document went as a near-duplicate.\n")
 

@@ -181,7 +181,7 @@ def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
     unverified = [row for row in table_of(alone, "removed") if row["stage"] == "removals"]
     assert 5 < len(removed) < len(unverified)
     assert "jaccard" not in unverified[0]
-    audit = corpus_of(recipe)[1].audit
+    audit = corpus_of(recipe)[1].audits["audit"]
     assert (audit.unlike, audit.threshold, audit.measure) == (0, *reversed(next(iter(rule.items()))))
 
 

@@ -128,5 +128,6 @@ def test_readme_documents_every_field_of_a_recipe():
 
     readme = (REPOSITORY / "README.md").read_text()
     for model in (Recipe, Source, Dedup, Classify):
-        for name in model.model_fields:
+        for field, info in model.model_fields.items():
+            name = info.alias or field
             assert f"`{name}`" in readme or f"{name}:" in readme, f"{model.__name__}.{name}"

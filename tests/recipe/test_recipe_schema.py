@@ -33,7 +33,6 @@ def test_recipes_of_the_repository_fit_the_schema_and_name_it(name):
             "documents: steps on documents while their text is in memory: not built",
         ),
         ({"judges": ["fasttext"]}, "judges: judges of documents: not built yet; leave it out"),
-        ({"dedup": [{"width": 25}, {"width": 13}]}, "dedup: several rounds of deduplication: not built yet"),
     ],
 )
 def test_field_that_is_reserved_is_refused_with_its_line(corpus, change, said):
@@ -53,7 +52,10 @@ FIELDS = [
         for name in ("name", "storage", "tokenizer", "documents", "judges", "on_bad_rows", "shard_mib")
     ],
     *[(name,) for name in ("sample", "license", "languages", "sources", "dedup", "bogus")],
-    *[("dedup", name) for name in ("width", "values", "bands", "rows", "shingle", "scope", "bogus")],
+    *[
+        ("dedup", name)
+        for name in ("width", "values", "bands", "rows", "shingle", "scope", "exact", "verify", "bogus")
+    ],
     *[
         ("sources", 0, name)
         for name in ("name", "files", "text", "keep", "classify", "on_bad_rows", "documents")

@@ -1,0 +1,194 @@
+"""Rounds of deduplication: each works on what the one before left, and what is equal is found as equal."""
+
+import hashlib
+import string
+import unicodedata
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_corpus import build_here, contents, edited, prose, rows, table_of, write_rows, zyda
+
+from flows.report import write_report
+from tasks import pipeline
+from tasks.errors import BadRecipe
+from tasks.recipe.fields import Dedup
+from tasks.recipe.loading import load_recipe
+from tasks.signatures.edges import star_edges
+from tasks.signatures.exact import text_keys
+from tasks.storage.folder import Folder
+
+PUNCTUATION = {*string.punctuation}
+TWO = [{"exact": "normalised", "scope": "global"}, {"scope": "global"}]
+
+
+def words_of(text):
+    """Fold a text as word shingles do, in plain Python."""
+    kept = "".join(
+        c for c in unicodedata.normalize("NFC", text)
+        if c not in PUNCTUATION and not unicodedata.category(c).startswith("P")
+    )  # fmt: skip
+    return tuple("".join(c.lower()[0] for c in kept).split())
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.text("ab A.é!漢🙂\u0301\u00a0", max_size=12), min_size=1, max_size=12),
+    st.sampled_from(["text", "normalised"]),
+)
+def test_keys_are_equal_where_texts_are(texts, exact):
+    keys, has_keys = text_keys(pa.array(texts, pa.large_string()), Dedup(exact=exact))
+    folded = [words_of(text) if exact == "normalised" else text for text in texts]
+    assert has_keys.tolist() == [bool(one) for one in folded]
+    for i, one in enumerate(folded):
+        for j, other in enumerate(folded):
+            assert (keys[i] == keys[j]).all() == (one == other)
+
+
+def test_keys_of_texts_are_blake2():
+    keys, _ = text_keys(pa.array(["naïve"], pa.large_string()), Dedup(exact="text"))
+    assert keys.tobytes() == hashlib.blake2b("naïve".encode(), digest_size=16).digest()
+
+
+def test_documents_share_a_bucket_only_if_all_128_bits_are_the_same():
+    keys = np.array([[1, 1], [1, 2], [1, 1], [2, 1], [1, 2], [3, 0]], np.uint64)
+    found = star_edges(keys, np.arange(10, 16, dtype=np.uint64)).to_pylist()
+    assert sorted((row["a"], row["b"]) for row in found) == [(10, 12), (11, 14)]
+
+
+@pytest.fixture
+def twins(corpus):
+    text = prose("twin", 120)
+    others = {
+        "same": text, "same_words": f"  {text.upper()}!", "near": edited(text), "far": prose("far", 120),
+        "nothing": "", "no_words": "?!", "no_words_either": "...",
+    }  # fmt: skip
+    write_rows(corpus.folder / "in/worst-7.arrow", rows(**others))
+    write_rows(corpus.folder / "in/best-7.parquet", rows(first=text))
+    return corpus
+
+
+def gone(recipe, stage):
+    names = {}
+    for source in recipe.sources:
+        for path in Folder(recipe.storage).files(f"{recipe.corpus}/work/ingest/{source.name}"):
+            if path.endswith(".parquet"):
+                table = pa.parquet.read_table(Folder(recipe.storage).path(path), columns=["doc_id", "name"])
+                names |= dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return {
+        names[row["doc_id"]]: row["reason"] for row in table_of(recipe, "removed") if row["stage"] == stage
+    }
+
+
+@pytest.mark.parametrize(
+    ("exact", "reason", "expected"),
+    [
+        ("text", "exact_duplicate", {"same", "worst_copy", "exact_copy_of_middle_alone", "same_short"}),
+        (
+            "normalised",
+            "same_words",
+            {"same", "same_words", "worst_copy", "exact_copy_of_middle_alone", "same_short"},
+        ),
+    ],
+)
+def test_exact_round_lets_equal_texts_go_and_no_others(twins, exact, reason, expected):
+    recipe = twins.load(dedup={"exact": exact})
+    ledger = build_here(recipe)
+    assert gone(recipe, "removals") == dict.fromkeys(expected, reason)
+    assert "audit" not in recipe.folder.read("published/README.md").decode().split("## What is here")[0]
+    assert ledger.removed("removals").documents == len(expected)
+
+
+def test_round_works_on_what_is_left_and_has_its_own_accounts(twins):
+    recipe = twins.load(dedup=TWO)
+    ledger = build_here(recipe)
+    first, second = gone(recipe, "removals"), gone(recipe, "removals2")
+    assert {"same", "same_words"} <= first.keys()
+    assert set(first.values()) == {"same_words"}
+    assert "near" in second
+    assert not first.keys() & second.keys()
+    assert set(second.values()) == {"duplicate"}
+    assert ledger.removed("removals").documents == len(first)
+    assert ledger.removed("removals2").documents == len(second)
+    of_second = {row["doc_id"] for row in table_of(recipe, "clusters2")}
+    assert not of_second & {
+        row["doc_id"] for row in table_of(recipe, "removed") if row["stage"] == "removals"
+    }
+    assert {"cluster_id", "cluster_id2"} <= table_of(recipe, "best")[0].keys()
+    assert "Documents with the same words" in recipe.folder.read("published/README.md").decode()
+    write_report(recipe)
+    (row, *_) = (row for row in table_of(recipe, "removed") if row["stage"] == "removals2")
+    said = zyda("explain", str(twins.path), str(row["doc_id"]))
+    assert f"cluster {row['cluster_id']}" in said.stdout
+    assert zyda("audit", str(twins.path)).returncode == 0
+
+
+def test_round_that_changes_leaves_what_was_made_for_another(twins):
+    recipe = twins.load(dedup=TWO)
+    build_here(recipe)
+    before = recipe.folder.written("work")
+    changed = twins.load(dedup=[TWO[0], {"scope": "across", "verify": {"jaccard": 0.9}}])
+    build_here(changed)
+    new = {path for path in changed.folder.written("work") if path not in before}
+    stages = {path.split("/")[1] for path in new if path.endswith(".parquet")}
+    assert stages <= {"verify", "removals", "audit", "filter", "publish", "removed"}
+    fresh = twins.load(
+        storage=str(twins.folder / "fresh"), dedup=[TWO[0], {"scope": "across", "verify": {"jaccard": 0.9}}]
+    )
+    build_here(fresh)
+    assert contents(changed) == contents(fresh)
+
+
+def test_added_file_gives_what_a_build_from_nothing_gives(twins):
+    recipe = twins.load(dedup=TWO)
+    build_here(recipe)
+    write_rows(twins.folder / "in/worst-8.arrow", rows(late=prose("far", 120), later=prose("late", 120)))
+    build_here(recipe)
+    fresh = twins.load(dedup=TWO, storage=str(twins.folder / "fresh"))
+    build_here(fresh)
+    assert contents(recipe) == contents(fresh)
+
+
+def test_published_recipe_can_be_built_again(twins, tmp_path):
+    recipe = twins.load(dedup=TWO)
+    build_here(recipe)
+    written = yaml.safe_load(
+        recipe.folder.read("published/README.md").decode().split("```yaml\n")[1].split("```")[0]
+    )
+    path = twins.folder / "again.yaml"
+    path.write_text(yaml.safe_dump({**written, "storage": str(tmp_path / "again")}))
+    assert load_recipe(str(path)).rounds == recipe.rounds
+
+
+def test_stages_of_a_second_round_are_called_after_it(twins):
+    recipe = twins.load(dedup=TWO)
+    assert list(pipeline.reasons(recipe)) == [
+        "removals",
+        "removals2",
+        *list(pipeline.reasons(twins.load()))[1:],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dedup", "said"),
+    [
+        ([], "dedup: a round that names nothing"),
+        ([{}], "dedup: a round that names nothing"),
+        ([{"exact": "text"}, {}], "dedup: a round that names nothing"),
+        ({"exact": "bytes"}, "dedup.exact: Input should be 'text' or 'normalised' (found 'bytes')"),
+        ({"exact": "text", "bands": 8}, "dedup: exact: whole texts are compared, of which bands says nothing"),
+        ([{"exact": "text"}, {"width": 0}], "dedup[1].width"),
+        ([{"exact": "text"}] * 10, "dedup: Tuple should have at most 9 items"),
+        ("exact", "dedup"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_round_that_is_none_is_one_line(corpus, dedup, said):
+    with pytest.raises(BadRecipe) as caught:
+        corpus.load(dedup=dedup)
+    (line,) = str(caught.value).splitlines()
+    assert said in line
+    assert line.split("recipe.yaml")[1][0] == ":"
