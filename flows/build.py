@@ -16,6 +16,7 @@ from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.pipeline import (
     AUDITED_PAIRS,
     audit,
+    check_losses,
     clusters,
     decisions,
     edges,
@@ -94,6 +95,8 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
             steps.append([auditing])
             about_all[of_round.called("audit")] = auditing
 
+    if any(plan.max_loss_of(source) is not None for source in plan.sources):
+        result(submit(check_losses, plan, [[*trail] for trail in trails]))
     for stage in pipeline.AFTER_DEDUP:
         judge_with(stage)
     steps.append([submit(publish, plan, trail) for trail in trails])

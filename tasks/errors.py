@@ -6,6 +6,7 @@
     ├── Denied          storage that will not answer differently: no such bucket, no permission
     ├── Unavailable     storage that may answer later; the only kind that is tried again
     ├── Damaged         artifacts that are not what was written; they are made again
+    ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
     ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one shard
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 
@@ -57,6 +58,10 @@ class Damaged(ZydaError, ValueError):
 
 class LostWorkers(ZydaError, RuntimeError):
     """A cluster without workers: they died one after another on the same work, or nobody started any."""
+
+
+class TooMuchLost(ZydaError, ValueError):
+    """Removals that a recipe forbids, of whichever source."""
 
 
 class NotConserved(ZydaError, AssertionError):

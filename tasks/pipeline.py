@@ -12,6 +12,7 @@ from tasks.dedup.audit import PAIRS as AUDITED_PAIRS
 from tasks.dedup.audit import audit
 from tasks.dedup.clusters import clusters
 from tasks.dedup.decisions import decisions
+from tasks.dedup.losses import check_losses
 from tasks.dedup.removals import OF_EXACT, REASONS, removals
 from tasks.intake.ingest import ingest
 from tasks.intake.prepare import prepare
@@ -25,8 +26,8 @@ from tasks.signatures.edges import edges
 from tasks.signatures.minhash import minhash
 
 __all__ = [
-    "AFTER_DEDUP", "AUDITED_PAIRS", "BEFORE_DEDUP", "audit", "clusters", "decisions", "edges", "ingest", "minhash",
-    "note_built", "prepare", "publish", "publish_corpus", "reasons", "removals", "stages",
+    "AFTER_DEDUP", "AUDITED_PAIRS", "BEFORE_DEDUP", "audit", "check_losses", "clusters", "decisions", "edges",
+    "ingest", "minhash", "note_built", "prepare", "publish", "publish_corpus", "reasons", "removals", "stages",
 ]  # fmt: skip
 
 NAMES_OF_ARTIFACTS = ("corpus", "funnel", "published", "report")  # in the dashboard, beside those of stages

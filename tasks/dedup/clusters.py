@@ -1,7 +1,7 @@
 """Clusters: the connected components of the edges.
 
-Rows out: `doc_id`, `cluster_id` (uint64), sorted by doc_id, for every document that shares a bucket
-with another; a cluster's id is its smallest doc_id.
+Rows out: `doc_id`, `cluster_id` (uint64), `cluster_size` (documents) and `cluster_sources`, sorted by doc_id, for
+every document that shares a bucket with another; a cluster's id is its smallest doc_id.
 
 Files of edges are reduced to forests (disjoint sets, as union-find keeps them) some at a time, and forests
 to larger ones in a tree, so that the last step joins two. A forest takes 12 bytes for each of its documents
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.ids import sources_of
 from tasks.kernels import forest
 from tasks.recipe.fields import Recipe
 from tasks.stage.jobs import ShardJob
@@ -32,11 +33,12 @@ from tasks.storage.artifacts import (
 from tasks.storage.folder import Folder
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard
 
-VERSION = 2
+VERSION = 3
 MAX_ROWS = 16 << 20  # edges or documents that one step reads, unless it reads two files: about 1 GiB
 GROUP_ROWS = 1 << 17
 FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])
-CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64())])
+SIZES = pa.schema([("cluster_size", pa.uint32()), ("cluster_sources", pa.uint16())])
+CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), *SIZES])
 
 Ids = NDArray[np.uint64]
 Places = NDArray[np.signedinteger[Any]]  # int32 or int64
@@ -51,10 +53,13 @@ class Forest:
 
     def rows(self, schema: pa.Schema) -> Iterator[pa.Table]:
         """Yield the documents as FOREST or as CLUSTERS, some at a time."""
+        is_last = schema == CLUSTERS
+        sizes = forest.sizes(self.roots, sources_of(self.ids)) if is_last else ()
         for start in range(0, len(self.ids), GROUP_ROWS):
             ids, roots = self.ids[start : start + GROUP_ROWS], self.roots[start : start + GROUP_ROWS]
-            column = self.ids[roots] if schema == CLUSTERS else roots.astype(np.int64)
-            yield pa.table([ids, column], schema=schema)
+            of_trees = [self.ids, *sizes] if is_last else []
+            columns = [column[roots] for column in of_trees] or [roots.astype(np.int64)]
+            yield pa.table([ids, *columns], schema=schema)
 
 
 def forest_of_edges(a: Ids, b: Ids) -> Forest:
@@ -184,6 +189,6 @@ def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
 
 def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:
     """Read documents and their clusters, some MiB at a time: (n,) uint64 each."""
-    for table in tables_of(folder, clustered):
+    for table in tables_of(folder, clustered, ["doc_id", "cluster_id"]):
         doc_ids, cluster_ids = table.columns
         yield doc_ids.to_numpy(), cluster_ids.to_numpy()

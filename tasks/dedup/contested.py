@@ -1,6 +1,6 @@
-"""Contested clusters: those of which a document may go, and the texts of their documents, by cluster.
+"""Contested clusters: those of which a document may go, and what is needed of their documents, by cluster.
 
-Scope `across` leaves a cluster of one source alone, so that its texts are not read. The others are read from the
+Scope `across` leaves a cluster of one source alone, so that it is not read. The others are read from the
 shards of ingest, once, and written part by part: a part has whole clusters, picked by a hash of their ids, and in
 each file its row groups are its own, so that a part is read from all files without the rest.
 """
@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.dedup.clusters import cluster_rows
 from tasks.dedup.pairings import mixed
-from tasks.ids import MAX_SOURCES, sources_of
+from tasks.dedup.preference import Preference
 from tasks.recipe.fields import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
@@ -32,15 +32,10 @@ MOST_DOCUMENTS = 1 << 20  # of a cluster that are compared with each other
 FILE_BYTES = 128 << 20  # of text in one file, about
 READ_BYTES = 1 << 30  # of text in the shards from which a file is made, at the most
 GROUP_BYTES = 8 << 20  # of text in a row group
+GROUP_ROWS = 1 << 17  # in one without texts
 CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("pieces", pa.uint32())])
-TEXTS = pa.schema(
-    [
-        ("part", pa.uint16()),
-        ("cluster_id", pa.uint64()),
-        ("piece", pa.uint32()),
-        ("doc_id", pa.uint64()),
-        ("text", pa.large_string()),
-    ]
+PLACES = pa.schema(
+    [("part", pa.uint16()), ("cluster_id", pa.uint64()), ("piece", pa.uint32()), ("doc_id", pa.uint64())]
 )
 
 Ids = NDArray[np.uint64]
@@ -48,7 +43,7 @@ Ids = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class ContestedDocuments(ShardJob):
-    """The documents of contested clusters, CONTESTED by doc_id. One worker keeps 21 bytes for each cluster."""
+    """The documents of contested clusters, CONTESTED by doc_id."""
 
     stage, version, name = "verify", VERSION, "contested"
 
@@ -64,38 +59,25 @@ class ContestedDocuments(ShardJob):
         return (self.cluster_table.digest,)
 
     def make(self) -> Shard:
-        first_ids = [
-            clusters[ids == clusters] for ids, clusters in cluster_rows(self.folder, self.cluster_table)
-        ]
-        clusters = np.concatenate(
-            [np.empty(0, np.uint64), *first_ids]
-        )  # ascending: each is its smallest doc_id
-        sizes = np.zeros(len(clusters), np.uint32)
-        least, most = np.full(len(clusters), MAX_SOURCES, np.int16), np.full(len(clusters), -1, np.int16)
-        for ids, of_ids in cluster_rows(self.folder, self.cluster_table):
-            places, sources = np.searchsorted(clusters, of_ids), sources_of(ids).astype(np.int16)
-            np.add.at(sizes, places, 1)
-            np.minimum.at(least, places, sources)
-            np.maximum.at(most, places, sources)
-        is_contested = least != most if self.across else np.ones(len(clusters), np.bool_)
-        pieces = (sizes - np.uint32(1)) // np.uint32(MOST_DOCUMENTS) + np.uint32(1)
-
         def fill(scratch: Path) -> None:
             with parquet_writer(scratch, CONTESTED, use_dictionary=["pieces"]) as writer:
-                for ids, of_ids in cluster_rows(self.folder, self.cluster_table):
-                    places = np.searchsorted(clusters, of_ids)
-                    asked = is_contested[places]
-                    columns = [ids[asked], of_ids[asked], pieces[places[asked]]]
-                    writer.write_table(pa.table([pa.array(column) for column in columns], schema=CONTESTED))
+                for table in tables_of(self.folder, self.cluster_table):
+                    rows = table.filter(pc.field("cluster_sources") > 1) if self.across else table
+                    # A million documents or fewer are one piece; of more, each million begun is one.
+                    pieces = (rows.column("cluster_size").to_numpy() - np.uint32(1)) // np.uint32(
+                        MOST_DOCUMENTS
+                    )
+                    rows = rows.select(["doc_id", "cluster_id"])
+                    writer.write_table(rows.append_column("pieces", pa.array(pieces + np.uint32(1))))
 
         return write_shard(self.folder, self.path, self.name, fill)
 
 
 @dataclass(frozen=True)
-class TextsByCluster(ShardJob):
-    """The texts of the contested documents of some neighbouring shards: TEXTS, by part, cluster and piece.
+class RowsByCluster(ShardJob):
+    """What is needed of the contested documents of some neighbouring shards, by part, cluster and piece.
 
-    bits: there are 2**bits parts.
+    PLACES, the values of the preference and, with `verify`, the text. bits: there are 2**bits parts.
     """
 
     stage, version = "verify", VERSION
@@ -103,6 +85,7 @@ class TextsByCluster(ShardJob):
     shards: tuple[Shard, ...]
     contested: Shard
     bits: int
+    order: Preference
     dedup: Dedup
 
     @property
@@ -114,7 +97,7 @@ class TextsByCluster(ShardJob):
         # What is contested elsewhere does not matter.
         rows = [digest_of(column.to_pylist()) for column in self.documents.columns]
         cut = [self.dedup.shingle, self.dedup.width] if self.is_any_cut else []
-        return ["texts", self.bits, rows, cut]
+        return ["rows", self.bits, rows, cut, self.order.prefer, bool(self.dedup.verify)]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -128,39 +111,49 @@ class TextsByCluster(ShardJob):
 
     @property
     def is_any_cut(self) -> bool:
-        return bool((self.documents.column("pieces").to_numpy() > 1).any())
+        """Whether a cluster comes in pieces: only texts are compared so often that it has to."""
+        return bool(self.dedup.verify and (self.documents.column("pieces").to_numpy() > 1).any())
 
     def make(self) -> Shard:
+        wanted = ["doc_id", *self.order.columns, *(["text"] if self.dedup.verify else [])]
         parts = [
             self.with_places(table)
             for shard in self.shards
-            for table in tables_of(self.folder, shard, ["doc_id", "text"])
+            for table in tables_of(self.folder, shard, columns_in(self.folder, shard, wanted))
         ]
-        rows = pa.concat_tables([TEXTS.empty_table(), *parts])
-        names = ["part", "cluster_id", "piece", "doc_id"]
-        rows = rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(names)]))
+        rows = pa.concat_tables(parts)
+        rows = rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(PLACES.names)]))
 
         def fill(scratch: Path) -> None:
-            with parquet_writer(scratch, TEXTS, use_dictionary=["part", "piece"]) as writer:
+            with parquet_writer(scratch, rows.schema, use_dictionary=["part", "piece"]) as writer:
                 for group in row_groups(rows):
                     writer.write_table(group, row_group_size=max(1, len(group)))
 
         return write_shard(self.folder, self.path, self.name, fill)
 
     def with_places(self, table: pa.Table) -> pa.Table:
-        """Return TEXTS of those documents of a table that are contested."""
+        """Return what is needed of those documents of a table that are contested."""
         ids, documents = table.column("doc_id").to_numpy(), self.documents
         is_asked = np.isin(ids, documents.column("doc_id").to_numpy(), assume_unique=True)
         table = table.filter(pa.array(is_asked))
         places = np.searchsorted(documents.column("doc_id").to_numpy(), ids[is_asked])
         clusters = documents.column("cluster_id").to_numpy()[places]
-        pieces = documents.column("pieces").to_numpy()[places]
-        texts = table.column("text").cast(pa.large_string())
-        piece = pieces_of(texts, pieces, self.dedup)
-        part = part_of(clusters, piece, self.bits)
-        return pa.table(
-            [pa.array(part), pa.array(clusters), pa.array(piece), ids[is_asked], texts], schema=TEXTS
-        )
+        piece = np.zeros(len(clusters), np.uint32)
+        texts = table.column("text").cast(pa.large_string()) if self.dedup.verify else None
+        if texts is not None:
+            piece = pieces_of(texts, documents.column("pieces").to_numpy()[places], self.dedup)
+        columns = [part_of(clusters, piece, self.bits), clusters, piece, ids[is_asked]]
+        rows = pa.table([pa.array(column) for column in columns], schema=PLACES)
+        values = self.order.values(table)
+        for name in values.column_names:
+            rows = rows.append_column(name, values.column(name))
+        return rows if texts is None else rows.append_column("text", texts)
+
+
+def columns_in(folder: Folder, shard: Shard, wanted: Sequence[str]) -> list[str]:
+    """Return those columns that a shard has: a file may lack one that others of its source have."""
+    there = footer_of(folder, shard).schema.to_arrow_schema().names
+    return [name for name in dict.fromkeys(wanted) if name in there]
 
 
 def pieces_of(texts: pa.ChunkedArray, pieces: NDArray[np.uint32], dedup: Dedup) -> NDArray[np.uint32]:
@@ -186,15 +179,16 @@ def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.u
 
 
 def row_groups(rows: pa.Table) -> Iterator[pa.Table]:
-    """Cut TEXTS, which are sorted, where a part ends, and where GROUP_BYTES of text are together."""
+    """Cut rows, which are sorted, where a part ends, and where GROUP_BYTES of text or GROUP_ROWS are together."""
     parts = rows.column("part").to_numpy()
-    sizes = np.cumsum(text_sizes(rows.column("text")))
+    has_text = "text" in rows.column_names
+    sizes = text_sizes(rows.column("text")) if has_text else np.full(len(rows), GROUP_BYTES // GROUP_ROWS)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
     starts = [0, *(np.flatnonzero(parts[1:] != parts[:-1]) + 1).tolist(), len(rows)] if len(rows) else [0]
     for start, end in pairwise(starts):
         at = start
         while at < end:
-            before = sizes[at - 1] if at else 0
-            stop = min(end, max(at + 1, int(np.searchsorted(sizes, before + GROUP_BYTES))))
+            stop = min(end, max(at + 1, int(np.searchsorted(ends, ends[at] + GROUP_BYTES, side="right")) - 1))
             yield rows.slice(at, stop - at)
             at = stop
 
@@ -226,7 +220,7 @@ def neighbours(shards: Sequence[Shard], asked: float) -> list[tuple[Shard, ...]]
 
 
 def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator[pa.Table]:
-    """Read TEXTS of a part, a row group at a time."""
+    """Read the rows of a part, a row group at a time."""
     for shard in shards:
         footer = footer_of(folder, shard)
         groups = [g for g in range(footer.num_row_groups) if is_of_part(footer.row_group(g), part)]

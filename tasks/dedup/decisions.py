@@ -1,12 +1,13 @@
 """Decisions: who stays of each cluster and who goes, for the whole corpus.
 
-Rows out: `doc_id`, `cluster_id`, `kept_doc_id` (uint64), sorted by doc_id, for every clustered
-document; `kept_doc_id` is null for those that stay.
+Rows out: CLUSTERS and `kept_doc_id` (uint64), sorted by doc_id, for every clustered document; `kept_doc_id` is
+null for those that stay.
 
 across: in a cluster with documents of several sources, those of the best-ranked source stay, all of
 them, and the others go; other clusters are left alone. global: one document of each cluster stays,
-of the best-ranked source, and among those the first by file name and row. With `verify` a cluster only
-proposes; see `tasks.dedup.verify`.
+of the best-ranked source, and among those the first by file name and row. Documents of protected sources stay in
+any case, and are the best of their cluster. With `verify`, or a `prefer` that looks at the documents, see
+`tasks.dedup.verify`.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.dedup.clusters import CLUSTERS, cluster_rows
-from tasks.dedup.preference import Preference, preference_of
+from tasks.dedup.preference import Preference, order_of, preference_of
 from tasks.dedup.verify import rule_of, verified
 from tasks.ids import SOURCE_SHIFT
 from tasks.kernels import forest
@@ -30,9 +31,9 @@ from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import shards_so_far, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
-from tasks.storage.tables import parquet_writer, write_shard
+from tasks.storage.tables import parquet_writer, tables_of, write_shard
 
-VERSION = 2
+VERSION = 3
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 
 Ids = NDArray[np.uint64]
@@ -52,14 +53,16 @@ class Winners:
         distinct_ids, inverse = np.unique(cluster_ids, return_inverse=True)
         return np.searchsorted(self.clusters, distinct_ids)[inverse]
 
-    def decide(self, doc_ids: Ids, cluster_ids: Ids, priority: Ids, scope: Scope) -> pa.Table:
-        """Decide about documents: (n,) uint64 each, to DECISIONS."""
-        places = self.places(cluster_ids)
+    def decide(self, rows: pa.Table, order: Preference, scope: Scope) -> pa.Table:
+        """Decide about documents: CLUSTERS to DECISIONS."""
+        doc_ids, cluster_ids = (rows.column(name).to_numpy() for name in ("doc_id", "cluster_id"))
+        places, priority = self.places(cluster_ids), order.priority(doc_ids)
         # Of the priority only the source's rank counts for "across", so all documents of that source stay.
         shift = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
         is_kept = priority >> shift == self.priority[places] >> shift
+        is_kept |= order.is_protected(doc_ids)
         kept_ids = pa.array(self.doc_ids[places], mask=is_kept)
-        return pa.table([pa.array(doc_ids), pa.array(cluster_ids), kept_ids], schema=DECISIONS)
+        return rows.append_column(DECISIONS.field("kept_doc_id"), kept_ids)
 
 
 def winners_of(rows: Callable[[], Iterator[tuple[Ids, Ids]]], order: Preference) -> Winners:
@@ -98,9 +101,8 @@ class AllDecisions(ShardJob):
 
         def fill(scratch: Path) -> None:
             with parquet_writer(scratch, DECISIONS, use_dictionary=False) as writer:
-                for doc_ids, cluster_ids in cluster_rows(self.folder, self.cluster_table):
-                    priority = self.order.priority(doc_ids)
-                    writer.write_table(winners.decide(doc_ids, cluster_ids, priority, self.scope))
+                for rows in tables_of(self.folder, self.cluster_table):
+                    writer.write_table(winners.decide(rows, self.order, self.scope))
 
         return write_shard(self.folder, self.path, self.name, fill)
 
@@ -108,16 +110,16 @@ class AllDecisions(ShardJob):
 def key(
     recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
 ) -> str:
-    order = order_of(sources)
-    if not recipe.dedup.verify:
-        return stage_key("decisions", VERSION, [recipe.dedup.scope, order], clustered.identity)
+    dedup, order = recipe.dedup, order_of(recipe, sources)
+    if is_by_ids(recipe):
+        return stage_key("decisions", VERSION, [dedup.scope, order], clustered.identity)
     identities = [receipt.identity for trail in trails for receipt in trail]
-    return stage_key("decisions", VERSION, [rule_of(recipe.dedup), order], clustered.identity, *identities)
+    return stage_key("decisions", VERSION, [rule_of(dedup), order], clustered.identity, *identities)
 
 
-def order_of(sources: list[NumberedSource]) -> list[list[object]]:
-    """Return what the order of preference depends on."""
-    return [[source.number, source.listing] for source in sources]
+def is_by_ids(recipe: Recipe) -> bool:
+    """Say whether documents' ids alone decide, and nothing that stands in them."""
+    return not recipe.dedup.verify and recipe.dedup.prefer == ("source",)
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
@@ -128,15 +130,14 @@ def decisions(
     """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
     folder = recipe.folder
     cluster_table = load_manifest(folder, clustered).shards[0]
-    order = preference_of(folder, sources)
-    if not recipe.dedup.verify:
+    order = preference_of(recipe, sources)
+    if is_by_ids(recipe):
         its_key = key(recipe, trails, clustered, sources)
         job = AllDecisions(folder, None, cluster_table, order, recipe.dedup.scope, its_key)
         return Manifest(stage="decisions", shards=(job(),))
-    shards = [so_far.shard for trail in trails for so_far in shards_so_far(folder, trail_of(trail))]
-    decided, on_the_way = verified(
-        folder, shards, cluster_table, order, digest_of(order_of(sources)), recipe.dedup
-    )
+    taking_part = [trail for trail in map(trail_of, trails) if not recipe.source(trail.source).exempt]
+    shards = [so_far.shard for trail in taking_part for so_far in shards_so_far(folder, trail)]
+    decided, on_the_way = verified(recipe, shards, cluster_table, order, digest_of(order_of(recipe, sources)))
     return Manifest(
         stage="decisions", shards=tuple(decided), intermediate=tuple(shard.path for shard in on_the_way)
     )

@@ -27,11 +27,19 @@ class LargeCluster:
     """One cluster, most preferred documents first.
 
     sets: gives the distinct shingles of documents by their places. groups: (n,), ascending; a document goes only
-    for one of a smaller group.
+    for one of a smaller group. may_go: (n,); the others stay in any case.
     """
 
-    def __init__(self, sets: Sets, groups: NDArray[np.int64], *, share: float, is_jaccard: bool) -> None:
-        self.sets, self.groups = sets, groups
+    def __init__(
+        self,
+        sets: Sets,
+        groups: NDArray[np.int64],
+        may_go: NDArray[np.bool_],
+        *,
+        share: float,
+        is_jaccard: bool,
+    ) -> None:
+        self.sets, self.groups, self.may_go = sets, groups, may_go
         self.share, self.is_jaccard = share, is_jaccard
         counters = np.zeros(1 << COUNTER_BITS, np.uint16)
         for hashes in sets(np.arange(len(groups))):
@@ -50,7 +58,8 @@ class LargeCluster:
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):
             self.sizes[i] = hashes.size
             self.index_groups_before(i)
-            holders[i], shared[i] = self.holder(hashes)
+            if self.may_go[i]:
+                holders[i], shared[i] = self.holder(hashes)
             if holders[i] == NOBODY and len(self.staying) + len(self.waiting) < self.index.most:
                 self.waiting.append((i, self.index.rarest(hashes)))
                 self.keep(i, hashes)

@@ -1,8 +1,8 @@
 """Removals: the decisions about duplicates, shard by shard, as verdicts.
 
-Rows out: `doc_id`, `cluster_id`, `kept_doc_id` (uint64) and `reason`, sorted by doc_id, for every clustered
-document of a shard; `reason` and `kept_doc_id` are null for those that stay. One table for each shard, so
-that a shard about which nothing has changed is known by its digest.
+Rows out: DECISIONS and `reason`, sorted by doc_id, for every document that is left of a shard; `reason` and
+`kept_doc_id` are null for those that stay, and whoever is in no cluster is alone in its own. One table for each
+shard, so that a shard about which nothing has changed is known by its digest.
 """
 
 from dataclasses import dataclass
@@ -10,15 +10,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.dedup.clusters import SIZES
 from tasks.dedup.decisions import DECISIONS
 from tasks.dedup.verify import SIMILARITIES
 from tasks.recipe.fields import Recipe
+from tasks.sources.names import OF_A_CLUSTER
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far
+from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far, with_columns
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.tables import rows_between
 
-VERSION = 3
+VERSION = 4
 REASONS = {
     "duplicate": "it is a near-duplicate of a document that is preferred",
     "exact_duplicate": "its text is that of a document that is preferred",
@@ -31,7 +33,7 @@ OF_EXACT = {None: "duplicate", "text": "exact_duplicate", "normalised": "same_wo
 class RemovalsOfShard(JobSoFar):
     """Which documents of one shard go for a duplicate, and the clusters of those that stay.
 
-    cluster_column: what the cluster is called beside a document that stays.
+    names: what OF_A_CLUSTER is called beside a document that stays.
     """
 
     stage, version = "removals", VERSION
@@ -39,18 +41,17 @@ class RemovalsOfShard(JobSoFar):
     decisions: tuple[Shard, ...]
     evidence: tuple[pa.Field, ...]
     reason: str
-    cluster_column: str
+    names: tuple[str, ...]
 
     reasons = REASONS
 
     @property
     def beside(self) -> tuple[str, ...]:
-        return (self.cluster_column,)
+        return self.names
 
     @property
-    def asked(self) -> list[str] | None:
-        others = [self.reason, self.cluster_column]
-        return None if others == ["duplicate", "cluster_id"] else others
+    def asked(self) -> list[str]:
+        return [self.reason, *self.names]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -58,9 +59,11 @@ class RemovalsOfShard(JobSoFar):
 
     @property
     def schema(self) -> pa.Schema:
-        of_round = (
-            () if self.cluster_column == "cluster_id" else (pa.field(self.cluster_column, pa.uint64()),)
-        )
+        of_round = [
+            DECISIONS.field(name).with_name(called)
+            for name, called in zip(OF_A_CLUSTER, self.names, strict=True)
+            if called != name
+        ]
         return pa.schema([*DECISIONS, *of_round, *self.evidence, REASON])
 
     def say(self, left: pa.Table) -> pa.Table:
@@ -68,13 +71,15 @@ class RemovalsOfShard(JobSoFar):
         if not len(ids):
             return self.schema.empty_table()
         decided = rows_between(self.folder, self.decisions, int(ids[0]), int(ids[-1]))
-        is_gone = pc.is_valid(decided.column("kept_doc_id"))
-        decided = decided.append_column(
-            REASON, pc.if_else(is_gone, self.reason, pa.scalar(None, pa.string()))
-        )
-        if self.cluster_column not in decided.column_names:
-            decided = decided.append_column(self.cluster_column, decided.column("cluster_id"))
-        return decided
+        said = with_columns(left.select(["doc_id"]), decided)
+        for field in SIZES:
+            place = said.schema.get_field_index(field.name)
+            said = said.set_column(place, field, pc.fill_null(said.column(place), pa.scalar(1, field.type)))
+        is_gone = pc.is_valid(said.column("kept_doc_id"))
+        said = said.append_column(REASON, pc.if_else(is_gone, self.reason, pa.scalar(None, pa.string())))
+        for name, called in zip(OF_A_CLUSTER, self.names, strict=True):
+            said = said if called == name else said.append_column(called, said.column(name))
+        return said
 
 
 def evidence_of(recipe: Recipe) -> pa.Schema | None:
@@ -93,9 +98,9 @@ def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = recipe.folder
     decisions, evidence = load_manifest(folder, decided).shards, tuple(evidence_of(recipe) or ())
-    reason, column = OF_EXACT[recipe.dedup.exact], recipe.called("cluster_id")
+    reason, names = OF_EXACT[recipe.dedup.exact], tuple(map(recipe.called, OF_A_CLUSTER))
     jobs = [
-        RemovalsOfShard(folder, trail.source, so_far, decisions, evidence, reason, column)
+        RemovalsOfShard(folder, trail.source, so_far, decisions, evidence, reason, names)
         for so_far in shards_so_far(folder, trail)
     ]
     return said_by(recipe.called("removals"), trail, jobs)

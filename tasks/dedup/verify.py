@@ -1,4 +1,6 @@
-"""Verify: clusters only propose; a document goes if one that stays holds enough of its shingles.
+"""Verify: who goes of each cluster, where that takes more than its documents' ids.
+
+With `verify`, clusters only propose: a document goes if one that stays holds enough of its shingles.
 
 In each contested cluster the documents are looked at in the order of preference. One goes where a document that
 stays (of a better source in scope `across`, any that is preferred in `global`) holds the share of its distinct
@@ -8,9 +10,11 @@ by ranges of doc_ids.
 
 The texts are read once and kept by cluster (`tasks.dedup.contested`). A cluster of up to CLUSTER_BYTES of text is
 judged as if all pairs were compared (`tasks.kernels.holders`), a larger one with an index (`tasks.dedup.large`).
+
+Without it, where `prefer` looks at the documents, all go for the most preferred one of their cluster.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,12 +25,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.contested import ContestedDocuments, TextsByCluster, neighbours, offsets_of, rows_of_part
+from tasks.dedup.contested import (
+    PLACES,
+    ContestedDocuments,
+    RowsByCluster,
+    neighbours,
+    offsets_of,
+    rows_of_part,
+)
 from tasks.dedup.large import LargeCluster
 from tasks.dedup.preference import Preference
 from tasks.ids import SOURCE_SHIFT
 from tasks.kernels.holders import NOBODY, judge
-from tasks.recipe.fields import Dedup
+from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.shingles import shingle_parameters, shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
@@ -40,6 +51,7 @@ PART_BYTES = 256 << 20  # of text in one part, about
 MOST_BITS = 12
 CLUSTER_BYTES = 8 << 20  # of text whose shingles are in memory at once, with an index of all: some 600 MiB
 RANGE_ROWS = 16 << 20
+ROW_BYTES = 64  # of a document that is decided about by preference alone, about
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
 JUDGED = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
 
@@ -55,7 +67,7 @@ class JudgedPart(ShardJob):
 
     stage, version = "verify", VERSION
 
-    texts: tuple[Shard, ...]
+    gathered: tuple[Shard, ...]
     part: int
     order: Preference
     order_key: str
@@ -71,80 +83,113 @@ class JudgedPart(ShardJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(shard.digest for shard in self.texts)
+        return tuple(shard.digest for shard in self.gathered)
 
     def make(self) -> Shard:
-        with self.folder.scratch_file() as scratch, read_texts(self, scratch) as texts:
-            tables = [JUDGED.empty_table(), *judged(texts, self.order, self.dedup)]
+        with self.folder.scratch_file() as scratch, read_part(self, scratch) as (rows, texts):
+            tables = [JUDGED.empty_table(), *judged(rows, texts, self.order, self.dedup)]
         table = pa.concat_tables(tables).sort_by("doc_id")
         return write_table(self.folder, self.path, self.name, table)
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The texts of whole clusters: four columns of n rows in any order."""
-
-    cluster_ids: Ids
-    pieces: NDArray[np.uint32]
-    doc_ids: Ids
-    texts: pa.LargeStringArray
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        return np.diff(offsets_of(self.texts))
-
-
 @contextmanager
-def read_texts(job: JudgedPart, scratch: Path) -> Iterator[Texts]:
-    """Read a part, its texts into a local file, which is mapped: the largest cluster needs no more memory."""
+def read_part(job: JudgedPart, scratch: Path) -> Iterator[tuple[pa.Table, pa.LargeStringArray]]:
+    """Read a part: its rows without texts, and their texts, none where nobody asks for them.
+
+    The texts are written into a local file, which is mapped: the largest cluster needs no more memory for them.
+    """
     tables, offsets = list[pa.Table](), [np.zeros(1, np.int64)]
     with scratch.open("wb") as file:
-        for table in rows_of_part(job.folder, job.texts, job.part):
-            for chunk in table.column("text").chunks:
-                its_offsets = offsets_of(chunk)
-                if len(chunk):
-                    file.write(memoryview(chunk.buffers()[2])[its_offsets[0] : its_offsets[-1]])
-                    offsets.append(offsets[-1][-1] + its_offsets[1:] - its_offsets[0])
-            tables.append(table.drop_columns("text"))
-    if not tables:
-        nothing = np.empty(0, np.uint64)
-        yield Texts(nothing, nothing.astype(np.uint32), nothing, pa.array([], pa.large_string()))
+        for table in rows_of_part(job.folder, job.gathered, job.part):
+            if "text" in table.column_names:
+                for chunk in table.column("text").chunks:
+                    its_offsets = offsets_of(chunk)
+                    if len(chunk):
+                        file.write(memoryview(chunk.buffers()[2])[its_offsets[0] : its_offsets[-1]])
+                        offsets.append(offsets[-1][-1] + its_offsets[1:] - its_offsets[0])
+                table = table.drop_columns("text")
+            tables.append(table)
+    rows = pa.concat_tables(tables) if tables else PLACES.empty_table()
+    ends = np.concatenate(offsets)
+    if not ends[-1]:
+        yield rows, pa.array([], pa.large_string())
         return
     with pa.memory_map(str(scratch)) as mapped:
-        rows, ends = pa.concat_tables(tables), np.concatenate(offsets)
-        texts = pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(ends), mapped.read_buffer())
-        cluster_ids, pieces, doc_ids = (rows.column(n).to_numpy() for n in ("cluster_id", "piece", "doc_id"))
-        yield Texts(cluster_ids, pieces, doc_ids, texts)
+        yield rows, pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(ends), mapped.read_buffer())
 
 
-def judged(texts: Texts, order: Preference, dedup: Dedup) -> Iterator[pa.Table]:
+@dataclass(frozen=True)
+class InOrder:
+    """The documents of clusters, cluster by cluster, the most preferred first.
+
+    rows: (n,), their places among those that were read. groups: (n,), ascending in a cluster: a document goes
+    only for one of a smaller group. may_go: (n,). starts: (c + 1,), the place of each cluster's first document
+    here, then n.
+    """
+
+    doc_ids: Ids
+    rows: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    may_go: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+
+
+def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
+    places = order.order(rows, ["cluster_id", "piece"])
+    doc_ids = rows.column("doc_id").to_numpy()[places]
+    is_first = np.ones(len(places), np.bool_)
+    is_first[1:] = False
+    for name in ("cluster_id", "piece"):
+        of_places = rows.column(name).to_numpy()[places]
+        is_first[1:] |= of_places[1:] != of_places[:-1]
+    groups = np.arange(len(places))
+    if dedup.scope == "across":
+        groups = (order.priority(doc_ids) >> np.uint64(SOURCE_SHIFT)).astype(np.int64)
+    starts = np.append(np.flatnonzero(is_first), len(places))
+    return InOrder(doc_ids, places, groups, ~order.is_protected(doc_ids), starts)
+
+
+def judged(rows: pa.Table, texts: pa.LargeStringArray, order: Preference, dedup: Dedup) -> Iterator[pa.Table]:
     """Judge the clusters of a part: yields JUDGED."""
-    priority = order.priority(texts.doc_ids)
-    rows = np.lexsort((priority, texts.pieces, texts.cluster_ids))
-    groups = (priority >> np.uint64(SOURCE_SHIFT)).astype(np.int64)[rows]
-    if dedup.scope == "global":
-        groups = np.arange(len(rows))
-    clusters = texts.cluster_ids[rows]
-    pieces = texts.pieces[rows]
-    is_first = np.ones(len(rows), np.bool_)
-    is_first[1:] = (clusters[1:] != clusters[:-1]) | (pieces[1:] != pieces[:-1])
-    starts = np.append(np.flatnonzero(is_first), len(rows))
-    sizes = texts.sizes[rows]
-    for first, last in batches(starts, np.concatenate([[0], np.cumsum(sizes)])):
-        some = rows[starts[first] : starts[last]]
-        of_some = groups[starts[first] : starts[last]]
-        if last - first == 1 and sizes[starts[first] : starts[last]].sum() > CLUSTER_BYTES:
-            yield judged_alone(texts, some, of_some, dedup)
+    if not len(rows):
+        return
+    members = in_order(rows, order, dedup)
+    if not dedup.verify:
+        yield by_order_alone(members)
+        return
+    sizes = np.diff(offsets_of(texts))[members.rows]
+    for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
+        start, end = int(members.starts[first]), int(members.starts[last])
+        some = slice(start, end)
+        ids, groups, may_go = members.doc_ids[some], members.groups[some], members.may_go[some]
+        if last - first == 1 and sizes[some].sum() > CLUSTER_BYTES:
+            cluster = LargeCluster(
+                sets_of(texts, members.rows[some], sizes[some], dedup), groups, may_go, **asked_of(dedup)
+            )
+            yield with_similarities(ids, *cluster.judge(), cluster.sizes)
         else:
-            hashes, ends = shingle_sets(texts.texts.take(pa.array(some)), dedup)
-            within = starts[first : last + 1] - starts[first]
-            holders, shared = judge(hashes, ends, of_some, within, **asked_of(dedup))
-            yield with_similarities(texts.doc_ids[some], holders, shared, np.diff(ends))
+            hashes, ends = shingle_sets(texts.take(pa.array(members.rows[some])), dedup)
+            clusters = members.starts[first : last + 1] - start
+            found = judge(hashes, ends, groups, may_go, clusters, **asked_of(dedup))
+            yield with_similarities(ids, *found, np.diff(ends))
+
+
+def by_order_alone(members: InOrder) -> pa.Table:
+    """Let all go for the first of their cluster that are of a later group than it, if they may."""
+    sizes = np.diff(members.starts)
+    firsts = np.repeat(members.starts[:-1], sizes)
+    gone = np.flatnonzero((members.groups > members.groups[firsts]) & members.may_go)
+    nothing = pa.nulls(len(gone), pa.float32())
+    columns = [pa.array(members.doc_ids[gone]), pa.array(members.doc_ids[firsts[gone]]), nothing, nothing]
+    return pa.table(columns, schema=JUDGED)
 
 
 def rule_of(dedup: Dedup) -> list[Any]:
     """Return all of the recipe by which documents are judged, but the order of preference."""
-    return [dedup.model_dump(include={"verify", "scope"}), shingle_parameters(dedup)]
+    return [
+        dedup.model_dump(include={"verify", "scope"}),
+        shingle_parameters(dedup) if dedup.verify else None,
+    ]
 
 
 def asked_of(dedup: Dedup) -> dict[str, Any]:
@@ -168,21 +213,19 @@ def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tupl
         first = last
 
 
-def judged_alone(texts: Texts, rows: NDArray[np.int64], groups: NDArray[np.int64], dedup: Dedup) -> pa.Table:
-    """Judge a cluster of which not all shingles are in memory at once."""
-    sizes = texts.sizes[rows]
+def sets_of(
+    texts: pa.LargeStringArray, rows: NDArray[np.int64], sizes: NDArray[np.int64], dedup: Dedup
+) -> Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]:
+    """Return what gives the shingles of some texts by their places, some MiB of text at a time."""
 
     def sets(places: NDArray[np.int64]) -> Iterator[NDArray[np.uint64]]:
-        """Yield the shingles of documents, some MiB of text at a time."""
         before = np.concatenate([[0], np.cumsum(sizes[places])])
         for first, last in batches(np.arange(len(places) + 1), before):
-            hashes, ends = shingle_sets(texts.texts.take(pa.array(rows[places[first:last]])), dedup)
+            hashes, ends = shingle_sets(texts.take(pa.array(rows[places[first:last]])), dedup)
             for start, end in pairwise(ends):
                 yield hashes[start:end]
 
-    cluster = LargeCluster(sets, groups, **asked_of(dedup))
-    holders, shared = cluster.judge()
-    return with_similarities(texts.doc_ids[rows], holders, shared, cluster.sizes)
+    return sets
 
 
 def with_similarities(
@@ -230,35 +273,33 @@ class DecidedRange(ShardJob):
 
 
 def verified(
-    folder: Folder,
-    shards: Sequence[Shard],
-    cluster_table: Shard,
-    order: Preference,
-    order_key: str,
-    dedup: Dedup,
+    recipe: Recipe, shards: Sequence[Shard], cluster_table: Shard, order: Preference, order_key: str
 ) -> tuple[list[Shard], list[Shard]]:
-    """Decide about all clustered documents of some shards by their texts.
+    """Decide about all clustered documents of some shards, cluster by cluster.
 
     Returns the files of what is decided, and those that were made on the way.
     """
+    folder, dedup = recipe.folder, recipe.dedup
     contested = ContestedDocuments(folder, None, cluster_table, dedup.scope == "across")()
     text = total(shard.counts for shard in shards)
     asked = contested.rows / max(1, text.documents)
-    bits = min(MOST_BITS, int(text.bytes * asked / PART_BYTES).bit_length())
+    size = text.bytes * asked if dedup.verify else contested.rows * ROW_BYTES
+    bits = min(MOST_BITS, int(size / PART_BYTES).bit_length())
     reading = [
-        TextsByCluster(folder, None, group, contested, bits, dedup) for group in neighbours(shards, asked)
+        RowsByCluster(folder, None, group, contested, bits, order, dedup)
+        for group in neighbours(shards, asked)
     ]
-    texts = fan_out(ShardJob.__call__, reading, stage="verify texts", source=None)
+    gathered = fan_out(ShardJob.__call__, reading, stage=recipe.called("clustered texts"), source=None)
     parts = [
-        JudgedPart(folder, None, tuple(texts), part, order, order_key, dedup) for part in range(1 << bits)
+        JudgedPart(folder, None, tuple(gathered), part, order, order_key, dedup) for part in range(1 << bits)
     ]
-    judged_parts = fan_out(ShardJob.__call__, parts, stage="verify", source=None)
+    judged_parts = fan_out(ShardJob.__call__, parts, stage=recipe.called("verify"), source=None)
     ranges = [
         DecidedRange(folder, None, cluster_table, groups, tuple(judged_parts))
         for groups in ranges_of(folder, cluster_table)
     ]
-    decided = fan_out(ShardJob.__call__, ranges, stage="verify decisions", source=None)
-    return decided, [contested, *texts, *judged_parts]
+    decided = fan_out(ShardJob.__call__, ranges, stage=recipe.called("decisions"), source=None)
+    return decided, [contested, *gathered, *judged_parts]
 
 
 def ranges_of(folder: Folder, cluster_table: Shard) -> list[tuple[int, ...]]:

@@ -29,7 +29,7 @@ class Companion(Protocol):
 class CompanionKind(Protocol):
     """A class of companions."""
 
-    def asked_by(self, recipe: Recipe) -> Callable[[], Companion]:
+    def asked_by(self, recipe: Recipe, source: str) -> Callable[[], Companion]:
         """Return what begins one for a shard; it travels to workers, so it holds no more than it needs."""
 
 

@@ -187,7 +187,7 @@ def key(recipe: Recipe, plan: SourcePlan) -> str:
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     """Ingest all the files of a source."""
     folder = recipe.folder
-    companions = tuple(companion.asked_by(recipe) for companion in COMPANIONS)
+    companions = tuple(companion.asked_by(recipe, plan.source) for companion in COMPANIONS)
     jobs = [
         PieceToIngest(folder, plan.source, plan.number, plan.parameters, companions, file, piece)
         for file in load_listing(folder, plan.listing)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from tasks.accounts.published import published_manifest
+from tasks.dedup.preference import check_preferred
 from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
 from tasks.intake.built import built_files, whole_register
 from tasks.intake.plan import IngestParameters, SourcePlan
@@ -161,7 +162,8 @@ def inspect_new(
     if faults:
         raise BadRecipe(*faults)
     pairs = zip(recipe.sources, chosen, strict=True)
-    all_answers([partial(check_columns, s, files, models.get(s.name), jobs, outcomes) for s, files in pairs])
+    checking = partial(check_columns, recipe, jobs, outcomes)
+    all_answers([partial(checking, source, files, models.get(source.name)) for source, files in pairs])
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
@@ -171,28 +173,33 @@ def inspect_new(
 
 
 def check_columns(
+    recipe: Recipe,
+    jobs: Sequence[Inspection],
+    outcomes: Sequence[Inspected | ZydaError],
     source: Source,
     files: Sequence[InputFile],
     model: Model | None,
-    jobs: Sequence[Inspection],
-    outcomes: Sequence[Inspected | ZydaError],
 ) -> None:
-    """Check a source's `keep` on the columns of the files that were inspected, taken together.
+    """Check what the recipe says of columns on those of the files that were inspected, taken together.
 
     Where it fails on those that are new, the others are inspected too: they may have the columns.
     """
-    if source.keep is None:
-        return
+
+    def check(outcomes: Sequence[Inspected | ZydaError]) -> None:
+        columns = columns_together(source, outcomes)
+        check_preferred(recipe, source, columns)
+        check_keep(source, columns, model)
+
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     try:
-        check_keep(source, columns_together(source, own), model)
+        check(own)
     except BadInput:
         seen = {job.file.url for job in jobs if job.source == source}
         unseen = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
         if not unseen:
             raise
         others = fan_out(Inspection.__call__, unseen, stage="prepare", source=None)
-        check_keep(source, columns_together(source, [*own, *others]), model)
+        check([*own, *others])
 
 
 def columns_together(source: Source, outcomes: Sequence[Inspected | ZydaError]) -> pa.Schema:

@@ -6,8 +6,11 @@ of their ids and are named by their places there, so that eight bytes of id need
 parents ends at the smallest id of a component, its root.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 
 @njit(cache=True, nogil=True)
@@ -61,6 +64,16 @@ def flatten(parents):
 
 
 @njit(cache=True, nogil=True)
+def _sizes(roots, sources, members, of_sources, last_sources):
+    for place in range(len(roots)):
+        root = roots[place]
+        members[root] += 1
+        if last_sources[root] != sources[place]:
+            last_sources[root] = sources[place]
+            of_sources[root] += 1
+
+
+@njit(cache=True, nogil=True)
 def keep_smallest(smallest, holders, places, values, names):
     """Put values[i] at places[i] of `smallest`, and names[i] of `holders`, where it is smaller."""
     for i in range(len(places)):
@@ -73,3 +86,15 @@ def keep_smallest(smallest, holders, places, values, names):
 def places_type(count: int) -> type[np.int32] | type[np.int64]:
     """Return the smallest type that can name so many places."""
     return np.int32 if count <= np.iinfo(np.int32).max else np.int64
+
+
+def sizes(
+    roots: NDArray[np.signedinteger[Any]], sources: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
+    """Count the members of each tree, and their sources, at the place of its root: (n,) twice to (n,) twice.
+
+    sources: ascending, as those of ascending ids are.
+    """
+    members, of_sources = np.zeros(len(roots), np.uint32), np.zeros(len(roots), np.uint16)
+    _sizes(roots, sources, members, of_sources, np.full(len(roots), -1, np.int16))
+    return members, of_sources

@@ -45,9 +45,11 @@ def could_hold(share, is_jaccard, size, other):
 
 
 @njit(cache=True, nogil=True)
-def judge_few(hashes, ends, groups, first, last, share, is_jaccard, holders, shared):
+def judge_few(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
     """Judge the documents from `first` to `last`, each against all before it that stay."""
     for i in range(first, last):
+        if not may_go[i]:
+            continue
         its_hashes = hashes[ends[i] : ends[i + 1]]
         has_table = False
         table, shift = hashes[:0], np.uint64(0)
@@ -127,7 +129,7 @@ def count_marked(marks, mark, numbers):
 
 
 @njit(cache=True, nogil=True)
-def judge_many(hashes, ends, groups, first, last, share, is_jaccard, holders, shared):
+def judge_many(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
     """Judge the same with an index of those that stay: for each shingle a list of them, as they were added."""
     start = ends[first]
     numbers, frequencies = numbered(hashes[start : ends[last]])
@@ -152,6 +154,8 @@ def judge_many(hashes, ends, groups, first, last, share, is_jaccard, holders, sh
                         tails[number] = entries
                         entries += 1
             indexed += 1
+        if not may_go[i]:
+            continue
         its_numbers = numbers[ends[i] - start : ends[i + 1] - start]
         for number in its_numbers:
             marks[number] = i
@@ -178,19 +182,20 @@ def judge_many(hashes, ends, groups, first, last, share, is_jaccard, holders, sh
 
 
 @njit(cache=True, nogil=True)
-def _judge(hashes, ends, groups, clusters, share, is_jaccard, holders, shared):
+def _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared):
     for c in range(clusters.size - 1):
         first, last = clusters[c], clusters[c + 1]
         if last - first <= FEW:
-            judge_few(hashes, ends, groups, first, last, share, is_jaccard, holders, shared)
+            judge_few(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
         else:
-            judge_many(hashes, ends, groups, first, last, share, is_jaccard, holders, shared)
+            judge_many(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
 
 
 def judge(
     hashes: NDArray[np.uint64],
     ends: NDArray[np.int64],
     groups: NDArray[np.int64],
+    may_go: NDArray[np.bool_],
     clusters: NDArray[np.int64],
     *,
     share: float,
@@ -199,12 +204,12 @@ def judge(
     """Say of each document for which one it goes.
 
     hashes, ends: the sets of n documents. groups: (n,), ascending in each cluster: a document goes only for one
-    of a smaller group. clusters: (c + 1,), the place of each one's first document, then n. share: from 0 to 1,
-    of the Jaccard similarity or, without is_jaccard, of a document's shingles.
+    of a smaller group. may_go: (n,); the others stay in any case. clusters: (c + 1,), the place of each one's first
+    document, then n. share: from 0 to 1, the Jaccard similarity or, without is_jaccard, of a document's shingles.
 
     Returns (n,) twice: the place of the document for which it goes or NOBODY, and the shingles that both have.
     """
     holders = np.full(len(groups), NOBODY, np.int64)
     shared = np.zeros(len(groups), np.int64)
-    _judge(hashes, ends, groups, clusters, share, is_jaccard, holders, shared)
+    _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared)
     return holders, shared

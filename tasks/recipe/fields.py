@@ -36,6 +36,8 @@ SECRET_PARAMETERS = {
     "sig", "signature", "token", "access_token", "key", "api_key", "password",
     "x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "x-goog-credential",
 }  # fmt: skip
+PREFERENCES = ("source", "longest")
+DIRECTIONS = {"asc": "ascending", "desc": "descending"}
 OF_SIGNATURES = ("shingle", "width", "values", "bands", "rows", "verify")
 NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
 
@@ -124,6 +126,16 @@ OneOrMore = (
     Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
 )
 Number = BeforeValidator(number)
+Yes = Annotated[bool, Field(strict=True)]
+MaxLoss = Annotated[float, Number, Field(ge=0, lt=1)]
+
+
+def preference(entry: str) -> str:
+    """Refuse what is no preference."""
+    column, _, direction = entry.rpartition(" ")
+    if entry not in PREFERENCES and not (column.strip() and direction in DIRECTIONS):
+        raise ValueError("`source`, `longest`, or a column with `asc` or `desc` is expected")
+    return entry
 
 
 class Verify(Strict):
@@ -177,6 +189,14 @@ class Dedup(Strict):
         16, ge=1, le=1024, exclude=True, description="Values of a signature in a band."
     )
     scope: Literal["across", "global"] = "across"
+    prefer: Annotated[
+        tuple[Annotated[str, AfterValidator(preference)], ...],
+        BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
+    ] = Field(
+        ("source",), min_length=1,
+        description="Which documents have the right to stay: `source` (the order of the sources), `longest`, or a "
+        "column with `asc` or `desc`; the first that tells two documents apart.",
+    )  # fmt: skip
     verify: Verify | None = Field(
         None,
         description="A document goes only if one that stays holds so much of it; else clusters decide.",
@@ -213,6 +233,16 @@ class Dedup(Strict):
         return given | {"values": values, "bands": bands, "rows": rows}
 
     @model_validator(mode="after")
+    def preference_tells_sources_apart(self) -> "Dedup":
+        if len(set(self.prefer)) < len(self.prefer):
+            raise ValueError("prefer: one of these is there twice; leave it out")
+        if self.scope == "across" and self.prefer[0] != "source":
+            raise ValueError(
+                "prefer: scope across keeps all documents of a cluster's best source, so that `source` comes first"
+            )
+        return self
+
+    @model_validator(mode="after")
     def bands_of_rows_are_the_values(self) -> "Dedup":
         if self.values != self.bands * self.rows:
             raise ValueError(
@@ -246,8 +276,19 @@ class Source(Strict):
         None, description="SQL over the columns; true stays."
     )
     classify: Classify | None = None
+    exempt: Yes = Field(
+        False, description="Deduplication leaves it alone: its documents neither go nor let others go."
+    )
+    protect: Yes = Field(False, description="Its documents never go as duplicates, but others go for them.")
+    max_loss: MaxLoss | None = Field(None, description="Overrides the recipe's.")
     on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
     documents: STEPS = Field(None, exclude=True, description="Not built yet: the source's own steps.")
+
+    @model_validator(mode="after")
+    def exempt_or_protected(self) -> "Source":
+        if self.exempt and self.protect:
+            raise ValueError("exempt and protect: give one of them; who is exempt does not go in any case")
+        return self
 
     @field_validator("name")
     @classmethod
@@ -275,6 +316,11 @@ class Recipe(Strict):
         ),
         PlainSerializer(lambda rounds: rounds[0] if len(rounds) == 1 else list(rounds)),
     ] = Field((Dedup(),), alias="dedup", max_length=MOST_ROUNDS)
+    max_loss: MaxLoss | None = Field(
+        None,
+        description="The share of a source's tokens that deduplication may let go; a build that would let go more "
+        "stops before it publishes.",
+    )
     judges: JUDGES = Field(
         None, exclude=True, description="Not built yet: models and lists, after deduplication."
     )
@@ -340,6 +386,9 @@ class Recipe(Strict):
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)
+
+    def max_loss_of(self, source: Source) -> float | None:
+        return self.max_loss if source.max_loss is None else source.max_loss
 
     def on_bad_rows_of(self, source: Source) -> OnBadRows:
         return source.on_bad_rows or self.on_bad_rows

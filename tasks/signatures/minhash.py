@@ -27,7 +27,7 @@ from tasks.signatures.shingles import UNICODE, shingle_parameters, word_hashes
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
+from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, nothing_said, shards_so_far
 from tasks.storage.artifacts import Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
@@ -85,8 +85,10 @@ class KeysOfRounds:
     """The band keys of a shard for each round of deduplication: a companion of ingest."""
 
     @classmethod
-    def asked_by(cls, recipe: Recipe) -> "partial[KeysOfRounds]":
+    def asked_by(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
         """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
+        if recipe.source(source).exempt:
+            return partial(cls, ())
         different = {digest_of(signature_parameters(dedup)): dedup for dedup in recipe.rounds}
         return partial(cls, tuple(different.values()))
 
@@ -184,6 +186,8 @@ def keys_of(folder: Folder, source: str, so_far: ShardSoFar, dedup: Dedup) -> Sh
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
+    if recipe.source(trail.source).exempt:
+        return stage_key("minhash", VERSION, "exempt", *trail.identities)
     return stage_key("minhash", VERSION, signature_parameters(recipe.dedup), *trail.identities)
 
 
@@ -192,6 +196,8 @@ def key(recipe: Recipe, trail: Trail) -> str:
 def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     folder, source = recipe.folder, trail.source
+    if recipe.source(source).exempt:
+        return nothing_said("minhash", trail)
     jobs = [keys_of(folder, source, so_far, recipe.dedup) for so_far in shards_so_far(folder, trail)]
     shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("minhash"), source=source)
     *lower_levels, top_level = merge_groups(folder, source, shards, recipe.dedup.key_bands)

@@ -15,7 +15,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_table
 
 SOURCE_200 = 200 << 56  # an id that is negative where someone takes it for signed
-IDS = st.integers(0, 40) | st.integers(SOURCE_200, SOURCE_200 + 3)
+IDS = st.integers(0, 40) | st.integers(3 << 56, (3 << 56) + 5) | st.integers(SOURCE_200, SOURCE_200 + 3)
 EDGE = st.lists(IDS, min_size=2, max_size=2, unique=True).map(sorted)
 FILES = st.lists(st.lists(EDGE, max_size=12), min_size=1, max_size=12)
 
@@ -62,9 +62,12 @@ def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, most):
         patch.setattr(clusters, "GROUP_ROWS", 3)
         found = clusters_of(Folder(str(tmp_path_factory.mktemp("edges"))), files)
     expected = plain_clusters([edge for edges in files for edge in edges])
-    ids, labels = (column.to_pylist() for column in found.columns)
+    ids, labels, sizes, sources = (column.to_pylist() for column in found.columns)
     assert ids == sorted(expected)
     assert dict(zip(ids, labels, strict=True)) == expected
+    members = {label: [i for i in expected if expected[i] == label] for label in labels}
+    assert sizes == [len(members[label]) for label in labels]
+    assert sources == [len({i >> 56 for i in members[label]}) for label in labels]
 
 
 def test_chain_that_no_file_holds_whole_is_one_cluster():

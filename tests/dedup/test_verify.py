@@ -64,7 +64,8 @@ def test_judged_as_by_comparing_all_pairs(clusters, data):
     ]
     ends = np.cumsum([0, *map(len, hashes)])
     starts = np.cumsum([0, *map(len, clusters)])
-    holders, shared = judge(np.concatenate(hashes), ends, np.concatenate(groups), starts, **asked)
+    everyone = np.ones(len(hashes), np.bool_)
+    holders, shared = judge(np.concatenate(hashes), ends, np.concatenate(groups), everyone, starts, **asked)
     for cluster, of_cluster, start in zip(clusters, groups, starts[:-1], strict=True):
         expected = greedy(cluster, of_cluster, rule)
         places = range(start, start + len(cluster))
@@ -75,7 +76,10 @@ def test_judged_as_by_comparing_all_pairs(clusters, data):
             assert shared[start + i] == len(cluster[i] & cluster[k])
         own = hashes[start : start + len(cluster)]
         alone = LargeCluster(
-            lambda asked_for, own=own: (own[i] for i in asked_for), np.array(of_cluster), **asked
+            lambda asked_for, own=own: (own[i] for i in asked_for),
+            np.array(of_cluster),
+            everyone[: len(own)],
+            **asked,
         )
         if len(cluster) - len(expected) <= large.CANDIDATES:
             assert alone.judge()[0].tolist() == [expected.get(i, (NOBODY,))[0] for i in range(len(cluster))]
@@ -107,8 +111,11 @@ def test_index_of_rare_shingles_misses_hardly_any(template, noise, share):
     groups = np.arange(len(hashes))
     starts = np.array([0, len(hashes)])
     ends = np.cumsum([0, *map(len, hashes)])
-    exact, _ = judge(np.concatenate(hashes), ends, groups, starts, share=share, is_jaccard=False)
-    cluster = LargeCluster(lambda asked: (hashes[i] for i in asked), groups, share=share, is_jaccard=False)
+    may_go = np.ones(len(hashes), np.bool_)
+    exact, _ = judge(np.concatenate(hashes), ends, groups, may_go, starts, share=share, is_jaccard=False)
+    cluster = LargeCluster(
+        lambda asked: (hashes[i] for i in asked), groups, may_go, share=share, is_jaccard=False
+    )
     found, shared = cluster.judge()
     assert np.count_nonzero(exact != NOBODY) > 500
     for i in np.flatnonzero(found != NOBODY):

@@ -342,7 +342,7 @@ class Lengths:
     """A companion of ingest: the longest text of each shard."""
 
     @classmethod
-    def asked_by(cls, recipe):
+    def asked_by(cls, recipe, source):
         return cls
 
     def __init__(self):

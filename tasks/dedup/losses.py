@@ -1,0 +1,28 @@
+"""Losses: a build in which a source would lose more than its recipe lets it stops before it publishes."""
+
+from tasks.errors import TooMuchLost
+from tasks.recipe.fields import Recipe
+from tasks.stage.task import ONCE_A_BUILD, task
+from tasks.stage.verdicts import trail_of
+from tasks.storage.artifacts import Receipt
+
+
+@task(task_run_name="losses", **ONCE_A_BUILD)
+def check_losses(recipe: Recipe, trails: list[list[Receipt]]) -> None:
+    """Compare what deduplication lets go of each source with its `max_loss`. Raises TooMuchLost.
+
+    trails: of each source, up to the last round.
+    """
+    rounds = {of_round.called("removals") for of_round in recipe.each_round()}
+    faults = list[str]()
+    for trail in map(trail_of, trails):
+        of_rounds = [receipt for receipt in trail.receipts if receipt.stage in rounds]
+        entering, lost = of_rounds[0].entering.tokens, sum(receipt.removed.tokens for receipt in of_rounds)
+        most = recipe.max_loss_of(recipe.source(trail.source))
+        if most is not None and lost > most * entering:
+            faults.append(
+                f"source {trail.source}: deduplication would let {lost / entering:.1%} of its tokens go "
+                f"({lost:,} of {entering:,}), and max_loss is {most:.1%}"
+            )
+    if faults:
+        raise TooMuchLost("; ".join(faults) + "; nothing is published")

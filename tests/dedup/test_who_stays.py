@@ -1,0 +1,312 @@
+"""Who stays of a cluster: by preference, in sources that deduplication leaves alone, and how much may go."""
+
+import datetime
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_corpus import (
+    Corpus,
+    build_here,
+    contents,
+    edited,
+    kept_names,
+    prose,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+)
+
+from tasks.dedup import contested, verify
+from tasks.dedup.preference import Preference, numbers_and_texts
+from tasks.errors import BadInput, BadRecipe, TooMuchLost
+from tasks.ids import MAX_SOURCES, first_id
+
+TEXT = prose("who stays", 200)
+
+
+def with_dates(folder):
+    """Make a corpus of one cluster, whose documents differ in date, score and length."""
+    corpus = Corpus(folder)
+    made = {
+        "best": [("b_old", "2020-01-01", 3.5, TEXT), ("b_new", "2024-05-01", 1.0, edited(TEXT))],
+        "middle": [("m_newest", "2025-01-01", None, f"{TEXT} and more"), ("m_none", None, 9.0, TEXT)],
+        "worst": [
+            ("w_long", "2021-01-01", 2.0, f"{TEXT} and very much more"),
+            ("w_high", "2022-01-01", 9.0, TEXT),
+        ],
+    }
+    for name, documents in made.items():
+        write_rows(
+            folder / f"in/{name}-7.parquet",
+            [
+                {"name": one, "date": date, "score": score, "stars": i, "text": text}
+                for i, (one, date, score, text) in enumerate(documents)
+            ],
+        )
+    corpus.recipe["sources"] = [{"name": name, "files": f"in/{name}-7.parquet"} for name in made]
+    return corpus
+
+
+@pytest.fixture
+def dated(tmp_path):
+    return with_dates(tmp_path)
+
+
+def kept(recipe):
+    return {row["name"] for source in recipe.sources for row in table_of(recipe, source.name)}
+
+
+@pytest.mark.parametrize("rule", [None, {"containment": 0.8}], ids=["alone", "verified"])
+@pytest.mark.parametrize(
+    ("prefer", "expected"),
+    [
+        ("source", "b_old"),
+        ("longest", "w_long"),
+        (["date desc"], "m_newest"),
+        (["date asc"], "b_old"),
+        (["score desc", "source"], "m_none"),
+        (["score desc", "date desc"], "w_high"),
+        (["score asc"], "b_new"),
+        (["stars desc", "longest"], "b_new"),
+        (["n_tokens asc", "source"], "b_old"),
+    ],
+    ids=str,
+)
+def test_preferred_document_stays(dated, prefer, expected, rule):
+    dedup = {"scope": "global", "prefer": prefer}
+    recipe = dated.load(dedup={**dedup, "verify": rule} if rule else dedup)
+    build_here(recipe)
+    if rule is None:
+        assert kept(recipe) == {expected}
+    else:  # who is longer than the one that stays may not be held by it
+        assert expected in kept(recipe)
+        assert len(kept(recipe)) < 4
+
+
+def test_best_source_keeps_all_and_among_them_the_preferred_is_named(dated):
+    recipe = dated.load(dedup={"scope": "across", "prefer": ["source", "date desc"]})
+    build_here(recipe)
+    assert kept(recipe) == {"b_old", "b_new"}
+    names = {row["doc_id"]: row["name"] for row in table_of(recipe, "best")}
+    assert {names[row["kept_doc_id"]] for row in table_of(recipe, "removed")} == {"b_new"}
+
+
+VALUES = {
+    "numbers": st.none() | st.integers(-5, 5),
+    "floats": st.none() | st.sampled_from([-1.5, 0.0, 2.0, float("nan"), float("inf")]),
+    "texts": st.none() | st.text("ab", max_size=2),
+    "times": st.none() | st.dates(datetime.date(1999, 1, 1), datetime.date(2030, 1, 1)),
+}
+
+
+@settings(deadline=None)
+@given(st.data(), st.sampled_from(sorted(VALUES)), st.sampled_from(["asc", "desc"]), st.integers(0, 3))
+def test_order_is_that_of_plain_sorting(data, kind, direction, protected_source):
+    values = data.draw(st.lists(VALUES[kind], min_size=1, max_size=12))
+    sources = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
+    ids = [first_id(source, 0) + row for row, source in enumerate(sources)]
+    protected = np.zeros(MAX_SOURCES, np.bool_)
+    protected[protected_source] = True
+    rank = np.arange(MAX_SOURCES).astype(np.uint64)
+    order = Preference(
+        rank, protected, {n: np.zeros(1, np.uint64) for n in range(4)}, (f"x {direction}", "source")
+    )
+    types = {"numbers": pa.int32(), "floats": pa.float64(), "texts": pa.large_string(), "times": pa.date32()}
+    table = pa.table({"doc_id": pa.array(ids, pa.uint64()), "x": pa.array(values, types[kind])})
+    found = order.order(order.values(table).append_column("doc_id", table.column("doc_id")), [])
+
+    def place(i):
+        value = values[i]
+        is_nothing = value is None or value != value
+        return protected[sources[i]], is_nothing, value
+
+    def before(i, j):
+        """Compare as the README says it, without any library's idea of nothing."""
+        (first, no_first, a), (second, no_second, b) = place(i), place(j)
+        if first != second:
+            return first
+        if no_first != no_second:
+            return no_second
+        if not no_first and a != b:
+            return (a < b) == (direction == "asc")
+        return ids[i] < ids[j]
+
+    for i, j in itertools.pairwise(found.tolist()):
+        assert before(i, j)
+
+
+def test_values_without_an_order_are_nothing():
+    numbers, texts = numbers_and_texts(pa.chunked_array([pa.array([[1], None])]))
+    assert numbers.null_count == texts.null_count == 2
+
+
+def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):
+    dedup = {"scope": "global", "prefer": ["score desc", "date asc"]}
+    for i in range(30):
+        text = prose(f"further {i}", 100)
+        extra = [
+            {"name": f"{i}{j}", "date": None, "score": float(j % 3), "stars": 0, "text": text}
+            for j in range(4)
+        ]
+        write_rows(dated.folder / f"in/more-{i}.parquet", extra)
+    sources = [*dated.recipe["sources"], {"name": "more", "files": "in/more-*.parquet"}]
+    whole = dated.load(dedup=dedup, sources=sources)
+    build_here(whole)
+    monkeypatch.setattr(verify, "PART_BYTES", 1000)
+    monkeypatch.setattr(contested, "GROUP_ROWS", 2)
+    monkeypatch.setattr(contested, "FILE_BYTES", 3000)
+    cut = dated.load(dedup=dedup, sources=sources, shard_mib=0.001, storage=str(dated.folder / "cut"))
+    build_here(cut)
+    assert kept(cut) == kept(whole)
+    assert len(kept(whole)) == 31
+    assert sorted(map(str, table_of(cut, "removed"))) == sorted(map(str, table_of(whole, "removed")))
+
+
+def change(corpus, place, **fields):
+    corpus.recipe["sources"][place] |= fields
+    return corpus
+
+
+@pytest.mark.parametrize("scope", ["across", "global"])
+@pytest.mark.parametrize("further", [{}, {"verify": {"containment": 0.8}}, {"exact": "normalised"}], ids=str)
+def test_exempt_source_neither_loses_nor_takes(corpus, scope, further):
+    recipe = change(corpus, 0, exempt=True).load(dedup={"scope": scope, **further})
+    ledger = build_here(recipe)
+    assert ledger.removed("removals", "best").documents == 0
+    assert {"best_of_all", "its_internal_copy"} <= kept_names(recipe)
+    removed = table_of(recipe, "removed")
+    assert all((row["kept_doc_id"] or 1 << 60) >> 56 > 0 for row in removed)
+    assert {"middle_copy"} <= kept_names(recipe)  # its best is now that of the cluster
+    assert not any(path.startswith("work/minhash/best") for path in recipe.folder.files("work/minhash"))
+    for row in table_of(recipe, "best"):
+        assert (row["cluster_id"], row["cluster_size"]) == (None, 1)
+
+
+@pytest.mark.parametrize("scope", ["across", "global"])
+@pytest.mark.parametrize("rule", [None, {"containment": 0.8}], ids=["alone", "verified"])
+def test_protected_documents_stay_and_others_go_for_them(corpus, scope, rule):
+    dedup = {"scope": scope, **({"verify": rule} if rule else {})}
+    recipe = change(corpus, 2, protect=True).load(dedup=dedup)
+    build_here(recipe)
+    names = kept_names(recipe)
+    assert {"worst_copy", "worst_alone", "exact_copy_of_middle_alone", "last_alone"} <= names
+    assert not {"best_of_all", "its_internal_copy", "middle_copy"} & names
+    worst = {row["doc_id"] for row in table_of(recipe, "worst")}
+    gone = [
+        row for row in table_of(recipe, "removed") if row["stage"] == "removals" and row["cluster_id"] == 0
+    ]
+    assert {row["kept_doc_id"] for row in gone} <= worst
+
+
+def test_size_of_its_cluster_stands_beside_every_document(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    members = {}
+    for row in table_of(recipe, "clusters"):
+        members.setdefault(row["cluster_id"], set()).add(row["doc_id"])
+    for source in recipe.sources:
+        for row in table_of(recipe, source.name):
+            of_cluster = members.get(row["cluster_id"], {row["doc_id"]})
+            assert row["cluster_size"] == len(of_cluster)
+            assert row["cluster_sources"] == len({doc_id >> 56 for doc_id in of_cluster})
+
+
+def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
+    recipe = corpus.load(max_loss=0.3)
+    with pytest.raises(TooMuchLost) as caught:
+        build_here(recipe)
+    said = str(caught.value)
+    assert "source worst: deduplication would let" in said
+    assert "and max_loss is 30.0%; nothing is published" in said
+    assert "best" not in said
+    assert recipe.folder.files("published") == []
+    corpus.recipe["sources"][2]["max_loss"] = 0.9
+    corpus.recipe["sources"][1]["max_loss"] = 0.9
+    build_here(corpus.load(max_loss=0.3))
+    written = {row["source"] for row in table_of(recipe, "removed")}
+    assert "worst" in written
+
+
+def test_loss_is_one_line_in_the_terminal(corpus, terminal):
+    import subprocess
+
+    from small_corpus import COMMAND
+
+    path = corpus.write(max_loss=0.1)
+    ended = subprocess.run(
+        [*COMMAND, "build", path], env=terminal(), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    (line,) = (line for line in ended.stderr.splitlines() if "max_loss" in line)
+    assert line.startswith("zyda: source middle: deduplication would let")
+    assert "Traceback" not in ended.stderr
+
+
+def test_column_that_a_source_lacks_is_said_before_any_work(dated):
+    dated.recipe["dedup"] = {"scope": "global", "prefer": ["year desc"]}
+    said = zyda("check", dated.write())
+    assert said.returncode == 1
+    assert said.stderr.count("dedup.prefer: year desc: there is no column year") == 3
+    assert said.stderr.count("\n") == 3
+    with pytest.raises((BadInput, BadRecipe), match="no column year; there are doc_id, "):
+        build_here(dated.load())
+
+
+@pytest.mark.parametrize(
+    ("change_to", "said"),
+    [
+        ({"dedup": {"prefer": []}}, "dedup.prefer: Tuple should have at least 1 item"),
+        (
+            {"dedup": {"prefer": "newest"}},
+            "dedup.prefer[0]: `source`, `longest`, or a column with `asc` or `desc`",
+        ),
+        ({"dedup": {"prefer": ["date down"]}}, "dedup.prefer[0]: `source`, `longest`, or a column with"),
+        ({"dedup": {"prefer": [" desc"]}}, "dedup.prefer[0]: `source`, `longest`, or a column with"),
+        ({"dedup": {"prefer": ["source", "source"]}}, "dedup: prefer: one of these is there twice"),
+        (
+            {"dedup": {"prefer": ["longest"]}},
+            "dedup: prefer: scope across keeps all documents of a cluster's best",
+        ),
+        ({"max_loss": 1}, "max_loss: Input should be less than 1"),
+        ({"max_loss": "half"}, "max_loss: a number is expected"),
+    ],
+    ids=str,
+)
+def test_preference_that_is_none_is_one_line(corpus, change_to, said):
+    with pytest.raises(BadRecipe) as caught:
+        corpus.load(**change_to)
+    (line,) = str(caught.value).splitlines()
+    assert said in line
+
+
+def test_source_cannot_be_exempt_and_protected(corpus):
+    with pytest.raises(BadRecipe, match=r"sources\[0\]: exempt and protect: give one of them"):
+        change(corpus, 0, exempt=True, protect=True).load()
+
+
+def test_added_file_gives_what_a_build_from_nothing_gives(dated):
+    dedup = {"scope": "global", "prefer": ["date desc"], "verify": {"jaccard": 0.7}}
+    build_here(dated.load(dedup=dedup))
+    late = {"name": "late", "date": "2026-01-01", "score": 0.0, "stars": 1, "text": TEXT}
+    write_rows(dated.folder / "in/worst-8.parquet", [late])
+    dated.recipe["sources"][2]["files"] = "in/worst-*.parquet"
+    grown = dated.load(dedup=dedup)
+    build_here(grown)
+    fresh = dated.load(dedup=dedup, storage=str(dated.folder / "fresh"))
+    build_here(fresh)
+    assert contents(grown) == contents(fresh)
+    assert "late" in kept(grown)
+
+
+def test_all_sources_exempt_is_no_deduplication(corpus):
+    for source in corpus.recipe["sources"]:
+        source["exempt"] = True
+    recipe = corpus.load()
+    ledger = build_here(recipe)
+    assert ledger.removed("removals").documents == 0
+    assert len(rows()) == 0
