@@ -93,7 +93,7 @@ def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_pat
         folder.write(shard.path, bytes(changed))
         with pytest.raises(Damaged):
             read_table(folder, shard)
-        for columns in (None, expected.column_names[:2]):
+        for columns in (None, expected.column_names[1:] or expected.column_names):
             try:
                 parts = list(tables_of(folder, shard, columns))
             except Damaged:
