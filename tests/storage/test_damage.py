@@ -94,6 +94,7 @@ def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_pat
         with pytest.raises(Damaged):
             read_table(folder, shard)
         for columns in (None, expected.column_names[1:] or expected.column_names):
+            tables.FOOTERS.clear()  # or the footer would not be read
             try:
                 parts = list(tables_of(folder, shard, columns))
             except Damaged:
