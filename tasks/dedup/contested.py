@@ -8,6 +8,7 @@ each file its row groups are its own, so that a part is read from all files with
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
-from tasks.storage.records import digest_of
 from tasks.storage.tables import footer_of, opened, parquet_writer, rows_between, tables_of, write_shard
 
 VERSION = 1
@@ -94,10 +94,8 @@ class RowsByCluster(ShardJob):
 
     @property
     def asked(self) -> list[object]:
-        # What is contested elsewhere does not matter.
-        rows = [digest_of(column.to_pylist()) for column in self.documents.columns]
         cut = [self.dedup.shingle, self.dedup.width] if self.is_any_cut else []
-        return ["rows", self.bits, rows, cut, self.order.prefer, bool(self.dedup.verify)]
+        return ["rows", self.bits, self.contested_here, cut, self.order.prefer, bool(self.dedup.verify)]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -108,6 +106,12 @@ class RowsByCluster(ShardJob):
         """CONTESTED of these shards."""
         ranges = [first_and_last(self.folder, shard) for shard in self.shards]
         return pa.concat_tables(rows_between(self.folder, [self.contested], *both) for both in ranges)
+
+    @cached_property
+    def contested_here(self) -> str:
+        """A hash of what is contested of these shards: what is elsewhere does not matter."""
+        columns = [column.to_numpy().tobytes() for column in self.documents.columns]
+        return sha256(b"".join(columns)).hexdigest()
 
     @property
     def is_any_cut(self) -> bool:
