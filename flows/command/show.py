@@ -59,6 +59,8 @@ def print_explanation(explanation: Explanation) -> None:
         if len(explanation.members) > MAX_MEMBERS:
             console.print(f"  and {len(explanation.members) - MAX_MEMBERS:,} more")
     if explanation.kept:
+        if explanation.kept_went_by:
+            console.print(f"(which went itself, by stage {explanation.kept_went_by})")
         console.print("from this document to the one kept for it:")
         for line in explanation.diff or ["(no difference)"]:
             console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))

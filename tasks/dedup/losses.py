@@ -1,5 +1,7 @@
 """Losses: a build in which a source would lose more than its recipe lets it stops before it publishes."""
 
+from fractions import Fraction
+
 from tasks.errors import TooMuchLost
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import ONCE_A_BUILD, task
@@ -19,10 +21,11 @@ def check_losses(recipe: Recipe, trails: list[list[Receipt]]) -> None:
         of_rounds = [receipt for receipt in trail.receipts if receipt.stage in rounds]
         entering, lost = of_rounds[0].entering.tokens, sum(receipt.removed.tokens for receipt in of_rounds)
         most = recipe.max_loss_of(recipe.source(trail.source))
-        if most is not None and lost > most * entering:
+        # As it is written: 0.57 of 100 tokens are 57, and not a little less.
+        if most is not None and lost > Fraction(str(most)) * entering:
             faults.append(
-                f"source {trail.source}: deduplication would let {lost / entering:.1%} of its tokens go "
-                f"({lost:,} of {entering:,}), and max_loss is {most:.1%}"
+                f"source {trail.source}: deduplication would let {lost:,} of its {entering:,} tokens go "
+                f"({lost / entering:.1%}), and max_loss is {most:g}"
             )
     if faults:
         raise TooMuchLost("; ".join(faults) + "; nothing is published")

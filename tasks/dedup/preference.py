@@ -4,6 +4,7 @@ Documents of protected sources come first, then what the recipe's `prefer` says,
 tell any two apart.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 from tasks.errors import bad_input
 from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
 from tasks.recipe.fields import DIRECTIONS, PREFERENCES, Recipe, Source
+from tasks.sources.columns import is_json
 from tasks.sources.listing import NumberedSource, load_listing
 
 Ids = NDArray[np.uint64]
-# Of each preference two columns: a number or a text. Numbers come before texts, and both before nothing.
-NUMBER, TEXT = "number", "text"
+# Of each preference three columns: a number, what is finer than it can say, or a text. Numbers come before texts,
+# and both before nothing.
+KINDS = {"number": pa.float64(), "fine": pa.int64(), "text": pa.string()}
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,15 @@ class Preference:
         return self.rank[sources] << np.uint64(SOURCE_SHIFT) | places << np.uint64(FILE_SHIFT) | rows
 
     def values(self, documents: pa.Table) -> pa.Table:
-        """Return what is looked at of some documents, NUMBER and TEXT of each preference, in types of their own."""
-        found = dict[str, pa.ChunkedArray]()
+        """Return what is looked at of some documents: KINDS of each preference, in types of their own."""
+        found = dict[str, pa.Array]()
         for entry in self.prefer:
-            if entry == "longest":
-                found[NUMBER + entry] = pc.cast(documents.column("n_bytes"), pa.float64())
-                found[TEXT + entry] = pa.chunked_array([pa.nulls(len(documents), pa.string())])
-            elif entry != "source":
-                name = entry.rpartition(" ")[0]
-                there = name in documents.column_names
-                column = documents.column(name) if there else pa.chunked_array([pa.nulls(len(documents))])
-                found[NUMBER + entry], found[TEXT + entry] = numbers_and_texts(column)
+            if entry != "source":
+                name = "n_bytes" if entry == "longest" else entry.rpartition(" ")[0]
+                kinds = nothing(len(documents))
+                if name in documents.column_names:
+                    kinds = comparable(documents.column(name), documents.schema.field(name))
+                found |= {f"{kind} {entry}": of_kind for kind, of_kind in kinds.items()}
         return pa.table(found) if found else pa.table({})
 
     def order(self, rows: pa.Table, within: Sequence[str]) -> NDArray[np.int64]:
@@ -90,23 +91,83 @@ class Preference:
                 keys.append((entry, "ascending"))
             else:
                 direction = "descending" if entry == "longest" else DIRECTIONS[entry.rpartition(" ")[2]]
-                keys += [(NUMBER + entry, direction), (TEXT + entry, direction)]
+                keys += [(f"{kind} {entry}", direction) for kind in KINDS]
         places: NDArray[np.int64] = pc.sort_indices(rows, [*keys, ("priority", "ascending")]).to_numpy()
         return places.astype(np.int64)
 
 
-def numbers_and_texts(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """Return the values of a column as numbers and as texts, of which one is null; both of what has no order."""
-    nothing, kind = pa.nulls(len(column)), column.type
+def nothing(count: int) -> dict[str, pa.Array]:
+    return {name: pa.nulls(count, kind) for name, kind in KINDS.items()}
+
+
+def comparable(column: pa.ChunkedArray, field: pa.Field) -> dict[str, pa.Array]:
+    """Return the values of a column in KINDS, all null where a value has no order.
+
+    So values are compared as what they are, whatever type the column has in this file or another: what is kept as
+    JSON text, for its types do not agree, is read.
+    """
+    column, kind = column.combine_chunks(), field.type
+    if is_json(field):
+        values = [None if text is None else json.loads(text) for text in column.to_pylist()]
+        numbers = [as_float(v) if isinstance(v, int | float) else None for v in values]
+        fine = [left_over(v, n) for v, n in zip(values, numbers, strict=True)]
+        texts = [v if isinstance(v, str) else None for v in values]
+        return as_kinds(len(column), number=numbers, fine=fine, text=texts)
+    if pa.types.is_temporal(kind):
+        return as_kinds(len(column), **seconds_of(column))
     if pa.types.is_boolean(kind):
         column, kind = column.cast(pa.uint8()), pa.uint8()
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_integer(kind):
+        numbers = column.cast(pa.float64(), safe=False)
+        floats = numbers.to_pylist()
+        fine = [left_over(value, n) for value, n in zip(column.to_pylist(), floats, strict=True)]
+        return as_kinds(len(column), number=numbers, fine=fine)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = column.cast(pa.float64(), safe=False)
         is_number = pc.invert(pc.fill_null(pc.is_nan(numbers), fill_value=True))
-        return pc.if_else(is_number, numbers, None), pa.chunked_array([nothing.cast(pa.string())])
-    if pa.types.is_temporal(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return pa.chunked_array([nothing.cast(pa.float64())]), column.cast(pa.string())
-    return pa.chunked_array([nothing.cast(pa.float64())]), pa.chunked_array([nothing.cast(pa.string())])
+        return as_kinds(len(column), number=pc.if_else(is_number, numbers, None))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return as_kinds(len(column), text=column)
+    return nothing(len(column))
+
+
+def as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return float("inf") if value > 0 else float("-inf")
+
+
+def left_over(value: Any, number: float | None) -> int | None:
+    """Return what a float leaves over of an integer beyond 2**53."""
+    is_whole = isinstance(value, int) and number is not None and abs(value) < 1 << 64
+    return value - int(number or 0) if is_whole else None
+
+
+def as_kinds(count: int, **found: Any) -> dict[str, pa.Array]:
+    given = {
+        n: v.cast(KINDS[n]) if isinstance(v, pa.Array) else pa.array(v, KINDS[n]) for n, v in found.items()
+    }
+    return nothing(count) | given
+
+
+def seconds_of(column: pa.Array) -> dict[str, pa.Array]:
+    """Return whole seconds, and the nanoseconds beyond them, of dates, times and durations: of instants in UTC."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        unit, column = 1, pc.multiply(column.cast(pa.int32()).cast(pa.int64()), 86_400)
+    elif pa.types.is_date64(kind):
+        unit, column = 1000, column.cast(pa.int64())
+    else:
+        unit = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}[kind.unit]
+        column = (column.cast(pa.int32()) if pa.types.is_time32(kind) else column).cast(pa.int64())
+    values = np.asarray(pc.fill_null(column, 0).to_numpy(zero_copy_only=False), np.int64)
+    is_null = column.is_null().to_numpy(zero_copy_only=False)
+    seconds, parts = np.divmod(values, unit)
+    return {
+        "number": pa.array(seconds.astype(np.float64), mask=is_null),
+        "fine": pa.array(parts * (10**9 // unit), mask=is_null),
+    }
 
 
 def has_order(kind: pa.DataType) -> bool:
@@ -128,7 +189,7 @@ def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
             raise bad_input(
                 source.name, f"dedup.prefer: {entry}: there is no column {name}; there are {there}"
             )
-        if not has_order(stored.field(name).type):
+        if not is_json(stored.field(name)) and not has_order(stored.field(name).type):
             kind = stored.field(name).type
             raise bad_input(source.name, f"dedup.prefer: {entry}: values of type {kind} have no order")
 

@@ -266,7 +266,7 @@ class DecidedRange(ShardJob):
             rows = parquet.read_row_groups(list(self.groups))
         ids, parts = rows.column("doc_id").to_numpy(), [part for part in self.judged_parts if part.rows]
         said = [JUDGED.empty_table()]
-        if len(ids):
+        if len(ids) and parts:
             said.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
         table = with_columns(rows, pa.concat_tables(said).sort_by("doc_id"))
         return write_table(self.folder, self.path, self.name, table)

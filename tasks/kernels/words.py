@@ -86,6 +86,41 @@ def segment(data, start, end, folded, words, first):
 
 
 @njit(cache=True, nogil=True)
+def _fold(data, offsets, folded, characters, ends):
+    n = ends[0] = 0
+    for d in range(offsets.size - 1):
+        i, stop, start, is_between = np.uint64(offsets[d]), np.uint64(offsets[d + 1]), n, False
+        while i < stop:
+            code, size = code_point(data, i)
+            entry = folded[code] & ~UNSAFE
+            i += size
+            if entry == SPACE:
+                is_between = n > start
+            elif entry != DROPPED:
+                if is_between:
+                    characters[n] = SPACE
+                    n += 1
+                    is_between = False
+                characters[n] = entry
+                n += 1
+        ends[d + 1] = n
+
+
+def fold(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], folded: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the words of documents as `hash_words` sees them, letter by letter, SPACE between two of them.
+
+    Returns the entries of `folded` of all documents, uint32, and (n + 1,) ends.
+    """
+    # A word's letters and the space before it are fewer than the bytes they come from.
+    characters = np.empty(int(offsets[-1] - offsets[0]), np.uint32)
+    ends = np.zeros(len(offsets), np.int64)
+    _fold(data, offsets, folded, characters, ends)
+    return characters[: ends[-1]], ends
+
+
+@njit(cache=True, nogil=True)
 def _hash_words(data, offsets, folded, words, ends):
     ends[0] = 0
     for d in range(offsets.size - 1):

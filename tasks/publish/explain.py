@@ -32,7 +32,8 @@ class Place(Record):
 class Explanation(Record):
     """A document's place, its cluster, and what was decided about it.
 
-    sentence: what its reason means. evidence: what the stage that let it go found.
+    sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
+    the one that was kept for it went itself, if it did.
     """
 
     place: Place
@@ -44,6 +45,7 @@ class Explanation(Record):
     evidence: dict[str, Any] = {}
     members: tuple[Place, ...] = ()
     kept: Place | None = None
+    kept_went_by: str | None = None
     diff: tuple[str, ...] = ()
 
 
@@ -142,18 +144,29 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         cluster_id=cluster_id,
         members=members(corpus, place_of_clusters, cluster_id),
         kept=kept,
+        kept_went_by=went_by(corpus, kept),
         diff=diff(corpus.text(wanted), corpus.text(kept.doc_id)) if kept else (),
     )
 
 
+def went_by(corpus: Corpus, kept: Place | None) -> str | None:
+    """Return the stage that let go a document which was kept for another, if one did."""
+    rows = corpus.rows("removed", "doc_id", kept.doc_id).to_pylist() if kept else []
+    return str(rows[0]["stage"]) if rows else None
+
+
 def cluster_of(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> tuple[str, int | None]:
     """Return the cluster by which a document went, or the last one it was in, and the folder of those clusters."""
-    for of_round in reversed(corpus.recipe.each_round()):
-        place = of_round.called("clusters")
-        if removal.get("kept_doc_id") is None or removal.get("stage") == of_round.called("removals"):
-            rows = corpus.rows(place, "doc_id", doc_id).to_pylist()
-            if rows:
-                return place, int(rows[0]["cluster_id"])
+    # As published: the recipe may have other rounds by now.
+    places = sorted(
+        {path.partition("/")[0] for path in corpus.files if path.startswith("clusters")}, reverse=True
+    )
+    if removal.get("kept_doc_id") is not None:
+        places = [str(removal["stage"]).replace("removals", "clusters")]
+    for place in places:
+        rows = corpus.rows(place, "doc_id", doc_id).to_pylist()
+        if rows:
+            return place, int(rows[0]["cluster_id"])
     return "clusters", None
 
 

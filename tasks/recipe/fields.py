@@ -108,13 +108,6 @@ def as_rounds(value: object) -> object:
         raise ValueError(
             "a round that names nothing; give each of a list `exact`, or how its shingles are cut"
         )
-    for given in value:
-        if isinstance(given, dict) and given.get("exact") is not None:
-            of_signatures = [name for name in OF_SIGNATURES if given.get(name) is not None]
-            if of_signatures:
-                raise ValueError(
-                    f"exact: whole texts are compared, of which {of_signatures[0]} says nothing; leave it out"
-                )
     return value
 
 
@@ -218,6 +211,12 @@ class Dedup(Strict):
     def third_of_three(cls, given: Any) -> Any:
         """Work out of values, bands and rows what is not given."""
         names = ("values", "bands", "rows")
+        if isinstance(given, dict) and given.get("exact") is not None:
+            for name in OF_SIGNATURES:
+                if given.get(name) is not None:
+                    raise ValueError(
+                        f"exact: whole texts are compared, of which {name} says nothing; leave it out"
+                    )
         if not isinstance(given, dict) or not all(type(given.get(name, 1)) is int for name in names):
             return given  # which the fields themselves refuse
         values, bands, rows = (given.get(name) for name in names)

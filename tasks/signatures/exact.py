@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from tasks.kernels.texts import text_buffers
 from tasks.recipe.fields import Dedup
-from tasks.signatures.shingles import word_hashes
+from tasks.signatures.shingles import words_of
 
 
 def text_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the hash of each text, (n, 1, 2) uint64, and which texts have anything to hash, (n,) bool."""
     if dedup.exact == "normalised":
-        words, ends = word_hashes(texts)
+        words, ends = words_of(texts)
         data, ends = words.tobytes(), ends * words.itemsize
     else:
         characters, ends = text_buffers(texts)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tasks.kernels import sketch
 from tasks.kernels.sets import distinct
 from tasks.kernels.texts import text_buffers
-from tasks.kernels.words import DROPPED, SPACE, UNSAFE, hash_words, may_change
+from tasks.kernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
 from tasks.recipe.fields import Dedup
 from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
 
@@ -44,13 +44,23 @@ def folded_characters() -> NDArray[np.uint32]:
 
 def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Hash the words of each text; see `tasks.kernels.words.hash_words`."""
+    return hash_words(*text_buffers(composed(texts)), folded_characters())
+
+
+def words_of(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Fold the words of each text; see `tasks.kernels.words.fold`."""
+    return fold(*text_buffers(composed(texts)), folded_characters())
+
+
+def composed(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Return texts in NFC."""
     folded = folded_characters()
     is_unsafe = may_change(*text_buffers(texts), folded)
     if is_unsafe.any():
         mask = pa.array(is_unsafe)
         normalised = [unicodedata.normalize("NFC", text) for text in texts.filter(mask).to_pylist()]
         texts = pc.replace_with_mask(texts, mask, pa.array(normalised, pa.large_string()))
-    return hash_words(*text_buffers(texts), folded)
+    return texts
 
 
 def shingle_parameters(dedup: Dedup) -> dict[str, Any]:

@@ -53,6 +53,14 @@ def test_keys_of_texts_are_blake2():
     assert keys.tobytes() == hashlib.blake2b("naïve".encode(), digest_size=16).digest()
 
 
+def test_words_that_have_one_hash_of_64_bits_are_different_words():
+    """Words of Thue and Morse, which every polynomial modulo 2**64 takes for the same."""
+    word = "".join("ab"[i.bit_count() % 2] for i in range(2048))
+    texts = pa.array([word, word.translate(str.maketrans("ab", "ba"))], pa.large_string())
+    keys, _ = text_keys(texts, Dedup(exact="normalised"))
+    assert (keys[0] != keys[1]).any()
+
+
 def test_documents_share_a_bucket_only_if_all_128_bits_are_the_same():
     keys = np.array([[1, 1], [1, 2], [1, 1], [2, 1], [1, 2], [3, 0]], np.uint64)
     found = star_edges(keys, np.arange(10, 16, dtype=np.uint64)).to_pylist()
@@ -126,6 +134,27 @@ def test_round_works_on_what_is_left_and_has_its_own_accounts(twins):
     assert zyda("audit", str(twins.path)).returncode == 0
 
 
+def test_document_that_was_kept_and_went_later_is_said_so(twins):
+    text = prose("first to last", 150)
+    write_rows(twins.folder / "in/only.jsonl", rows(near=edited(text, 2), kept=text, gone=text))
+    rounds = [{"exact": "text", "scope": "global"}, {"scope": "global", "verify": {"jaccard": 0.5}}]
+    recipe = twins.load(dedup=rounds, sources=[{"name": "only", "files": "in/only.jsonl"}])
+    build_here(recipe)
+    first, second = sorted(table_of(recipe, "removed"), key=lambda row: row["stage"])
+    assert (first["stage"], second["stage"], first["kept_doc_id"]) == (
+        "removals",
+        "removals2",
+        second["doc_id"],
+    )
+    assert (
+        "(which went itself, by stage removals2)"
+        in zyda("explain", str(twins.path), str(first["doc_id"])).stdout
+    )
+    twins.load(dedup=rounds[0], sources=[{"name": "only", "files": "in/only.jsonl"}])
+    said = zyda("explain", str(twins.path), str(second["doc_id"])).stdout  # by what is published
+    assert f"cluster {second['cluster_id']}" in said
+
+
 def test_round_that_changes_leaves_what_was_made_for_another(twins):
     recipe = twins.load(dedup=TWO)
     build_here(recipe)
@@ -181,6 +210,7 @@ def test_stages_of_a_second_round_are_called_after_it(twins):
         ({"exact": "bytes"}, "dedup.exact: Input should be 'text' or 'normalised' (found 'bytes')"),
         ({"exact": "text", "bands": 8}, "dedup: exact: whole texts are compared, of which bands says nothing"),
         ([{"exact": "text"}, {"width": 0}], "dedup[1].width"),
+        ([{"width": 9}, {"exact": "text", "width": 9}], "dedup[1]: exact: whole texts are compared, of which width"),
         ([{"exact": "text"}] * 10, "dedup: Tuple should have at most 9 items"),
         ("exact", "dedup"),
     ],

@@ -206,6 +206,26 @@ def test_real_text_is_judged_as_by_exact_sets(shared, tmp_path, scope):
     assert len(removed) > 100
 
 
+@pytest.mark.parametrize(
+    "dedup",
+    [
+        {"verify": {"containment": 0.8}},
+        {"prefer": ["source", "longest"]},
+        {"scope": "global", "bands": 128, "rows": 1, "verify": {"containment": 0.99}},
+    ],
+    ids=str,
+)
+def test_clusters_of_which_nobody_goes(tmp_path, dedup):
+    corpus = Corpus(tmp_path)
+    text = prose("alike", 100)
+    other = " ".join([*text.split()[:60], *prose("other", 40).split()])
+    write_rows(tmp_path / "in/only.jsonl", rows(one=text, two=text if "scope" not in dedup else other))
+    recipe = corpus.load(dedup=dedup, sources=[{"name": "only", "files": "in/only.jsonl"}])
+    ledger = build_here(recipe)
+    assert len(table_of(recipe, "clusters")) == 2
+    assert ledger.removed("removals").documents == 0
+
+
 def test_same_however_it_is_cut(chains, monkeypatch):
     dedup = {**LOOSE, "scope": "global", "verify": {"containment": 0.7}}
     whole = chains.load(name="whole", dedup=dedup)

@@ -22,9 +22,12 @@ from small_corpus import (
 )
 
 from tasks.dedup import contested, verify
-from tasks.dedup.preference import Preference, numbers_and_texts
+from tasks.dedup.losses import check_losses
+from tasks.dedup.preference import Preference, comparable
 from tasks.errors import BadInput, BadRecipe, TooMuchLost
 from tasks.ids import MAX_SOURCES, first_id
+from tasks.sources.columns import JSON_TEXT
+from tasks.storage.artifacts import Counts, Receipt
 
 TEXT = prose("who stays", 200)
 
@@ -140,9 +143,82 @@ def test_order_is_that_of_plain_sorting(data, kind, direction, protected_source)
         assert before(i, j)
 
 
+def compared(values, kind, *, as_json=False):
+    """Return how values stand to each other: the places of an ascending order, ties by place."""
+    field = pa.field("x", kind, metadata=JSON_TEXT if as_json else None)
+    kinds = comparable(pa.chunked_array([pa.array(values, kind)]), field)
+    rows = list(zip(*(kinds[name].to_pylist() for name in ("number", "fine", "text")), strict=True))
+    return sorted(range(len(rows)), key=lambda i: tuple((v is None, v) for v in rows[i])), rows
+
+
 def test_values_without_an_order_are_nothing():
-    numbers, texts = numbers_and_texts(pa.chunked_array([pa.array([[1], None])]))
-    assert numbers.null_count == texts.null_count == 2
+    _, found = compared([[1], None], pa.list_(pa.int64()))
+    assert found == [(None, None, None)] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [2**53, 2**53 + 1, 2**63 - 1]),
+        (pa.uint64(), [0, 2**63, 2**63 + 1, 2**64 - 1]),
+        (pa.duration("s"), [datetime.timedelta(seconds=9), datetime.timedelta(seconds=10)]),
+        (pa.timestamp("us"), [datetime.datetime(1969, 12, 31, 23, 59, 59, 5), datetime.datetime(1970, 1, 1)]),
+        (pa.timestamp("s", "Asia/Tokyo"), [0, 9 * 3600]),
+        (pa.date32(), [datetime.date(1960, 1, 1), datetime.date(9999, 12, 31)]),
+        (pa.time32("ms"), [datetime.time(1), datetime.time(1, 0, 0, 1000)]),
+        (pa.bool_(), [False, True]),
+        (pa.float32(), [float("-inf"), 1.5, float("inf"), float("nan"), None]),
+        (pa.large_string(), ["10", "9"]),
+    ],
+    ids=str,
+)
+def test_values_are_told_apart_as_what_they_are(kind, values):
+    assert compared(values, kind)[0] == list(range(len(values)))
+    assert compared(values[::-1], kind)[0] == list(range(len(values)))[::-1] or values[-1] is None
+
+
+def test_one_instant_is_the_same_in_any_unit_and_zone():
+    instant = datetime.datetime(2024, 5, 31, 12, tzinfo=datetime.UTC)
+    zones = [
+        pa.timestamp("s", "UTC"),
+        pa.timestamp("ns", "Europe/Berlin"),
+        pa.timestamp("ms", "America/New_York"),
+    ]
+    assert len({compared([instant], zone)[1][0] for zone in zones}) == 1
+    assert compared([datetime.date(1970, 1, 2)], pa.date64())[1] == compared([86_400], pa.int64())[1]
+
+
+def test_values_that_are_kept_as_json_are_read():
+    texts = ["10", '"abc"', "9", None, "[1]", "true", str(10**400), str(2**53 + 1), str(2**53)]
+    order, _ = compared(texts, pa.string(), as_json=True)
+    assert [texts[i] for i in order[:7]] == [
+        "true",
+        "9",
+        "10",
+        str(2**53),
+        str(2**53 + 1),
+        str(10**400),
+        '"abc"',
+    ]
+
+
+def receipt_of(stage, entering, lost):
+    counts = {
+        "entering": Counts(tokens=entering),
+        "out": Counts(tokens=entering - lost),
+        "set_aside": Counts(),
+    }
+    return Receipt(
+        stage=stage, source="worst", key="", path="", identity="", removed=Counts(tokens=lost), **counts
+    )
+
+
+def test_limit_is_what_is_written(corpus):
+    for share in (0.07, 0.14, 0.28, 0.29, 0.55, 0.56, 0.57, 0.58):
+        recipe, lost = corpus.load(max_loss=share), round(100 * share)
+        check_losses.fn(recipe, [[receipt_of("ingest", 100, 0), receipt_of("removals", 100, lost)]])
+        with pytest.raises(TooMuchLost, match=rf"{lost + 1} of its 100 tokens go .* max_loss is {share}"):
+            check_losses.fn(recipe, [[receipt_of("ingest", 100, 0), receipt_of("removals", 100, lost + 1)]])
 
 
 def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):
@@ -222,7 +298,7 @@ def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
         build_here(recipe)
     said = str(caught.value)
     assert "source worst: deduplication would let" in said
-    assert "and max_loss is 30.0%; nothing is published" in said
+    assert "and max_loss is 0.3; nothing is published" in said
     assert "best" not in said
     assert recipe.folder.files("published") == []
     corpus.recipe["sources"][2]["max_loss"] = 0.9

@@ -86,6 +86,8 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
 
 def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     before = parts(stack).parts["dask-workers"]
+    # On a busy machine it has not started them yet.
+    wait_for(lambda: psutil.Process(before.pid).children(recursive=True))
     children = psutil.Process(before.pid).children(recursive=True)
     for child in children:
         child.suspend()  # or they would see that their parent is gone

@@ -106,7 +106,7 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "width below zero": ({"dedup": {"width": -1}}, r"dedup\.width: "),
     "shingles of another kind": ({"dedup": {"shingle": "bytes"}}, r"dedup\.shingle: "),
     "scope of another kind": ({"dedup": {"scope": "all"}}, r"dedup\.scope: "),
-    "dedup is a list": ({"dedup": [1]}, "dedup: "),
+    "dedup is a list of numbers": ({"dedup": [1]}, r"dedup\[0\]: "),
     "dedup is empty": ({"dedup": None}, "dedup: "),
     "field that is none": ({"colour": "red"}, "colour: there is no such field"),
     "sample is true": ({"sample": True}, "sample: a number"),
