@@ -1,6 +1,7 @@
 """What `zyda up` does when parts of what it started have died, and what the builds on it do."""
 
 import contextlib
+import time
 from pathlib import Path
 
 import psutil
@@ -48,6 +49,19 @@ def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_s
     assert contents(larger.load()) == undisturbed
 
 
+def children_that_stay(pid):
+    """Wait until a process has started its workers: on a busy machine it may be about to, with helpers that end."""
+    seen = []
+
+    def are_the_same():
+        before, seen[:] = [*seen], psutil.Process(pid).children(recursive=True)
+        time.sleep(1)
+        return len(seen) > 1 and before == seen
+
+    wait_for(are_the_same)
+    return seen
+
+
 def kill_all(stack):
     """Take the power away from everything that runs at once."""
     family = []
@@ -86,9 +100,7 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
 
 def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     before = parts(stack).parts["dask-workers"]
-    # On a busy machine it has not started them yet.
-    wait_for(lambda: psutil.Process(before.pid).children(recursive=True))
-    children = psutil.Process(before.pid).children(recursive=True)
+    children = children_that_stay(before.pid)
     for child in children:
         child.suspend()  # or they would see that their parent is gone
     psutil.Process(before.pid).kill()
