@@ -46,11 +46,6 @@ class Preference:
         own = [entry.rpartition(" ")[0] for entry in self.prefer if entry not in PREFERENCES]
         return [*own, *(["n_bytes"] if "longest" in self.prefer else [])]
 
-    @property
-    def is_of_places(self) -> bool:
-        """Whether `priority` alone is the order."""
-        return self.prefer[0] == "source" and not self.columns
-
     def is_protected(self, doc_ids: Ids) -> NDArray[np.bool_]:
         """Say which documents may not go: (n,) to (n,)."""
         return self.protected[sources_of(doc_ids)]
@@ -148,7 +143,10 @@ def as_kinds(count: int, **found: Any) -> dict[str, pa.Array]:
     given = {
         n: v.cast(KINDS[n]) if isinstance(v, pa.Array) else pa.array(v, KINDS[n]) for n, v in found.items()
     }
-    return nothing(count) | given
+    kinds = nothing(count) | given
+    # A number of which nothing is left over is the same whether it was an integer or a float.
+    exact = pc.if_else(pc.is_valid(kinds["number"]), pa.scalar(0, pa.int64()), None)
+    return kinds | {"fine": pc.coalesce(kinds["fine"], exact)}
 
 
 def seconds_of(column: pa.Array) -> dict[str, pa.Array]:

@@ -14,6 +14,7 @@ judged as if all pairs were compared (`tasks.kernels.holders`), a larger one wit
 Without it, where `prefer` looks at the documents, all go for the most preferred one of their cluster.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -92,14 +93,34 @@ class JudgedPart(ShardJob):
         return write_table(self.folder, self.path, self.name, table)
 
 
-@contextmanager
-def read_part(job: JudgedPart, scratch: Path) -> Iterator[tuple[pa.Table, pa.LargeStringArray]]:
-    """Read a part: its rows without texts, and their texts, none where nobody asks for them.
+@dataclass(frozen=True)
+class TextFile:
+    """Texts in a local file, by its descriptor: text i is its bytes from ends[i] to ends[i + 1], (n + 1,).
 
-    The texts are written into a local file, which is mapped: the largest cluster needs no more memory for them.
+    It is read and not mapped: what is mapped counts as the memory of a worker, which Dask ends for too much.
     """
+
+    descriptor: int
+    ends: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.ends)
+
+    def take(self, rows: NDArray[np.int64]) -> pa.LargeStringArray:
+        """Read some texts: (n,) places to n texts."""
+        starts, sizes = self.ends[rows].tolist(), self.sizes[rows]
+        places = zip(sizes.tolist(), starts, strict=True)
+        data = b"".join(os.pread(self.descriptor, size, start) for size, start in places)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+@contextmanager
+def read_part(job: JudgedPart, scratch: Path) -> Iterator[tuple[pa.Table, TextFile]]:
+    """Read a part: its rows without texts, and their texts into a local file, none where nobody asks for them."""
     tables, offsets = list[pa.Table](), [np.zeros(1, np.int64)]
-    with scratch.open("wb") as file:
+    with scratch.open("w+b") as file:
         for table in rows_of_part(job.folder, job.gathered, job.part):
             if "text" in table.column_names:
                 for chunk in table.column("text").chunks:
@@ -109,13 +130,9 @@ def read_part(job: JudgedPart, scratch: Path) -> Iterator[tuple[pa.Table, pa.Lar
                         offsets.append(offsets[-1][-1] + its_offsets[1:] - its_offsets[0])
                 table = table.drop_columns("text")
             tables.append(table)
-    rows = pa.concat_tables(tables) if tables else PLACES.empty_table()
-    ends = np.concatenate(offsets)
-    if not ends[-1]:
-        yield rows, pa.array([], pa.large_string())
-        return
-    with pa.memory_map(str(scratch)) as mapped:
-        yield rows, pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(ends), mapped.read_buffer())
+        file.flush()
+        rows = pa.concat_tables(tables) if tables else PLACES.empty_table()
+        yield rows, TextFile(file.fileno(), np.concatenate(offsets))
 
 
 @dataclass(frozen=True)
@@ -149,7 +166,7 @@ def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
     return InOrder(doc_ids, places, groups, ~order.is_protected(doc_ids), starts)
 
 
-def judged(rows: pa.Table, texts: pa.LargeStringArray, order: Preference, dedup: Dedup) -> Iterator[pa.Table]:
+def judged(rows: pa.Table, texts: TextFile, order: Preference, dedup: Dedup) -> Iterator[pa.Table]:
     """Judge the clusters of a part: yields JUDGED."""
     if not len(rows):
         return
@@ -157,7 +174,7 @@ def judged(rows: pa.Table, texts: pa.LargeStringArray, order: Preference, dedup:
     if not dedup.verify:
         yield by_order_alone(members)
         return
-    sizes = np.diff(offsets_of(texts))[members.rows]
+    sizes = texts.sizes[members.rows]
     for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
         start, end = int(members.starts[first]), int(members.starts[last])
         some = slice(start, end)
@@ -168,7 +185,7 @@ def judged(rows: pa.Table, texts: pa.LargeStringArray, order: Preference, dedup:
             )
             yield with_similarities(ids, *cluster.judge(), cluster.sizes)
         else:
-            hashes, ends = shingle_sets(texts.take(pa.array(members.rows[some])), dedup)
+            hashes, ends = shingle_sets(texts.take(members.rows[some]), dedup)
             clusters = members.starts[first : last + 1] - start
             found = judge(hashes, ends, groups, may_go, clusters, **asked_of(dedup))
             yield with_similarities(ids, *found, np.diff(ends))
@@ -214,14 +231,14 @@ def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tupl
 
 
 def sets_of(
-    texts: pa.LargeStringArray, rows: NDArray[np.int64], sizes: NDArray[np.int64], dedup: Dedup
+    texts: TextFile, rows: NDArray[np.int64], sizes: NDArray[np.int64], dedup: Dedup
 ) -> Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]:
     """Return what gives the shingles of some texts by their places, some MiB of text at a time."""
 
     def sets(places: NDArray[np.int64]) -> Iterator[NDArray[np.uint64]]:
         before = np.concatenate([[0], np.cumsum(sizes[places])])
         for first, last in batches(np.arange(len(places) + 1), before):
-            hashes, ends = shingle_sets(texts.take(pa.array(rows[places[first:last]])), dedup)
+            hashes, ends = shingle_sets(texts.take(rows[places[first:last]]), dedup)
             for start, end in pairwise(ends):
                 yield hashes[start:end]
 

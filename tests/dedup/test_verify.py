@@ -206,6 +206,17 @@ def test_real_text_is_judged_as_by_exact_sets(shared, tmp_path, scope):
     assert len(removed) > 100
 
 
+def test_texts_are_read_from_their_file(tmp_path):
+    texts = ["naïve", "", "漢字 🙂", "last"]
+    path = tmp_path / "texts"
+    path.write_text("".join(texts))
+    ends = np.cumsum([0, *(len(text.encode()) for text in texts)])
+    with path.open("rb") as file:
+        assert verify.TextFile(file.fileno(), ends).take(np.array([3, 0, 2, 1])).to_pylist() == [
+            "last", "naïve", "漢字 🙂", "",
+        ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "dedup",
     [

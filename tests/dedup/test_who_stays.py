@@ -188,6 +188,12 @@ def test_one_instant_is_the_same_in_any_unit_and_zone():
     assert compared([datetime.date(1970, 1, 2)], pa.date64())[1] == compared([86_400], pa.int64())[1]
 
 
+def test_number_is_the_same_as_integer_float_and_json():
+    found = [compared(["9"], pa.string(), as_json=True), compared(["9.0"], pa.string(), as_json=True)]
+    found += [compared([9], kind) for kind in (pa.int8(), pa.float32(), pa.decimal128(5, 2))]
+    assert len({kinds[0] for _, kinds in found}) == 1
+
+
 def test_values_that_are_kept_as_json_are_read():
     texts = ["10", '"abc"', "9", None, "[1]", "true", str(10**400), str(2**53 + 1), str(2**53)]
     order, _ = compared(texts, pa.string(), as_json=True)
