@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.errors import bad_input
+from tasks.errors import BadInput, bad_input
 from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
+from tasks.recipe.faults import where
 from tasks.recipe.fields import DIRECTIONS, PREFERENCES, Recipe, Source
 from tasks.sources.columns import is_json
 from tasks.sources.listing import NumberedSource, load_listing
@@ -178,18 +179,19 @@ def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
     """Raise BadInput where a source lacks a column by which documents are preferred."""
     if source.exempt:
         return
-    for entry in (
-        entry for of_round in recipe.rounds for entry in of_round.prefer if entry not in PREFERENCES
-    ):
-        name = entry.rpartition(" ")[0]
-        if name not in stored.names:
-            there = ", ".join(stored.names)
-            raise bad_input(
-                source.name, f"dedup.prefer: {entry}: there is no column {name}; there are {there}"
-            )
-        if not is_json(stored.field(name)) and not has_order(stored.field(name).type):
-            kind = stored.field(name).type
-            raise bad_input(source.name, f"dedup.prefer: {entry}: values of type {kind} have no order")
+    for number, of_round in enumerate(recipe.rounds):
+        for entry in (entry for entry in of_round.prefer if entry not in PREFERENCES):
+            if fault := fault_of(entry.rpartition(" ")[0], stored):
+                place = where(recipe, "dedup", number, "prefer")
+                raise BadInput(f"{place}: {bad_input(source.name, f'{entry}: {fault}')}")
+
+
+def fault_of(name: str, stored: pa.Schema) -> str | None:
+    """Say why documents cannot be preferred by a column."""
+    if name not in stored.names:
+        return f"there is no column {name}; there are {', '.join(stored.names)}"
+    field = stored.field(name)
+    return None if is_json(field) or has_order(field.type) else f"values of type {field.type} have no order"
 
 
 def preference_of(recipe: Recipe, sources: Sequence[NumberedSource]) -> Preference:

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tasks.recipe.fields import SECRETIVE
+from tasks.recipe.fields import SECRETIVE, Recipe
 
 
 def faults(path: str, text: str, error: ValidationError) -> list[str]:
@@ -26,6 +26,14 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
         f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
         for fault in own
     ]
+
+
+def where(recipe: Recipe, *location: int | str) -> str:
+    """Return `file:line: field` of a field of a recipe, for what is found wrong with it later."""
+    path, text = recipe._file
+    tree = yaml.compose(text)
+    place = as_written(tree, location)
+    return f"{path}{place_in_file(tree, place)}: {field_of(place)}"
 
 
 def as_written(tree: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:

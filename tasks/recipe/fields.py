@@ -333,6 +333,7 @@ class Recipe(Strict):
     sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
     _as_written: dict[str, Any] = PrivateAttr(default_factory=dict)
     _round: int = PrivateAttr(1)
+    _file: tuple[str, str] = PrivateAttr(("", ""))  # its path, and what it says
 
     @field_validator("sources")
     @classmethod

@@ -44,6 +44,7 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
         raise BadRecipe(*faults(path, text, error)) from error
     placed = anchored(recipe, Path(path).resolve().parent)
     placed._as_written = recipe.as_written
+    placed._file = path, text
     return placed
 
 

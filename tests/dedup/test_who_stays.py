@@ -2,6 +2,7 @@
 
 import datetime
 import itertools
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -333,10 +334,16 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
     dated.recipe["dedup"] = {"scope": "global", "prefer": ["year desc"]}
     said = zyda("check", dated.write())
     assert said.returncode == 1
-    assert said.stderr.count("dedup.prefer: year desc: there is no column year") == 3
+    lines = re.findall(
+        r"recipe\.yaml:\d+: dedup\.prefer: source (\w+): year desc: there is no column year", said.stderr
+    )
+    assert lines == ["best", "middle", "worst"]
     assert said.stderr.count("\n") == 3
     with pytest.raises((BadInput, BadRecipe), match="no column year; there are doc_id, "):
         build_here(dated.load())
+    rounds = [{"exact": "text"}, {"scope": "global", "prefer": "year asc"}]
+    said = zyda("check", dated.write(dedup=rounds))
+    assert "dedup[1].prefer: source best: year asc: there is no column year" in said.stderr
 
 
 @pytest.mark.parametrize(
