@@ -50,7 +50,9 @@ from tasks.storage.tables import footer_of, opened, rows_between, write_table
 VERSION = 1
 PART_BYTES = 256 << 20  # of text in one part, about
 MOST_BITS = 12
-CLUSTER_BYTES = 8 << 20  # of text whose shingles are in memory at once, with an index of all: some 600 MiB
+CLUSTER_BYTES = (
+    8 << 20
+)  # of text whose shingles are in memory at once: 310 MiB with an index, if half are shared
 RANGE_ROWS = 16 << 20
 ROW_BYTES = 64  # of a document that is decided about by preference alone, about
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])

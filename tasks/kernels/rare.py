@@ -148,8 +148,8 @@ def _probe(hashes, counters, count, keys, shift, heads, members, following, matc
 class RareIndex:
     """Members by the numbers that they are added with, from 0; their rarest shingles; and the counters.
 
-    counters: (2**COUNTER_BITS,) uint16, filled by `count_shingles`. Room is for `most` members: 64 MiB of
-    counters, and some 1.3 KB for each.
+    counters: (2**COUNTER_BITS,) uint16, filled by `count_shingles`. Room is for `most` members: 128 MiB
+    of counters, and 1.4 to 2.4 KB for each.
     """
 
     counters: NDArray[np.uint16]
