@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from benchmarks.clusters import find_clusters, write_keys
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, seconds, show
 from tasks.recipe.fields import Dedup, Source
-from tasks.signatures.minhash import band_keys
+from tasks.signatures.keys import band_keys
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.storage.folder import Folder

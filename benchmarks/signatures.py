@@ -18,7 +18,7 @@ from rensa import RMinHash
 
 from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
 from tasks.recipe.fields import Dedup
-from tasks.signatures.minhash import band_keys
+from tasks.signatures.keys import band_keys
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 SLOW_DOCUMENTS = 60  # as many as the slow ones can do in reasonable time

@@ -15,14 +15,18 @@ from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.pipeline import (
     AUDITED_PAIRS,
+    against,
     audit,
     check_losses,
     clusters,
     decisions,
     edges,
+    index,
     ingest,
+    matches,
     minhash,
     note_built,
+    other_corpora,
     prepare,
     publish,
     publish_corpus,
@@ -68,6 +72,7 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     pipeline.stages()  # raises where one cannot be run
     submit, result = stages.submit, stages.result
     sources = result(submit(prepare, plan, replace=replace))
+    others = result(submit(other_corpora, plan)) if plan.is_against_others else {}
 
     steps = [[submit(ingest, plan, source) for source in sources]]
     trails = [[step] for step in steps[0]]
@@ -82,6 +87,11 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
 
     about_all = dict[str, Any]()  # what is published about all sources, by its folder
     for of_round in plan.each_round():
+        if named := [others[url] for url in of_round.dedup.against]:
+            matching = submit(matches, of_round, [[*trail] for trail in trails], sources, named)
+            steps.append([matching])
+            judge_with(against, matching, named, by=of_round)
+
         sketching = [submit(minhash, of_round, trail) for trail in trails]
         edging = submit(edges, of_round, sketching)
         clustering = submit(clusters, of_round, edging)
@@ -99,6 +109,10 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
         result(submit(check_losses, plan, [[*trail] for trail in trails]))
     for stage in pipeline.AFTER_DEDUP:
         judge_with(stage)
+    for of_round in plan.each_round() if plan.publish_bands else ():
+        indexing = submit(index, of_round, [[*trail] for trail in trails], sources)
+        steps.append([indexing])
+        about_all[of_round.called("bands")] = indexing
     steps.append([submit(publish, plan, trail) for trail in trails])
 
     receipts = [stages.finished(plan, step) for step in steps]
@@ -107,5 +121,5 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     files = (receipts[0], {place: result(step) for place, step in about_all.items()}, receipts[-1])
     result(submit(publish_corpus, plan, ledger, sources, *files, pipeline.reasons(plan)))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
-    result(submit(note_built, plan, sources, [*chain(*receipts)]))
+    result(submit(note_built, plan, sources, others, [*chain(*receipts)]))
     return ledger

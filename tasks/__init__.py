@@ -6,6 +6,7 @@
 `intake`     the files of a source become shards of documents with ids and counts
 `signatures` what may be near-duplicates over all sources: signatures, band keys, shared buckets
 `dedup`      which of those are, and who stays: clusters, preference, texts compared
+`others`     published corpora against which this one is deduplicated, and which stay as they are
 `quality`    what a model says of a document, and which documents a source keeps
 `publish`    the corpus and its card, and what became of each document
 

@@ -17,28 +17,36 @@ from tasks.dedup.removals import OF_EXACT, REASONS, removals
 from tasks.intake.ingest import ingest
 from tasks.intake.prepare import prepare
 from tasks.intake.watching import note_built
+from tasks.others.against import OF_EXACT as OF_OTHERS
+from tasks.others.against import REASONS as REASONS_OF_OTHERS
+from tasks.others.against import against
+from tasks.others.matches import matches, other_corpora
 from tasks.publish.corpus import publish_corpus
 from tasks.publish.files import publish
 from tasks.quality.classify import classify
 from tasks.quality.filter import filter_documents
 from tasks.recipe.fields import Recipe
 from tasks.signatures.edges import edges
+from tasks.signatures.index import index
 from tasks.signatures.minhash import minhash
 
 __all__ = [
-    "AFTER_DEDUP", "AUDITED_PAIRS", "BEFORE_DEDUP", "audit", "check_losses", "clusters", "decisions", "edges",
-    "ingest", "minhash", "note_built", "prepare", "publish", "publish_corpus", "reasons", "removals", "stages",
+    "AFTER_DEDUP", "AUDITED_PAIRS", "BEFORE_DEDUP", "against", "audit", "check_losses", "clusters", "decisions",
+    "edges", "index", "ingest", "matches", "minhash", "note_built", "other_corpora", "prepare", "publish",
+    "publish_corpus", "reasons", "removals", "stages",
 ]  # fmt: skip
 
 NAMES_OF_ARTIFACTS = ("corpus", "funnel", "published", "report")  # in the dashboard, beside those of stages
 BEFORE_DEDUP: tuple[Any, ...] = ()
 AFTER_DEDUP: tuple[Any, ...] = (classify, filter_documents)
+ON_REQUEST = ("matches", "against")  # of a round that names other corpora
 
 
 def stages() -> tuple[Any, ...]:
     """Return all the stages of a build in their order. Raises TypeError where one is none, or two have one name."""
     in_order = (
-        prepare, ingest, *BEFORE_DEDUP, minhash, edges, clusters, decisions, removals, audit, *AFTER_DEDUP, publish,
+        prepare, ingest, *BEFORE_DEDUP, matches, against, minhash, edges, clusters, decisions, removals, audit,
+        *AFTER_DEDUP, index, publish,
     )  # fmt: skip
     for stage in (*BEFORE_DEDUP, *AFTER_DEDUP):
         if not hasattr(getattr(stage, "fn", None), "reasons"):
@@ -55,19 +63,24 @@ def name_of(stage: Any) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all stages that leave a manifest, in their order, with one round of deduplication."""
-    return tuple(name_of(stage) for stage in stages() if hasattr(stage.fn, "of_all"))
+    """Return the names of the stages that leave a manifest, in their order, with a round that names no corpus."""
+    named = (name_of(stage) for stage in stages() if hasattr(stage.fn, "of_all"))
+    return tuple(name for name in named if name not in ON_REQUEST)
 
 
 def accounted() -> tuple[str, ...]:
     """Return the names of those that have a line for each source in the ledger."""
-    return tuple(name_of(stage) for stage in stages() if not getattr(stage.fn, "of_all", True))
+    of_all = {name_of(stage): getattr(stage.fn, "of_all", True) for stage in stages()}
+    return tuple(name for name in names() if not of_all[name])
 
 
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
     found = {name_of(stage): stage.fn.reasons for stage in BEFORE_DEDUP}
     for of_round in recipe.each_round():
+        if of_round.dedup.against:
+            reason = OF_OTHERS[of_round.dedup.exact]
+            found[of_round.called("against")] = {reason: REASONS_OF_OTHERS[reason]}
         reason = OF_EXACT[of_round.dedup.exact]
         found[of_round.called("removals")] = {reason: REASONS[reason]}
     found |= {name_of(stage): stage.fn.reasons for stage in AFTER_DEDUP}

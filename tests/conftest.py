@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus, build_here, contents, of_many_files, zyda
+from small_corpus import SHARED, Corpus, build_here, contents, of_many_files, prose, rows, write_rows, zyda
 
 from deployments.local import Stack
 from flows.server.local_server import clients_of, free_port, start_server, used_by_all, wait_until_healthy
@@ -113,10 +113,18 @@ def corpus(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    """Give a corpus of a dozen files, whose near-duplicates are verified: the most that a build can have to do."""
+def inputs(tmp_path_factory, compiled):
+    """Give a corpus of a dozen files with all that a build can have to do.
+
+    Its near-duplicates are verified, and it is against another corpus, which has some of its documents.
+    """
+    there = Corpus(tmp_path_factory.mktemp("there"))
+    write_rows(there.folder / "in/only.parquet", rows(n0=prose("n0"), alone=prose("best alone")))
+    only = [{"name": "only", "files": "in/only.parquet"}]
+    other = there.load(name="other", sources=only)
+    build_here(other)
     corpus = of_many_files(tmp_path_factory.mktemp("inputs"), 8)
-    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}}
+    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other.folder.url}
     return corpus
 
 

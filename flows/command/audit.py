@@ -7,7 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from flows.command.show import DIFF_STYLES, console
+from flows.command.show import DIFF_STYLES
+from flows.command.terminal import console
 from tasks.accounts.audited import MEASURES, Audited
 from tasks.publish.audits import (
     SIMILARITIES,

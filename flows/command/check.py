@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flows.command.show import console
+from flows.command.terminal import console
 from flows.command.verify_and_clean import gib
 from tasks.intake.built import ledger_if_complete
 from tasks.intake.prepare import Judged, look_at_all

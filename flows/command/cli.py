@@ -105,6 +105,28 @@ def explain(
 
 
 @app.command()
+def find(
+    recipe: Path,
+    text: Annotated[
+        str,
+        typer.Argument(metavar="FILE-OR-TEXT", help="A file with a text, - for standard input, or a text."),
+    ],
+    most: Annotated[int, typer.Option(min=1, max=100, help="How many documents, at the most.")] = 10,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Find the published documents that are most like a text.
+
+    Those that share a bucket with it are compared with it exactly. The exit status is 1 where there is none.
+    """
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    from flows.command.find import print_nearest
+
+    if not print_nearest(plan, text, most):
+        raise typer.Exit(1)
+
+
+@app.command()
 def ledger(
     recipe: Path,
     output: Annotated[LedgerFormat, typer.Option("--format", help="How to print it.")] = LedgerFormat.TEXT,

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from flows.command.show import console
+from flows.command.terminal import console
 from tasks.errors import Denied
 from tasks.signatures.banding import Banding, bandings
 

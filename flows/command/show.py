@@ -4,11 +4,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flows.command.terminal import console
 from tasks.accounts.ledger import Ledger, ways
 from tasks.publish.explain import Explanation, Place
 
 MAX_MEMBERS = 20
-PIPE_WIDTH = 120
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -36,12 +36,6 @@ def print_ledger(ledger: Ledger) -> None:
         console().print(f"{set_aside:,} rows were no documents and were set aside")
 
 
-def console() -> Console:
-    """Return a console as wide as the terminal, or wide enough where the output is a file."""
-    terminal = Console(highlight=False)
-    return terminal if terminal.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
-
-
 def print_explanation(explanation: Explanation) -> None:
     """Print what is known about a document."""
     console = Console(soft_wrap=True, highlight=False)
@@ -58,10 +52,11 @@ def print_explanation(explanation: Explanation) -> None:
             console.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
         if len(explanation.members) > MAX_MEMBERS:
             console.print(f"  and {len(explanation.members) - MAX_MEMBERS:,} more")
-    if explanation.kept:
-        if explanation.kept_went_by:
-            console.print(f"(which went itself, by stage {explanation.kept_went_by})")
-        console.print("from this document to the one kept for it:")
+    if explanation.kept_went_by:
+        console.print(f"(which went itself, by stage {explanation.kept_went_by})")
+    if explanation.kept or explanation.diff:
+        there = "the one kept for it" if explanation.kept else "that of the other corpus"
+        console.print(f"from this document to {there}:")
         for line in explanation.diff or ["(no difference)"]:
             console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
 

@@ -21,13 +21,31 @@ STAMPS = f"{WORK}/published.json"
 
 
 class File(Record):
-    """A published file: `size` in bytes, `rows` where it is a table. `made_as` is where it was made."""
+    """A published file: `size` in bytes, `rows` where it is a table. `made_as` is where it was made.
+
+    Of a table, `footer` is the size of its Parquet footer in bytes, and `footer_sha256` of what it is.
+    """
 
     path: str
     sha256: str
     size: int
     rows: int | None = None
+    footer: int | None = None
+    footer_sha256: str | None = None
     made_as: Shard | None = Field(None, exclude=True)
+
+    def to_read(self, place: str = "") -> Shard | None:
+        """Return the file as an artifact, to be read with all checks, where the manifest has what they need.
+
+        place: the folder that its path is relative to.
+        """
+        if self.rows is None or self.footer is None or self.footer_sha256 is None:
+            return None
+        name = self.path.rpartition("/")[2].rpartition("-")[0]
+        return Shard(
+            name=name, path=f"{place}{self.path}", digest=self.sha256, rows=self.rows, size=self.size,
+            footer=self.footer, footer_digest=self.footer_sha256,
+        )  # fmt: skip
 
 
 class Origin(Record):
@@ -43,12 +61,19 @@ class Origin(Record):
     model: dict[str, str] | None = None
 
 
+class PublishedKeys(Record):
+    """The band keys of a round, by which others find what is published: how they were made, of how many."""
+
+    parameters: dict[str, Any]
+    documents: int
+
+
 class Published(Record):
     """The manifest. It holds no time and no place of storage: same corpus, same bytes.
 
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
-    document. `audits` are of each round of near-duplicates, by its folder. `files` are the corpus. `accounts` are
-    for people, and are written after the manifest.
+    document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `files` are the
+    corpus. `accounts` are for people, and are written after the manifest.
     """
 
     name: str
@@ -60,6 +85,7 @@ class Published(Record):
     ledger: Ledger
     reasons: dict[str, dict[str, str]] = {}
     audits: dict[str, Audited] = {}
+    bands: dict[str, PublishedKeys] = {}
     files: tuple[File, ...]
     accounts: tuple[File, ...]
 

@@ -23,7 +23,7 @@ from tasks.ids import files_of, sources_of, split
 from tasks.kernels.sets import overlaps
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import place_of
-from tasks.signatures.minhash import band_keys, signature_parameters
+from tasks.signatures.keys import band_keys, signature_parameters
 from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out

@@ -5,17 +5,15 @@ shards of ingest, once, and written part by part: a part has whole clusters, pic
 each file its row groups are its own, so that a part is read from all files without the rest.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.dedup.pairings import mixed
@@ -25,14 +23,13 @@ from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, opened, parquet_writer, rows_between, tables_of, write_shard
+from tasks.storage.parts import write_parts
+from tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_shard
 
 VERSION = 1
 MOST_DOCUMENTS = 1 << 20  # of a cluster that are compared with each other
 FILE_BYTES = 128 << 20  # of text in one file, about
 READ_BYTES = 1 << 30  # of text in the shards from which a file is made, at the most
-GROUP_BYTES = 8 << 20  # of text in a row group
-GROUP_ROWS = 1 << 17  # in one without texts
 CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("pieces", pa.uint32())])
 PLACES = pa.schema(
     [("part", pa.uint16()), ("cluster_id", pa.uint64()), ("piece", pa.uint32()), ("doc_id", pa.uint64())]
@@ -129,9 +126,7 @@ class RowsByCluster(ShardJob):
         rows = rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(PLACES.names)]))
 
         def fill(scratch: Path) -> None:
-            with parquet_writer(scratch, rows.schema, use_dictionary=["part", "piece"]) as writer:
-                for group in row_groups(rows):
-                    writer.write_table(group, row_group_size=max(1, len(group)))
+            write_parts(scratch, rows, ["part", "piece"])
 
         return write_shard(self.folder, self.path, self.name, fill)
 
@@ -182,34 +177,6 @@ def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.u
     return (hashes >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.uint16)
 
 
-def row_groups(rows: pa.Table) -> Iterator[pa.Table]:
-    """Cut rows, which are sorted, where a part ends, and where GROUP_BYTES of text or GROUP_ROWS are together."""
-    parts = rows.column("part").to_numpy()
-    has_text = "text" in rows.column_names
-    sizes = text_sizes(rows.column("text")) if has_text else np.full(len(rows), GROUP_BYTES // GROUP_ROWS)
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    starts = [0, *(np.flatnonzero(parts[1:] != parts[:-1]) + 1).tolist(), len(rows)] if len(rows) else [0]
-    for start, end in pairwise(starts):
-        at = start
-        while at < end:
-            stop = min(end, max(at + 1, int(np.searchsorted(ends, ends[at] + GROUP_BYTES, side="right")) - 1))
-            yield rows.slice(at, stop - at)
-            at = stop
-
-
-def text_sizes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return the bytes of each text: (n,)."""
-    sizes = [np.diff(offsets_of(chunk)) for chunk in texts.chunks]
-    return np.concatenate([np.empty(0, np.int64), *sizes])
-
-
-def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
-    """Return where each text begins in the array's data, then where the last ends: (n + 1,)."""
-    if not len(texts):
-        return np.zeros(1, np.int64)
-    return np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
-
-
 def neighbours(shards: Sequence[Shard], asked: float) -> list[tuple[Shard, ...]]:
     """Put neighbouring shards together from which one file is made. asked: the share of their text that is."""
     groups = list[list[Shard]]()
@@ -221,21 +188,6 @@ def neighbours(shards: Sequence[Shard], asked: float) -> list[tuple[Shard, ...]]
             size = shard.counts.bytes
         groups[-1].append(shard)
     return [tuple(group) for group in groups]
-
-
-def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator[pa.Table]:
-    """Read the rows of a part, a row group at a time."""
-    for shard in shards:
-        footer = footer_of(folder, shard)
-        groups = [g for g in range(footer.num_row_groups) if is_of_part(footer.row_group(g), part)]
-        if groups:
-            with opened(folder, shard) as parquet:
-                for group in groups:
-                    yield parquet.read_row_group(group)
-
-
-def is_of_part(group: pq.RowGroupMetaData, part: int) -> bool:
-    return bool(group.num_rows and group.column(0).statistics.min == part)
 
 
 def first_and_last(folder: Folder, shard: Shard) -> tuple[int, int]:

@@ -15,7 +15,7 @@ def check_losses(recipe: Recipe, trails: list[list[Receipt]]) -> None:
 
     trails: of each source, up to the last round.
     """
-    rounds = {of_round.called("removals") for of_round in recipe.each_round()}
+    rounds = {of_round.called(name) for of_round in recipe.each_round() for name in ("against", "removals")}
     faults = list[str]()
     for trail in map(trail_of, trails):
         of_rounds = [receipt for receipt in trail.receipts if receipt.stage in rounds]

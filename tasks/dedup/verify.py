@@ -14,26 +14,16 @@ judged as if all pairs were compared (`tasks.kernels.holders`), a larger one wit
 Without it, where `prefer` looks at the documents, all go for the most preferred one of their cluster.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.contested import (
-    PLACES,
-    ContestedDocuments,
-    RowsByCluster,
-    neighbours,
-    offsets_of,
-    rows_of_part,
-)
+from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
 from tasks.dedup.large import LargeCluster
 from tasks.dedup.preference import Preference
 from tasks.ids import SOURCE_SHIFT
@@ -45,6 +35,7 @@ from tasks.stage.spread import fan_out
 from tasks.stage.verdicts import with_columns
 from tasks.storage.artifacts import Shard, total
 from tasks.storage.folder import Folder
+from tasks.storage.parts import TextFile, read_part
 from tasks.storage.tables import footer_of, opened, rows_between, write_table
 
 VERSION = 1
@@ -89,52 +80,13 @@ class JudgedPart(ShardJob):
         return tuple(shard.digest for shard in self.gathered)
 
     def make(self) -> Shard:
-        with self.folder.scratch_file() as scratch, read_part(self, scratch) as (rows, texts):
-            tables = [JUDGED.empty_table(), *judged(rows, texts, self.order, self.dedup)]
+        with self.folder.scratch_file() as scratch:
+            reading = read_part(self.folder, self.gathered, self.part, scratch)
+            with reading as (rows, texts):
+                found = () if rows is None else judged(rows, texts, self.order, self.dedup)
+                tables = [JUDGED.empty_table(), *found]
         table = pa.concat_tables(tables).sort_by("doc_id")
         return write_table(self.folder, self.path, self.name, table)
-
-
-@dataclass(frozen=True)
-class TextFile:
-    """Texts in a local file, by its descriptor: text i is its bytes from ends[i] to ends[i + 1], (n + 1,).
-
-    It is read and not mapped: what is mapped counts as the memory of a worker, which Dask ends for too much.
-    """
-
-    descriptor: int
-    ends: NDArray[np.int64]
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        return np.diff(self.ends)
-
-    def take(self, rows: NDArray[np.int64]) -> pa.LargeStringArray:
-        """Read some texts: (n,) places to n texts."""
-        starts, sizes = self.ends[rows].tolist(), self.sizes[rows]
-        places = zip(sizes.tolist(), starts, strict=True)
-        data = b"".join(os.pread(self.descriptor, size, start) for size, start in places)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        return pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(data))
-
-
-@contextmanager
-def read_part(job: JudgedPart, scratch: Path) -> Iterator[tuple[pa.Table, TextFile]]:
-    """Read a part: its rows without texts, and their texts into a local file, none where nobody asks for them."""
-    tables, offsets = list[pa.Table](), [np.zeros(1, np.int64)]
-    with scratch.open("w+b") as file:
-        for table in rows_of_part(job.folder, job.gathered, job.part):
-            if "text" in table.column_names:
-                for chunk in table.column("text").chunks:
-                    its_offsets = offsets_of(chunk)
-                    if len(chunk):
-                        file.write(memoryview(chunk.buffers()[2])[its_offsets[0] : its_offsets[-1]])
-                        offsets.append(offsets[-1][-1] + its_offsets[1:] - its_offsets[0])
-                table = table.drop_columns("text")
-            tables.append(table)
-        file.flush()
-        rows = pa.concat_tables(tables) if tables else PLACES.empty_table()
-        yield rows, TextFile(file.fileno(), np.concatenate(offsets))
 
 
 @dataclass(frozen=True)
@@ -170,8 +122,6 @@ def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
 
 def judged(rows: pa.Table, texts: TextFile, order: Preference, dedup: Dedup) -> Iterator[pa.Table]:
     """Judge the clusters of a part: yields JUDGED."""
-    if not len(rows):
-        return
     members = in_order(rows, order, dedup)
     if not dedup.verify:
         yield by_order_alone(members)

@@ -7,9 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import doubts, published_manifest, stamps_now
+from tasks.accounts.published import MANIFEST, doubts, published_manifest, stamps_now
 from tasks.errors import Damaged, ZydaError
 from tasks.log import warn
+from tasks.others.corpora import OtherCorpus, corpus_at
 from tasks.quality.forms import digest_of_model, model_folder
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile, list_files, load_listing, sampled_files
@@ -25,12 +26,14 @@ BUILT = f"{WORK}/built.json"
 class Built(Record):
     """The last finished build: what was asked, each source's listing, and the manifests of all stages.
 
-    `entries` are those that the register had, of which the last could be lost without a gap.
+    `others` are the versions of the manifests of corpora that it was against, by the recipe's URLs. `entries` are
+    those that the register had, of which the last could be lost without a gap.
     """
 
     plan: str = ""
     listings: dict[str, str] = {}
     manifests: tuple[str, ...] = ()
+    others: dict[str, dict[str, str]] = {}
     entries: int = 0
 
 
@@ -61,12 +64,19 @@ def digest_of_code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
 
-def built_of(recipe: Recipe, plan: str, listings: dict[str, str], receipts: Iterable[Receipt]) -> Built:
+def built_of(
+    recipe: Recipe,
+    plan: str,
+    listings: dict[str, str],
+    others: dict[str, OtherCorpus],
+    receipts: Iterable[Receipt],
+) -> Built:
     """Say what a build was made from; `plan` with what it used, whatever lies there by now."""
     return Built(
         plan=plan,
         listings=listings,
         manifests=tuple(sorted({receipt.path for receipt in receipts})),
+        others={url: version_of(other) for url, other in others.items()},
         entries=load_register(recipe.folder).entries,
     )
 
@@ -103,9 +113,23 @@ def built_files(folder: Folder) -> dict[str, dict[str, str]]:
     return built_versions
 
 
-def listed_files(recipe: Recipe) -> dict[str, list[InputFile]]:
-    """List the files that a build of this recipe would read now, by source."""
-    return {source.name: sampled_files(list_files(source), recipe.sample) for source in recipe.sources}
+def versions_built(folder: Folder) -> dict[str, dict[str, str]]:
+    """Return the versions of all that the published corpus was made from: by source, and by other corpus."""
+    built = last_build(folder)
+    return built_files(folder) | (built.others if built else {})
+
+
+def versions_now(recipe: Recipe) -> dict[str, dict[str, str]]:
+    """Return the same of all that a build of this recipe would read now."""
+    listed = {
+        source.name: versions(sampled_files(list_files(source), recipe.sample)) for source in recipe.sources
+    }
+    urls = [url for dedup in recipe.rounds for url in dedup.against]
+    return listed | {url: version_of(corpus_at(url)) for url in urls}
+
+
+def version_of(other: OtherCorpus) -> dict[str, str]:
+    return {f"{other.url}/{MANIFEST}": other.digest}
 
 
 def ledger_if_complete(recipe: Recipe) -> Ledger | None:
@@ -119,8 +143,7 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
     try:
         if built is None or built.plan != plan_now(recipe):
             return None
-        before = built_files(folder)
-        if before != {name: versions(listed) for name, listed in listed_files(recipe).items()}:
+        if versions_built(folder) != versions_now(recipe):
             return None
         manifest = published_manifest(folder)
         if manifest is None or any(doubts(folder, manifest, stamps_now(folder))):

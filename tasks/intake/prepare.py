@@ -17,6 +17,7 @@ from tasks.dedup.preference import check_preferred
 from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
 from tasks.intake.built import built_files, whole_register
 from tasks.intake.plan import IngestParameters, SourcePlan
+from tasks.others.corpora import corpora_of
 from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model, judged_model
 from tasks.recipe.fields import Recipe, Source
@@ -102,7 +103,9 @@ def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
     register = whole_register(folder)
     listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
     judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
-    checks: list[Callable[[], Any]] = [partial(load_tokenizer, recipe.tokenizer), folder.check_writable]
+    checks: list[Callable[[], Any]] = [
+        partial(load_tokenizer, recipe.tokenizer), folder.check_writable, partial(corpora_of, recipe),
+    ]  # fmt: skip
     answers = all_answers([*listing, *judging, *checks])
     listed, models = answers[: len(listing)], answers[len(listing) : 2 * len(listing)]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
@@ -136,7 +139,9 @@ def all_answers(calls: Sequence[Callable[[], Found]]) -> list[Found]:
     for call in calls:
         try:
             answers.append(call())
-        except (BadInput, BadRecipe, Denied) as error:
+        except BadRecipe as error:
+            faults += error.faults
+        except (BadInput, Denied) as error:
             faults.append(str(error))
     if faults:
         raise BadRecipe(*faults)

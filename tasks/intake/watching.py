@@ -3,9 +3,10 @@
 import time
 
 from tasks.errors import Damaged
-from tasks.intake.built import BUILT, built_files, built_of, last_build, listed_files, plan_with, versions
+from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions_built, versions_now
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
+from tasks.others.corpora import OtherCorpus
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.storage.artifacts import WORK, Receipt
@@ -25,7 +26,7 @@ class Watched(Record):
 
 
 class Change(Record):
-    """The files of a source that are not as the last build saw them, by URL."""
+    """The files of a source, or of a corpus that it is against, that are not as the last build saw them, by URL."""
 
     source: str
     added: tuple[str, ...] = ()
@@ -51,30 +52,30 @@ class Sight(Record):
 
 
 @task(task_run_name="note", **ONCE_A_BUILD)
-def note_built(recipe: Recipe, inputs: list[SourcePlan], receipts: list[Receipt]) -> None:
+def note_built(
+    recipe: Recipe, inputs: list[SourcePlan], others: dict[str, OtherCorpus], receipts: list[Receipt]
+) -> None:
     """Remember what the published corpus was built from."""
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
     plan = plan_with(recipe, inputs[0].parameters.tokenizer, models)
-    built = built_of(recipe, plan, {prepared.source: prepared.listing for prepared in inputs}, receipts)
+    listings = {prepared.source: prepared.listing for prepared in inputs}
+    built = built_of(recipe, plan, listings, others, receipts)
     if last_build(folder) != built:
         write_record(folder, BUILT, built)
 
 
 @task(task_run_name="look", **ONCE_A_BUILD)
 def look(recipe: Recipe) -> Sight:
-    """List all sources and compare them with what the last build saw."""
+    """List all sources, and the corpora that it is against, and compare them with what the last build saw."""
     folder = recipe.folder
-    listed = listed_files(recipe)
-    before = built_files(folder)
+    listed, before = versions_now(recipe), versions_built(folder)
     names = [*listed, *(name for name in before if name not in listed)]
     changes = tuple(
-        change
-        for name in names
-        if (change := change_of(name, before.get(name, {}), versions(listed.get(name, []))))
+        change for name in names if (change := change_of(name, before.get(name, {}), listed.get(name, {})))
     )
     watched = last_look(folder)
-    now = digest_of({name: versions(files) for name, files in listed.items()})
+    now = digest_of(listed)
     is_settled = watched.seen == now
     announce = bool(changes) and is_settled and watched.announced != now
     is_known = bool(changes) and is_settled and not announce

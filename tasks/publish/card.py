@@ -44,6 +44,8 @@ Tokens of each source, best-ranked first:
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
 - `audit/*.parquet`: a sample of the near-duplicates that were removed, each with the kept document that is
   most like it and how like it is.
+- `bands/*.parquet`: the MinHash band keys of all documents, sorted, with which others can find near-duplicates of
+  them; `manifest.json` says how they were made.
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
@@ -58,6 +60,7 @@ HOW_EXACT = {
     "text": "Documents with the same text were found by a hash of it.",
     "normalised": "Documents with the same words in the same order were found by a hash of them.",
 }
+OTHERS = "Before that, what other published corpora have, which the recipe names, went from this one."
 SCOPES = {
     "across": "In a cluster with documents of several sources, those of the best-ranked source stayed "
     "and the others were removed; duplicates inside one source stayed.",
@@ -103,6 +106,7 @@ def found_by(dedup: Dedup) -> str:
     return "\n".join(
         [
             HOW_EXACT[dedup.exact] if dedup.exact else HOW.format(**dedup.model_dump(), rows=dedup.rows),
+            *([OTHERS] if dedup.against else []),
             *([verified_by(dedup.verify)] if dedup.verify else [SCOPES[dedup.scope]]),
         ]
     )

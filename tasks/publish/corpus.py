@@ -21,6 +21,7 @@ from tasks.accounts.published import (
     STAMPS,
     File,
     Published,
+    PublishedKeys,
     difference,
     doubts,
     keep_stamps,
@@ -56,14 +57,16 @@ def publish_corpus(
 ) -> bool:
     """Put the published folder in place; return False where it is there already, whole.
 
-    about_all: clusters and audits, by their folders. reasons: of each stage that lets documents go, with a
-    sentence about a document.
+    about_all: clusters, audits and band keys, by their folders. reasons: of each stage that lets documents go,
+    with a sentence about a document.
 
     Raises Damaged where a file that is to be published is not as it was made.
     """
     folder = recipe.folder
     files = corpus_files(folder, ingested, about_all, published)
-    manifest = new_manifest(recipe, ledger, inputs, reasons, headlines(recipe, about_all), files)
+    manifest = new_manifest(
+        recipe, ledger, inputs, reasons, headlines(recipe, about_all), keys(recipe, about_all), files
+    )
     texts = accounts(recipe, inputs, manifest)
     account_files = [
         File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
@@ -129,7 +132,10 @@ def corpus_files(
 
 def file(place: str, prefix: str, shard: Shard) -> File:
     path = f"{place}/{prefix}{shard.name}-{shard.digest[:8]}.parquet"
-    return File(path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, made_as=shard)
+    return File(
+        path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
+        footer_sha256=shard.footer_digest, made_as=shard,
+    )  # fmt: skip
 
 
 def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) -> Texts:
@@ -153,6 +159,16 @@ def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audite
     return found
 
 
+def keys(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, PublishedKeys]:
+    """Return what the published band keys of each round were made with."""
+    places = [of_round.called("bands") for of_round in recipe.each_round()]
+    return {
+        place: PublishedKeys.model_validate(load_manifest(recipe.folder, about_all[place]).facts)
+        for place in places
+        if place in about_all
+    }
+
+
 def as_parquet(table: pa.Table) -> bytes:
     content = BytesIO()
     pq.write_table(table, content, write_page_checksum=True)
@@ -165,6 +181,7 @@ def new_manifest(
     inputs: Sequence[SourcePlan],
     reasons: dict[str, dict[str, str]],
     audits: dict[str, Audited],
+    bands: dict[str, PublishedKeys],
     files: Iterable[File],
 ) -> Published:
     """Make the manifest, still without the accounts, which are written from it."""
@@ -178,6 +195,7 @@ def new_manifest(
         ledger=ledger,
         reasons=reasons,
         audits=audits,
+        bands=bands,
         files=tuple(files),
         accounts=(),
     )

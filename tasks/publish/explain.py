@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.accounts.published import PUBLISHED, corpus_of
-from tasks.errors import BadInput, Denied
+from tasks.errors import BadInput, Denied, ZydaError
 from tasks.ids import parse, split
+from tasks.others.corpora import corpora_of
 from tasks.publish.files import REMOVED
+from tasks.publish.nearest import texts_of
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import read
@@ -33,7 +35,7 @@ class Explanation(Record):
     """A document's place, its cluster, and what was decided about it.
 
     sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
-    the one that was kept for it went itself, if it did.
+    the one that was kept for it went itself, if it did. diff: to the one kept for it, or to that of another corpus.
     """
 
     place: Place
@@ -145,8 +147,23 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         members=members(corpus, place_of_clusters, cluster_id),
         kept=kept,
         kept_went_by=went_by(corpus, kept),
-        diff=diff(corpus.text(wanted), corpus.text(kept.doc_id)) if kept else (),
+        diff=difference(corpus, wanted, kept, removal),
     )
+
+
+def difference(corpus: Corpus, doc_id: int, kept: Place | None, removal: dict[str, Any]) -> Sequence[str]:
+    """Compare a document with the one that it went for, of this corpus or of another one."""
+    if kept:
+        return diff(corpus.text(doc_id), corpus.text(kept.doc_id))
+    if removal.get("matched_doc_id") is None:
+        return ()
+    try:
+        other = corpora_of(corpus.recipe)
+        matched = next(one for one in other.values() if one.label == removal["matched_corpus"])
+        (text,) = texts_of(matched.folder, matched.manifest, [removal["matched_doc_id"]])
+    except (ZydaError, StopIteration):  # it is no part of this corpus, and may be gone or have changed
+        return ("(the text of the other corpus is not to be read there any more)",)
+    return diff(corpus.text(doc_id), text) or ("(no difference)",)
 
 
 def went_by(corpus: Corpus, kept: Place | None) -> str | None:

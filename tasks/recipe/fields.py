@@ -29,7 +29,7 @@ OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "refe
 SECRETIVE = "a recipe holds no credentials"
 MOST_ROUNDS = 9
 RESERVED_NAMES = {
-    "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit") for n in ("", *range(2, 10))),
+    "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2, 10))),
     "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet",
 }  # fmt: skip
 SECRET_PARAMETERS = {
@@ -194,6 +194,14 @@ class Dedup(Strict):
         None,
         description="A document goes only if one that stays holds so much of it; else clusters decide.",
     )
+    against: Annotated[
+        tuple[Url, ...],
+        BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
+    ] = Field(
+        (),
+        description="Published corpora that stay as they are: what is near a document of one of them goes. Their "
+        "folders, any fsspec URL.",
+    )
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -328,6 +336,11 @@ class Recipe(Strict):
     sample: Annotated[float, Number] = Field(
         1.0, gt=0, le=1, description="The part of the input that is used."
     )
+    publish_bands: Yes = Field(
+        True,
+        description="Publish the band keys of what is published, so that others can deduplicate against it without "
+        "its text, and `zyda find` can look texts up: 128 bytes a document with 8 bands.",
+    )
     license: str | None = Field(None, min_length=1, description="Of the corpus, as the hub names it.")
     languages: tuple[str, ...] = Field((), description="Of the corpus, as the hub names them: en, de.")
     sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
@@ -386,6 +399,15 @@ class Recipe(Strict):
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)
+
+    @property
+    def is_against_others(self) -> bool:
+        """Whether any round names other corpora."""
+        return any(dedup.against for dedup in self.rounds)
+
+    def may_go(self, source: str) -> bool:
+        """Say whether documents of a source may go as duplicates."""
+        return not (self.source(source).exempt or self.source(source).protect)
 
     def max_loss_of(self, source: Source) -> float | None:
         return self.max_loss if source.max_loss is None else source.max_loss

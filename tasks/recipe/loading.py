@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tasks.errors import BadRecipe
 from tasks.recipe.faults import faults
-from tasks.recipe.fields import Recipe, Source
+from tasks.recipe.fields import Dedup, Recipe, Source
 from tasks.storage.folder import absolute
 
 
@@ -69,8 +69,13 @@ def anchored(recipe: Recipe, folder: Path) -> Recipe:
         classify = source.classify.model_copy(update={"model": model})
         return source.model_copy(update={"files": files, "classify": classify})
 
+    def of_round(dedup: Dedup) -> Dedup:
+        against = tuple(place(url, always=True) for url in dedup.against)
+        return dedup.model_copy(update={"against": against}) if against else dedup
+
     return recipe.model_copy(
         update={
+            "rounds": tuple(map(of_round, recipe.rounds)),
             "storage": place(recipe.storage, always=True),
             "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),
             "sources": tuple(anchor(source) for source in recipe.sources),

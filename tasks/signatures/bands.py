@@ -1,15 +1,11 @@
-"""Files of band keys: how they are laid out, merged and read by key range.
+"""Files of band keys: how they are laid out, and read by key range.
 
 A file holds (band, key, doc_id) sorted by the three, in row groups of one band each. The smallest and
 largest key of a row group stand in the file's footer, so a range of a band costs the row groups that
-it touches. A source of many shards has its files merged, GROUP_SHARDS at a time or so, and those again
-while there are many, so that a range is read from few places. Where a group begins is decided by a hash
-of the shard's name (as in content-defined chunking), so that a file that comes or goes changes one group of
-each level only.
+it touches.
 """
 
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,17 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
-from tasks.storage.artifacts import Shard, total
+from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, opened, parquet_writer, write_shard
+from tasks.storage.tables import footer_of, opened, parquet_writer
 
-VERSION = 3
 GROUP_ROWS = 1 << 16  # 2**13 to 2**19 are as fast, within a twentieth (python -m benchmarks.constants)
-GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
-GROUP_SHARDS = 64  # on average
-MOST_SHARDS = 4  # times as many, at the most
 # Documents in one range: 128 MiB of keys and ids. With 2**19 clusters take a fifth longer
 # (python -m benchmarks.constants).
 RANGE_ROWS = 8 << 20
@@ -74,68 +64,6 @@ def write_band_rows(
             if schema == WIDE_ROWS:
                 columns.append(keys[order, 1])
             writer.write_table(pa.table([*map(pa.array, columns)], schema=schema), row_group_size=group_rows)
-
-
-@dataclass(frozen=True)
-class Merge(ShardJob):
-    """One file of the band keys of neighbouring shards."""
-
-    stage, version = "bands", VERSION
-
-    shards: tuple[Shard, ...]
-    bands: int
-
-    @property
-    def name(self) -> str:
-        return self.shards[0].name
-
-    @property
-    def asked(self) -> int:
-        return self.bands
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(shard.digest for shard in self.shards)
-
-    def make(self) -> Shard:
-        """Merge a range of a band at a time."""
-        rows = sum(shard.rows for shard in self.shards) // self.bands
-        ranges = key_ranges(rows)
-
-        def fill(scratch: Path) -> None:
-            parts = (
-                (band, *read_range(self.folder, self.shards, band, keys))
-                for band in range(self.bands)
-                for keys in ranges
-            )
-            schema = rows_schema(is_wide=is_wide(self.folder, self.shards[0]))
-            write_band_rows(scratch, parts, schema, max(GROUP_ROWS, rows // GROUPS_OF_BAND))
-
-        counts = total(shard.counts for shard in self.shards)
-        return write_shard(self.folder, self.path, self.name, fill, counts=counts)
-
-
-def merge_groups(folder: Folder, source: str, shards: Sequence[Shard], bands: int) -> list[Sequence[Shard]]:
-    """Merge the files of a source while it has many; return each level's, of which the last hold its keys."""
-    levels = [shards]
-    while len(shards) > GROUP_SHARDS:
-        groups = groups_of(shards, len(levels))
-        merges = [Merge(folder, source, group, bands) for group in groups if len(group) > 1]
-        merged = iter(fan_out(ShardJob.__call__, merges, stage="merge bands", source=source))
-        shards = [next(merged) if len(group) > 1 else group[0] for group in groups]
-        levels.append(shards)
-    return levels
-
-
-def groups_of(shards: Iterable[Shard], level: int) -> list[tuple[Shard, ...]]:
-    """Put neighbouring files together; in each group, as in all, the documents' ids are ascending."""
-    groups = list[list[Shard]]()
-    for shard in sorted(shards, key=place_of):
-        is_start = zlib.crc32(f"{level} {shard.name}".encode()) % GROUP_SHARDS == 0
-        if not groups or is_start or len(groups[-1]) >= MOST_SHARDS * GROUP_SHARDS:
-            groups.append([])
-        groups[-1].append(shard)
-    return [tuple(group) for group in groups]
 
 
 def place_of(shard: Shard) -> list[int]:

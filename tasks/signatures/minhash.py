@@ -10,7 +10,8 @@ rows of documents that a stage before has let go are left out here, so that they
 """
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.kernels import sketch
-from tasks.kernels.texts import text_buffers
 from tasks.recipe.fields import Dedup, Recipe
-from tasks.signatures.bands import ALL_KEYS, merge_groups, read_range, rows_schema, write_band_rows
-from tasks.signatures.exact import text_keys
-from tasks.signatures.shingles import UNICODE, shingle_parameters, word_hashes
+from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
+from tasks.signatures.keys import VERSION, keys_of_texts, signature_parameters
+from tasks.signatures.merging import merge_groups
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
@@ -32,32 +31,6 @@ from tasks.storage.artifacts import Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import tables_of, write_shard
-
-VERSION = 1
-
-
-def signature_parameters(dedup: Dedup) -> dict[str, Any]:
-    """Return what a band key depends on; the scope decides later who goes."""
-    if dedup.exact:
-        return {"exact": dedup.exact} | ({"unicode": UNICODE} if dedup.exact == "normalised" else {})
-    return dedup.model_dump(include={"values", "bands"}) | shingle_parameters(dedup)
-
-
-def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
-    """Return the signature of each text: (n, values) uint64, all EMPTY where it has no shingle."""
-    size: dict[str, Any] = {"width": dedup.width, "values": dedup.values}
-    if dedup.shingle == "words":
-        sketches: NDArray[np.uint64] = sketch.word_signatures(*word_hashes(texts), **size)
-    else:
-        sketches = sketch.signatures(*text_buffers(texts), **size)
-    return sketches
-
-
-def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
-    sketches = signatures(texts, dedup)
-    keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
-    return keys, sketches[:, 0] != sketch.EMPTY
 
 
 class BandKeys:
@@ -71,8 +44,7 @@ class BandKeys:
     def add(self, documents: pa.Table) -> None:
         """Sketch some documents: `doc_id` and `text`."""
         for batch in documents.select(["doc_id", "text"]).to_batches():
-            make_keys = text_keys if self.dedup.exact else band_keys
-            keys, has_keys = make_keys(batch.column("text"), self.dedup)
+            keys, has_keys = keys_of_texts(batch.column("text"), self.dedup)
             self.keys.append(keys[has_keys])
             self.doc_ids.append(batch.column("doc_id").to_numpy()[has_keys])
 
@@ -87,7 +59,7 @@ class KeysOfRounds:
     @classmethod
     def asked_by(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
         """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
-        if recipe.source(source).exempt:
+        if recipe.source(source).exempt and not recipe.publish_bands:
             return partial(cls, ())
         different = {digest_of(signature_parameters(dedup)): dedup for dedup in recipe.rounds}
         return partial(cls, tuple(different.values()))
@@ -147,7 +119,7 @@ class KeysOfShard(ShardJob):
 class KeysOfWhatIsLeft(ShardJob):
     """The band keys of a shard without those of documents that are gone."""
 
-    stage, version = "minhash", VERSION
+    stage, version = "keys-left", VERSION
 
     so_far: ShardSoFar
     whole: KeysOfShard
@@ -156,16 +128,21 @@ class KeysOfWhatIsLeft(ShardJob):
     def name(self) -> str:
         return self.whole.name
 
+    @cached_property
+    def gone_ids(self) -> NDArray[np.uint64]:
+        return ids_gone(self.folder, self.so_far)
+
     @property
     def inputs(self) -> tuple[str, ...]:
-        return self.so_far.digests
+        # Which documents are gone, and not what else was said of them.
+        return (self.so_far.shard.digest, sha256(self.gone_ids.tobytes()).hexdigest())
 
     @property
     def asked(self) -> Any:
         return self.whole.asked
 
     def make(self) -> Shard:
-        keys_of_all, gone_ids, dedup = self.whole(), ids_gone(self.folder, self.so_far), self.whole.dedup
+        keys_of_all, gone_ids, dedup = self.whole(), self.gone_ids, self.whole.dedup
 
         def left_of(band: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
             keys, doc_ids = read_range(self.folder, [keys_of_all], band, ALL_KEYS)

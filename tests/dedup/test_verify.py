@@ -15,6 +15,7 @@ from tasks.dedup.large import LargeCluster
 from tasks.errors import BadRecipe
 from tasks.kernels.holders import NOBODY, judge
 from tasks.publish.explain import Corpus as Published
+from tasks.storage import parts as parts_module
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
@@ -212,7 +213,7 @@ def test_texts_are_read_from_their_file(tmp_path):
     path.write_text("".join(texts))
     ends = np.cumsum([0, *(len(text.encode()) for text in texts)])
     with path.open("rb") as file:
-        assert verify.TextFile(file.fileno(), ends).take(np.array([3, 0, 2, 1])).to_pylist() == [
+        assert parts_module.TextFile(file.fileno(), ends).take(np.array([3, 0, 2, 1])).to_pylist() == [
             "last", "naïve", "漢字 🙂", "",
         ]  # fmt: skip
 
@@ -246,7 +247,7 @@ def test_same_however_it_is_cut(chains, monkeypatch):
     assert removed_of(small) == removed_of(whole)
     monkeypatch.setattr(verify, "PART_BYTES", 2000)
     monkeypatch.setattr(verify, "RANGE_ROWS", 1)
-    monkeypatch.setattr(contested, "GROUP_BYTES", 500)
+    monkeypatch.setattr(parts_module, "GROUP_BYTES", 500)
     monkeypatch.setattr(contested, "FILE_BYTES", 3000)
     parts = chains.load(name="parts", dedup=dedup, shard_mib=0.002)
     build_here(parts)

@@ -24,7 +24,7 @@ from tasks.errors import Unavailable
 from tasks.ids import split
 from tasks.intake import prepare
 from tasks.intake.ingest import ingest
-from tasks.signatures import bands
+from tasks.signatures import bands, merging
 from tasks.signatures.minhash import minhash
 from tasks.sources.register import load_register
 from tasks.stage.verdicts import Trail
@@ -239,12 +239,12 @@ def test_small_shards_give_the_same_corpus(corpus):
 
 @pytest.mark.parametrize(
     ("most", "rows_of_range", "files"),
-    [(64, 8 << 20, range(1, 4)), (64, 16, range(1, 4)), (3, 16, range(20, 45))],
+    [(64, 8 << 20, range(2, 8)), (64, 16, range(2, 8)), (3, 16, range(20, 60))],
 )
 def test_source_of_many_shards_has_its_band_files_merged(corpus, monkeypatch, most, rows_of_range, files):
     for i in range(70):
         write_rows(corpus.folder / f"in/worst-{i:03d}.arrow", rows(**{f"m{i}": prose(f"m{i % 69}")}))
-    monkeypatch.setattr(bands, "GROUP_SHARDS", most)
+    monkeypatch.setattr(merging, "GROUP_SHARDS", most)
     monkeypatch.setattr(bands, "RANGE_ROWS", rows_of_range)
     recipe = corpus.load(dedup={"scope": "global"})
     build_here(recipe)
@@ -259,22 +259,22 @@ def test_source_of_many_shards_has_its_band_files_merged(corpus, monkeypatch, mo
 
 def test_file_that_comes_or_goes_changes_one_group_of_merged_band_files():
     shards = [SimpleNamespace(name=f"{i:06d}-000-000") for i in range(0, 40_000, 2)]
-    before = bands.groups_of(shards, 1)
+    before = merging.groups_of(shards, 1)
     sizes = [len(group) for group in before]
-    assert max(sizes) <= 4 * bands.GROUP_SHARDS
+    assert max(sizes) <= 4 * merging.GROUP_SHARDS
     assert 48 < sum(sizes) / len(sizes) < 80
     shards.insert(7_000, SimpleNamespace(name="013999-000-000"))
-    after = bands.groups_of(shards, 1)
+    after = merging.groups_of(shards, 1)
     assert len(set(map(repr, after)) - set(map(repr, before))) <= 3
     del shards[2_000]
-    assert len(set(map(repr, bands.groups_of(shards, 1))) - set(map(repr, after))) <= 3
+    assert len(set(map(repr, merging.groups_of(shards, 1))) - set(map(repr, after))) <= 3
     many = [SimpleNamespace(name=f"{number}-000-000") for number in (1_000_000, 999_999, 10)]
-    in_order = [shard.name for group in bands.groups_of(many, 1) for shard in group]
+    in_order = [shard.name for group in merging.groups_of(many, 1) for shard in group]
     assert in_order == ["10-000-000", "999999-000-000", "1000000-000-000"]
 
 
 def test_files_that_came_between_others_are_merged_in_the_order_of_their_numbers(corpus, monkeypatch):
-    monkeypatch.setattr(bands, "GROUP_SHARDS", 4)
+    monkeypatch.setattr(merging, "GROUP_SHARDS", 4)
     recipe = corpus.load(dedup={"scope": "global"})
     for odd in (0, 1):
         for i in range(odd, 24, 2):

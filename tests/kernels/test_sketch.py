@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tasks.kernels import sketch as cpu
 from tasks.recipe.fields import Dedup
-from tasks.signatures.minhash import band_keys, signatures
+from tasks.signatures.keys import band_keys, signatures
 from tasks.signatures.shingles import word_hashes
 
 M64 = 2**64 - 1

@@ -335,7 +335,9 @@ def test_flow_runs_the_stages_in_the_order_of_the_pipeline(corpus, example, with
     made(corpus.load(), HERE._replace(submit=submit))
     assert tuple(dict.fromkeys(submitted)) == ("prepare", *pipeline.names(), "publish_corpus", "note_built")
     assert "shouting" in pipeline.accounted()
-    assert set(pipeline.names()) - set(pipeline.accounted()) == {"edges", "clusters", "decisions", "audit"}
+    assert set(pipeline.names()) - set(pipeline.accounted()) == {
+        "edges", "clusters", "decisions", "audit", "index",
+    }  # fmt: skip
 
 
 class Lengths:

@@ -1,0 +1,61 @@
+"""`zyda find`: the published documents that are most like a text, as a table."""
+
+import sys
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from flows.command.terminal import console
+from tasks.errors import BadInput
+from tasks.publish.nearest import nearest
+from tasks.recipe.fields import Recipe
+
+LONGEST_NAME = 4096  # of a file; what is longer is a text
+
+
+def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
+    """Print the published documents that are most like a text; return whether there is any. Raises BadInput."""
+    found = nearest(plan, text_of(file_or_text), most)
+    if not found:
+        console().print("no published document shares a bucket with this text", markup=False)
+        return False
+    table = Table(padding=(0, 1, 0, 0))
+    for name in ("jaccard", "containment", "document", "where from", "begins"):
+        table.add_column(
+            name, justify="right" if name in ("jaccard", "containment") else "left", overflow="fold"
+        )
+    for near in found:
+        beginning = " ".join(near.beginning.split())
+        place = f"{near.source}, {near.file}, row {near.row}"
+        table.add_row(
+            f"{near.jaccard:.3f}",
+            f"{near.containment:.3f}",
+            str(near.doc_id),
+            escape(place),
+            escape(beginning),
+        )
+    console().print(table)
+    return True
+
+
+def text_of(file_or_text: str) -> str:
+    """Return what a file says, or standard input for `-`, or the text itself. Raises BadInput."""
+    if file_or_text == "-":
+        content, name = sys.stdin.buffer.read(), "standard input"
+    elif is_file(file_or_text):
+        content, name = Path(file_or_text).read_bytes(), file_or_text
+    else:
+        return file_or_text
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{name}: byte {error.start} is not UTF-8; a text file is expected") from error
+
+
+def is_file(name: str) -> bool:
+    """Say whether a text is the name of a file."""
+    try:
+        return len(name) <= LONGEST_NAME and Path(name).is_file()
+    except (OSError, ValueError):
+        return False

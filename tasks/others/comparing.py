@@ -1,0 +1,69 @@
+"""Comparing: the texts of documents with those of other corpora with which they share a bucket, exactly."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.dedup.verify import SIMILARITIES, asked_of, batches
+from tasks.errors import Denied
+from tasks.kernels.holders import needed
+from tasks.kernels.sets import overlaps
+from tasks.others.corpora import OtherCorpus
+from tasks.recipe.fields import Dedup
+from tasks.signatures.shingles import shingle_sets
+from tasks.storage.parts import TextFile, text_sizes
+
+Places = NDArray[np.int64]
+
+
+def places_of(pairs: pa.Table, rows: pa.Table | None, others: Sequence[OtherCorpus]) -> Places:
+    """Return where the other text of each pair is among those that were read: (p,).
+
+    rows: `corpus` and `doc_id` of those. Raises Denied where one is not there.
+    """
+    corpora, ids = (pairs.column(name).to_numpy() for name in ("corpus", "matched_doc_id"))
+    if rows is None:
+        rows = pairs.slice(0, 0).rename_columns({"matched_doc_id": "other"})
+    of_rows, ids_there = (rows.column(name).to_numpy() for name in ("corpus", "doc_id"))
+    places = np.full(len(pairs), -1, np.int64)
+    for number in np.unique(corpora):
+        of_corpus, there = np.flatnonzero(corpora == number), np.flatnonzero(of_rows == number)
+        there = there[np.argsort(ids_there[there])]
+        is_there = np.isin(ids[of_corpus], ids_there[there])
+        if not is_there.all():
+            missing = ids[of_corpus[~is_there]][0]
+            raise Denied(f"{others[number].url}: document {missing} has band keys there, and no text")
+        places[of_corpus] = there[np.searchsorted(ids_there[there], ids[of_corpus])]
+    return places
+
+
+def compared(pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, dedup: Dedup) -> pa.Table:
+    """Compare those pairs whose own text is here; return those of which ours may go, with SIMILARITIES.
+
+    pairs: MATCHES. ours: `doc_id` and `text`, by doc_id. places: (p,), of the other text of each pair.
+    """
+    is_here = np.isin(pairs.column("doc_id").to_numpy(), ours.column("doc_id").to_numpy())
+    pairs, places = pairs.filter(pa.array(is_here)), places[is_here]
+    column = ours.column("text").cast(pa.large_string()).combine_chunks()
+    own = np.searchsorted(ours.column("doc_id").to_numpy(), pairs.column("doc_id").to_numpy())
+    text_bytes = text_sizes(ours.column("text").cast(pa.large_string()))[own] + texts.sizes[places]
+    both, size, other_size = (np.zeros(len(pairs), np.int64) for _ in range(3))
+    for first, last in batches(np.arange(len(pairs) + 1), np.concatenate([[0], np.cumsum(text_bytes)])):
+        some = slice(first, last)
+        own_rows, own_at = np.unique(own[some], return_inverse=True)
+        other_rows, other_at = np.unique(places[some], return_inverse=True)
+        two = pa.concat_arrays([column.take(pa.array(own_rows)), texts.take(other_rows)])
+        hashes, ends = shingle_sets(two, dedup)
+        other_at = other_at + len(own_rows)
+        both[some] = overlaps(hashes, ends, own_at, other_at)
+        size[some], other_size[some] = np.diff(ends)[own_at], np.diff(ends)[other_at]
+    similarities = (both / np.maximum(1, size + other_size - both), both / np.maximum(1, size))
+    for field, values in zip(SIMILARITIES, similarities, strict=True):
+        pairs = pairs.append_column(field, pa.array(values.astype(np.float32)))
+    rule = asked_of(dedup)
+    least = [
+        needed(rule["share"], rule["is_jaccard"], *sizes) for sizes in zip(size, other_size, strict=True)
+    ]
+    return pairs.filter(pa.array(both >= np.array(least, np.int64)))

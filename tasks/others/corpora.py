@@ -1,0 +1,164 @@
+"""Corpora that others have published, or we have: found by a URL, with nothing but what is published."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from tasks.accounts.published import MANIFEST, PUBLISHED, Published
+from tasks.errors import BadRecipe, Damaged, Denied, ZydaError
+from tasks.recipe.faults import where
+from tasks.recipe.fields import Dedup, Recipe
+from tasks.signatures.keys import index_parameters
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
+
+LETTERS = 8  # of its digest that tell a corpus from another of its name
+
+
+class OtherCorpus(Record):
+    """A published corpus as it was when the build began.
+
+    url: of the published folder. label: what `removed/` calls it. digest: the SHA-256 of its manifest.
+    """
+
+    url: str
+    label: str
+    digest: str
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self.url)
+
+    @property
+    def manifest(self) -> Published:
+        return manifest_of(self.url, self.digest)
+
+
+@lru_cache(maxsize=16)
+def manifest_of(url: str, digest: str) -> Published:
+    """Read a manifest. Raises Denied where it is not the one that a build began with."""
+    content = Folder(url).read(MANIFEST)
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise Denied(
+            f"{url}: this corpus was published anew while the build was running; start the build again"
+        )
+    return Published.model_validate_json(content)
+
+
+def corpus_at(url: str) -> OtherCorpus:
+    """Find what is published at a URL: of the folder of a corpus, or of its published folder.
+
+    Raises Denied where there is nothing, or what is there cannot be read.
+    """
+    for folder in (Folder(url).folder(PUBLISHED), Folder(url)):
+        content = folder.read_if_there(MANIFEST)
+        if content is not None:
+            try:
+                name = Published.model_validate_json(content).name
+            except ValidationError as error:
+                raise Denied(f"{folder.url}/{MANIFEST} is cut or changed, or of another version") from error
+            return OtherCorpus(url=folder.url, label=name, digest=hashlib.sha256(content).hexdigest())
+    raise Denied(f"{url}: no corpus is published there: there is no {PUBLISHED}/{MANIFEST}")
+
+
+def corpora_of(recipe: Recipe) -> dict[str, OtherCorpus]:
+    """Find the corpora that a round is against, by their URLs in the recipe. Raises BadRecipe with every fault."""
+    found, faults = dict[str, OtherCorpus](), list[str]()
+    for number, dedup in enumerate(recipe.rounds):
+        for place, url in enumerate(dedup.against):
+            try:
+                found[url] = found.get(url) or corpus_at(url)
+                check(recipe, dedup, url, found[url])
+            except ZydaError as error:
+                faults.append(f"{where(recipe, 'dedup', number, 'against', place)}: {error}")
+    if faults:
+        raise BadRecipe(*faults)
+    names = [other.label for other in found.values()]
+    return {
+        url: other
+        if names.count(other.label) == 1
+        else other.model_copy(update={"label": f"{other.label}@{other.digest[:LETTERS]}"})
+        for url, other in found.items()
+    }
+
+
+def check(recipe: Recipe, dedup: Dedup, url: str, other: OtherCorpus) -> None:
+    """Check that a round can be against a corpus. Raises Denied or Damaged."""
+    if dedup.against.count(url) > 1:
+        raise Denied(f"{url} is there twice; leave one out")
+    if other.url == recipe.folder.folder(PUBLISHED).url:
+        raise Denied(f"{url}: a corpus cannot be against itself")
+    keys = index_of(other, dedup)
+    listed = other.folder.written("")
+    for shard in [*keys, *(texts_of(other) if dedup.verify else [])]:
+        if shard.path not in listed:
+            reader = "" if shard in keys else ", and verify reads it"
+            raise Denied(f"{url}: {shard.path} is not there{reader}")
+        if listed[shard.path][0] != shard.size:
+            raise Denied(f"{url}: {shard.path} has {listed[shard.path][0]:,} bytes, expected {shard.size:,}")
+
+
+def index_of(other: OtherCorpus, dedup: Dedup) -> list[Shard]:
+    """Return the files of band keys that were made as those of a round are. Raises Denied where there are none."""
+    manifest, asked = other.manifest, index_parameters(dedup)
+    differences = list[str]()
+    for place, keys in manifest.bands.items():
+        if keys.parameters == asked:
+            return readable(manifest, f"{place}/")
+        differences.append(difference(keys.parameters, asked))
+    if not differences:
+        raise Denied(
+            f"{other.url}: it publishes no band keys: its recipe says so (publish_bands: false), or it was built "
+            "before there were any"
+        )
+    raise Denied(
+        f"{other.url}: its band keys were made with other parameters ({'; or '.join(differences)}); give this "
+        "round the same"
+    )
+
+
+def texts_of(other: OtherCorpus) -> list[Shard]:
+    """Return the files of a corpus's documents, by their paths."""
+    manifest = other.manifest
+    return [shard for origin in manifest.made_of for shard in readable(manifest, f"{origin.source}/")]
+
+
+def readable(manifest: Published, place: str) -> list[Shard]:
+    """Return the files of a folder as artifacts. Raises Denied where the manifest does not say enough of them."""
+    shards = [file.to_read() for file in manifest.files if file.path.startswith(place)]
+    if None in shards:
+        raise Denied(
+            f"{manifest.name}: it was published by an older version, whose manifest does not say enough"
+        )
+    return [shard for shard in shards if shard is not None]
+
+
+def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """Say in which parameters two sets of keys differ."""
+    if theirs.get("exact") != ours.get("exact"):
+        kinds = [
+            f"exact: {of.get('exact')}" if of.get("exact") else "near-duplicates" for of in (theirs, ours)
+        ]
+        return f"for {kinds[0]} there and for {kinds[1]} here"
+    names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
+    return ", ".join(
+        f"{name} {said(theirs.get(name))} there and {said(ours.get(name))} here" for name in names
+    )
+
+
+def said(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+@contextmanager
+def belongs_to_others() -> Iterator[None]:
+    """Read files of another corpus: what is damaged there is not for this build to mend. Raises Denied."""
+    try:
+        yield
+    except Damaged as error:
+        raise Denied(f"{error}; zyda verify --repair, of that corpus's own recipe, mends it") from error

@@ -1,0 +1,221 @@
+"""Matches: the documents that share a bucket with one of another corpus, from published band keys alone.
+
+Rows out: MATCHES, sorted by doc_id, then corpus, and of each corpus those first that share most buckets. Of a
+bucket of the other corpus the first MOST_OF_BUCKET documents are looked at.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.ids import MAX_ROWS, first_id
+from tasks.others.corpora import OtherCorpus, belongs_to_others, corpora_of, index_of
+from tasks.recipe.fields import Recipe
+from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
+from tasks.signatures.keys import signature_parameters
+from tasks.signatures.lookup import first_and_last_keys, looked_up, met
+from tasks.signatures.merging import GROUP_SHARDS, merge_groups
+from tasks.signatures.minhash import KeysOfWhatIsLeft, keys_of
+from tasks.sources.listing import NumberedSource
+from tasks.stage.jobs import ShardJob
+from tasks.stage.spread import fan_out
+from tasks.stage.task import BY_MANIFEST, ONCE_A_BUILD, STAGE, leaves_manifest, task
+from tasks.stage.verdicts import ShardSoFar, shards_so_far, trail_of
+from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
+from tasks.storage.tables import parquet_writer, rows_between, write_shard, write_table
+
+VERSION = 1
+GROUP_ROWS = 1 << 16
+MOST_OF_BUCKET = 16  # documents of a bucket of another corpus that are looked at, the first by their ids
+MET = pa.schema([("doc_id", pa.uint64()), ("matched_doc_id", pa.uint64())])
+MATCHES = pa.schema(
+    [
+        ("doc_id", pa.uint64()),
+        ("corpus", pa.uint8()),  # its place in the round's `against`
+        ("matched_doc_id", pa.uint64()),  # of that corpus
+        ("buckets", pa.uint16()),  # that the two share
+    ]
+)
+
+
+@dataclass(frozen=True)
+class MetInFile(ShardJob):
+    """Who shares a bucket of one file of another corpus's band keys: MET by doc_id.
+
+    shards: our own band keys, of so many `bands`. of_shards: a hash of them.
+    """
+
+    stage, version = "matches", VERSION
+
+    other: OtherCorpus
+    file: Shard
+    shards: tuple[Shard, ...]
+    of_shards: str
+    bands: int
+
+    @property
+    def name(self) -> str:
+        return self.file.name
+
+    @property
+    def asked(self) -> list[Any]:
+        return ["met", MOST_OF_BUCKET]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.file.digest, self.of_shards)
+
+    def make(self) -> Shard:
+        band = int(self.file.name.partition("-")[0])
+        tables = [MET.empty_table()]
+        with belongs_to_others():
+            first, last = first_and_last_keys(self.other.folder, self.file)
+        ours = sum(shard.rows for shard in self.shards) // self.bands
+        for keys_at_once in key_ranges(ours):
+            low, high = max(keys_at_once.low, int(first[0])), min(keys_at_once.high, int(last[-1]) + 1)
+            if low < high:
+                keys, doc_ids = read_range(self.folder, self.shards, band, KeyRange(low, high))
+                with belongs_to_others():
+                    found, found_ids = looked_up(self.other.folder, self.file, keys, MOST_OF_BUCKET)
+                both = met(keys, doc_ids, found, found_ids)
+                tables.append(pa.table([pa.array(ids) for ids in both], schema=MET))
+        table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in MET.names])
+        return write_table(self.folder, self.path, self.name, table)
+
+
+@dataclass(frozen=True)
+class MatchesOfFiles(ShardJob):
+    """The matches of the documents of some neighbouring files of a source: MATCHES.
+
+    met_in: for each corpus, its files' MET. first, last: of the documents' ids.
+    """
+
+    stage, version = "matches", VERSION
+
+    source: str
+    met_in: tuple[tuple[Shard, ...], ...]
+    of_met: str
+    first: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        return f"from-{self.first:020d}"
+
+    @property
+    def asked(self) -> list[int]:
+        return [self.first, self.last]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.of_met,)
+
+    def make(self) -> Shard:
+        tables = [MATCHES.empty_table()]
+        for corpus, files in enumerate(self.met_in):
+            rows = rows_between(self.folder, files, self.first, self.last) if files else MET.empty_table()
+            pairs = rows.group_by(MET.names).aggregate([([], "count_all")])
+            columns = [
+                pairs.column("doc_id"),
+                pa.array(np.full(len(pairs), corpus, np.uint8)),
+                pairs.column("matched_doc_id"),
+                pairs.column("count_all").cast(pa.uint16()),
+            ]
+            tables.append(pa.table(columns, schema=MATCHES))
+        order = [("doc_id", "ascending"), ("corpus", "ascending"), ("buckets", "descending")]
+        table = pa.concat_tables(tables).sort_by([*order, ("matched_doc_id", "ascending")])
+
+        def fill(scratch: Path) -> None:
+            with parquet_writer(scratch, MATCHES) as writer:
+                writer.write_table(table, row_group_size=GROUP_ROWS)
+
+        return write_shard(self.folder, self.path, self.name, fill)
+
+
+@task(task_run_name="other corpora", **ONCE_A_BUILD)
+def other_corpora(recipe: Recipe) -> dict[str, OtherCorpus]:
+    """Find the corpora that a round is against once for a build, which uses them as they are now."""
+    return corpora_of(recipe)
+
+
+def key(
+    recipe: Recipe,
+    trails: list[list[Receipt]],
+    sources: Sequence[NumberedSource],
+    others: Sequence[OtherCorpus],
+) -> str:
+    identities = [receipt.identity for trail in trails for receipt in trail]
+    asked = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, [other.digest for other in others]]
+    return stage_key("matches", VERSION, asked, *identities)
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("matches", key, of_all=True)
+def matches(
+    recipe: Recipe,
+    trails: list[list[Receipt]],
+    sources: Sequence[NumberedSource],
+    others: Sequence[OtherCorpus],
+) -> Manifest:
+    """Find which of the documents that are left share a bucket with a document of another corpus."""
+    folder, dedup = recipe.folder, recipe.dedup
+    taking_part = [trail for trail in map(trail_of, trails) if recipe.may_go(trail.source)]
+    so_far = {trail.source: shards_so_far(folder, trail) for trail in taking_part}
+    shards, kept = list[Shard](), list[str]()
+    for source, of_source in so_far.items():
+        jobs = [keys_of(folder, source, so_far_of, dedup) for so_far_of in of_source]
+        made = fan_out(ShardJob.__call__, jobs, stage=recipe.called("own keys"), source=source)
+        *lower_levels, top_level = merge_groups(folder, source, made, dedup.key_bands)
+        shards += top_level
+        kept += [shard.path for level in (*lower_levels, top_level) for shard in level]
+        kept += [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]
+    of_shards = stage_key("matches", VERSION, None, *(shard.digest for shard in shards))
+    looking = [
+        [
+            MetInFile(folder, None, other, file, tuple(shards), of_shards, dedup.key_bands)
+            for file in index_of(other, dedup)
+        ]
+        for other in others
+    ]
+    met_files = iter(
+        fan_out(
+            ShardJob.__call__, [job for jobs in looking for job in jobs],
+            stage=recipe.called("matches"), source=None,
+        )
+    )  # fmt: skip
+    met_in = tuple(tuple(next(met_files) for _ in jobs) for jobs in looking)
+    of_met = stage_key("matches", VERSION, None, *(shard.digest for files in met_in for shard in files))
+    numbers = {source.source: source.number for source in sources}
+    gathering = [
+        MatchesOfFiles(folder, source, met_in, of_met, first, last)
+        for source, of_source in so_far.items()
+        for first, last in ranges_of_files(numbers[source], of_source)
+    ]
+    gathered = fan_out(ShardJob.__call__, gathering, stage=recipe.called("matches"), source=None)
+    return Manifest(
+        stage="matches",
+        shards=tuple(gathered),
+        intermediate=tuple(dict.fromkeys([*kept, *(shard.path for files in met_in for shard in files)])),
+    )
+
+
+def ranges_of_files(number: int, so_far: Sequence[ShardSoFar]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of doc_ids, first and last, of about GROUP_SHARDS shards of a source; a file is not cut."""
+    shards_of_files = dict[int, int]()
+    for shard in so_far:
+        file = place_of(shard.shard)[0]
+        shards_of_files[file] = shards_of_files.get(file, 0) + 1
+    starts, count = list[int](), GROUP_SHARDS
+    for file in sorted(shards_of_files):
+        if count >= GROUP_SHARDS:
+            starts.append(file)
+            count = 0
+        count += shards_of_files[file]
+    if starts:
+        for start, end in pairwise([*starts, max(shards_of_files) + 1]):
+            yield first_id(number, start), first_id(number, end - 1) + MAX_ROWS - 1

@@ -1,0 +1,118 @@
+"""The texts of other corpora's documents that ours may go for: read once, and kept by who asks for them.
+
+Each shard that asks has a part of its own (see `tasks.storage.parts`), so that a text for which several ask is
+there several times, and what one asks for is read without the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.dedup.contested import first_and_last
+from tasks.others.corpora import OtherCorpus, belongs_to_others
+from tasks.stage.jobs import ShardJob
+from tasks.storage.artifacts import Shard, finished_shard, shard_path, stage_key
+from tasks.storage.folder import Folder
+from tasks.storage.parts import write_parts
+from tasks.storage.tables import parquet_writer, rows_between, tables_of, write_shard
+
+VERSION = 1
+READ_BYTES = 128 << 20  # of files from which one is made, at the most, about 300 MB of text
+GROUP_ROWS = 1 << 16
+WANTED = pa.schema([("doc_id", pa.uint64()), ("part", pa.uint32())])
+TEXTS = pa.schema(
+    [("part", pa.uint32()), ("corpus", pa.uint8()), ("doc_id", pa.uint64()), ("text", pa.large_string())]
+)
+
+Ids = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class TextsByPart(ShardJob):
+    """The texts of some documents of some files of another corpus: TEXTS, by part, then doc_id.
+
+    wanted: which, and by which parts: WANTED by doc_id.
+    """
+
+    stage, version = "matches", VERSION
+
+    source: str
+    other: OtherCorpus
+    corpus: int
+    files: tuple[Shard, ...]
+    wanted: Shard
+
+    @property
+    def name(self) -> str:
+        return f"texts-{self.files[0].name}"
+
+    @property
+    def asked(self) -> int:
+        return self.corpus
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.wanted.digest, *(file.digest for file in self.files))
+
+    def make(self) -> Shard:
+        tables = [TEXTS.empty_table()]
+        with belongs_to_others():
+            for file in self.files:
+                tables += self.texts_in(file)
+        rows = pa.concat_tables(tables).sort_by([("part", "ascending"), ("doc_id", "ascending")])
+
+        def fill(scratch: Path) -> None:
+            write_parts(scratch, rows, ["part", "corpus"])
+
+        return write_shard(self.folder, self.path, self.name, fill)
+
+    def texts_in(self, file: Shard) -> Iterator[pa.Table]:
+        """Yield what is wanted of a file, some MiB at a time: TEXTS."""
+        folder = self.other.folder
+        wanted = rows_between(self.folder, [self.wanted], *first_and_last(folder, file))
+        ids, parts = wanted.column("doc_id").to_numpy(), wanted.column("part").to_numpy()
+        if not len(ids):
+            return
+        for table in tables_of(folder, file, ["doc_id", "text"]):
+            there = table.column("doc_id").to_numpy()
+            asking = np.flatnonzero(np.isin(ids, there))
+            if len(asking):
+                places = np.searchsorted(there, ids[asking])
+                columns = [
+                    pa.array(parts[asking]),
+                    pa.array(np.full(len(asking), self.corpus, np.uint8)),
+                    pa.array(ids[asking]),
+                    table.column("text").cast(pa.large_string()).take(pa.array(places)),
+                ]
+                yield pa.table(columns, schema=TEXTS)
+
+
+def in_groups(files: Sequence[Shard]) -> Iterator[tuple[Shard, ...]]:
+    """Put neighbouring files together of which one is made."""
+    group, size = list[Shard](), 0
+    for file in files:
+        if group and size + file.size > READ_BYTES:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(file)
+        size += file.size
+    if group:
+        yield tuple(group)
+
+
+def write_wanted(folder: Folder, source: str, ids: Ids, parts: NDArray[np.uint32]) -> Shard:
+    """Write which documents are wanted by which parts: WANTED by doc_id."""
+    rows = pa.table([pa.array(ids), pa.array(parts)], schema=WANTED).take(np.lexsort((parts, ids)))
+    content = sha256(b"".join(column.to_numpy().tobytes() for column in rows.columns)).hexdigest()
+    path = shard_path("matches", source, "wanted", stage_key("matches", VERSION, "wanted", content))
+
+    def fill(scratch: Path) -> None:
+        with parquet_writer(scratch, WANTED) as writer:
+            writer.write_table(rows, row_group_size=GROUP_ROWS)
+
+    return finished_shard(folder, path) or write_shard(folder, path, "wanted", fill)

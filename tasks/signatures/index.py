@@ -1,0 +1,108 @@
+"""Index: the band keys of what is published, sorted, so that a few are looked up without the rest.
+
+Published as `bands/`, of a later round as `bands2/` and so on, they let others deduplicate against a corpus
+without its text, and `zyda find` look a text up. Rows out, in a file for each range of each band: as of
+`tasks.signatures.bands`, in row groups so small that a key costs little more to read than itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.errors import NotConserved
+from tasks.recipe.fields import Recipe
+from tasks.signatures.bands import (
+    KeyRange,
+    key_ranges,
+    read_range,
+    rows_schema,
+    write_band_rows,
+)
+from tasks.signatures.keys import index_parameters
+from tasks.signatures.merging import merge_groups
+from tasks.signatures.minhash import KeysOfWhatIsLeft, keys_of
+from tasks.sources.listing import NumberedSource
+from tasks.stage.jobs import ShardJob
+from tasks.stage.spread import fan_out
+from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.verdicts import shards_so_far, trail_of
+from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
+from tasks.storage.tables import write_shard
+
+VERSION = 1
+GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids
+
+
+@dataclass(frozen=True)
+class IndexedRange(ShardJob):
+    """The keys of one range of one band, of all sources, and whose they are, sorted by both.
+
+    shards: files of band keys, those of a source with a smaller number first. of_shards: a hash of them.
+    """
+
+    stage, version = "index", VERSION
+
+    shards: tuple[Shard, ...]
+    of_shards: str
+    band: int
+    keys: KeyRange
+    number: int
+    is_wide: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.band:03d}-{self.number:05d}"
+
+    @property
+    def asked(self) -> list[int]:
+        return [self.band, self.keys.low, self.keys.high, GROUP_ROWS]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.of_shards,)
+
+    def make(self) -> Shard:
+        keys, doc_ids = read_range(self.folder, self.shards, self.band, self.keys)
+
+        def fill(scratch: Path) -> None:
+            parts = [(self.band, keys, doc_ids)] if len(keys) else []
+            write_band_rows(scratch, parts, rows_schema(is_wide=self.is_wide), GROUP_ROWS)
+
+        return write_shard(self.folder, self.path, self.name, fill)
+
+
+def key(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> str:
+    identities = [receipt.identity for trail in trails for receipt in trail]
+    return stage_key("index", VERSION, [index_parameters(recipe.dedup), GROUP_ROWS], *identities)
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("index", key, of_all=True)
+def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> Manifest:
+    """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
+    folder, dedup = recipe.folder, recipe.dedup
+    numbers = {source.source: source.number for source in sources}
+    kept, merged = list[str](), list[Shard]()
+    for trail in sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source]):
+        jobs = [keys_of(folder, trail.source, so_far, dedup) for so_far in shards_so_far(folder, trail)]
+        shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("keys left"), source=trail.source)
+        *lower_levels, top_level = merge_groups(folder, trail.source, shards, dedup.key_bands)
+        merged += top_level
+        kept += [shard.path for level in (*lower_levels, top_level) for shard in level]
+        kept += [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]
+    of_shards = stage_key("index", VERSION, None, *(shard.digest for shard in merged))
+    rows = sum(shard.rows for shard in merged)
+    ranges = [
+        IndexedRange(folder, None, tuple(merged), of_shards, band, keys, number, bool(dedup.exact))
+        for band in range(dedup.key_bands)
+        for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
+    ]
+    files = fan_out(ShardJob.__call__, ranges, stage=recipe.called("index"), source=None)
+    if (written := sum(file.rows for file in files)) != rows:
+        raise NotConserved(f"index: {rows:,} rows of band keys were read and {written:,} written")
+    return Manifest(
+        stage="index",
+        shards=tuple(files),
+        intermediate=tuple(dict.fromkeys(kept)),
+        facts={"parameters": index_parameters(dedup), "documents": rows // dedup.key_bands},
+    )

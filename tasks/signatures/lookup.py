@@ -1,0 +1,103 @@
+"""Looking keys up in published band keys: a row group or two are read for a key, and not the rest.
+
+A file is sorted by key and cut into small row groups, whose first and last keys stand in its footer. Where many
+keys are looked up, whole files come to be read, one after another, and each once.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.signatures.bands import Keys, rows_schema, upper
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+from tasks.storage.tables import footer_of, opened
+
+Ids = NDArray[np.uint64]
+
+
+def first_and_last_keys(folder: Folder, shard: Shard) -> tuple[Keys, Keys]:
+    """Return the smallest and the largest key of each row group of a file: (g,) uint64 twice."""
+    footer = footer_of(folder, shard)
+    place = footer.schema.names.index("key")
+    groups = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
+    return np.array([g.min for g in groups], np.uint64), np.array([g.max for g in groups], np.uint64)
+
+
+def row_groups_with(keys: Keys, first: Keys, last: Keys) -> list[int]:
+    """Return which row groups may hold one of some keys, (n,); first, last: (g,), of each, ascending."""
+    starts = np.searchsorted(last, keys, side="left")
+    ends = np.searchsorted(first, keys, side="right")
+    opens = np.zeros(len(first) + 1, np.int64)
+    has_any = starts < ends
+    np.add.at(opens, starts[has_any], 1)
+    np.add.at(opens, ends[has_any], -1)
+    return np.flatnonzero(np.cumsum(opens)[:-1] > 0).tolist()
+
+
+def looked_up(folder: Folder, shard: Shard, keys: Keys, most: int) -> tuple[Keys, Ids]:
+    """Read the rows of a file whose keys are among some, (n,) or wide (n, 2): keys and doc_ids, by key and id.
+
+    most: rows of each bucket, the first by their ids.
+    """
+    is_wide = keys.ndim == 2
+    groups = row_groups_with(np.unique(upper(keys)), *first_and_last_keys(folder, shard))
+    names = rows_schema(is_wide=is_wide).names[1:]
+    if not groups:
+        return keys[:0], np.empty(0, np.uint64)
+    with opened(folder, shard) as parquet:
+        rows = parquet.read_row_groups(groups, names)
+    rows = rows.filter(pa.array(np.isin(rows.column("key").to_numpy(), upper(keys))))
+    found, doc_ids = rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()
+    if is_wide:
+        low = rows.column("low").to_numpy()
+        order = np.lexsort((doc_ids, low, found))
+        pairs, doc_ids = np.stack([found, low], axis=1)[order], doc_ids[order]
+        is_first = np.append(True, (pairs[1:] != pairs[:-1]).any(axis=1))[: len(pairs)]
+        kept = of_bucket(is_first, most)
+        return pairs[kept], doc_ids[kept]
+    kept = of_bucket(np.append(True, found[1:] != found[:-1])[: len(found)], most)
+    return found[kept], doc_ids[kept]
+
+
+def of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+    """Return the places of the first rows of each bucket, `most` of them. is_first: (n,), whether one begins it."""
+    starts = np.flatnonzero(is_first)
+    if not len(starts):
+        return starts
+    times = np.arange(len(is_first)) - starts[np.cumsum(is_first) - 1]
+    return np.flatnonzero(times < most)
+
+
+def met(keys: Keys, doc_ids: Ids, found: Keys, found_ids: Ids) -> tuple[Ids, Ids]:
+    """Return the pairs of documents that have a key in common: (p,) of doc_ids, and of found_ids.
+
+    found: sorted; both (n,) and (m,), or wide, (n, 2) and (m, 2).
+    """
+    if keys.ndim == 2:
+        # Where the upper halves are the same, the lower ones are looked at.
+        first, second = places_that_meet(keys[:, 0], found[:, 0])
+        is_same = keys[first, 1] == found[second, 1]
+        first, second = first[is_same], second[is_same]
+    else:
+        first, second = places_that_meet(keys, found)
+    return doc_ids[first], found_ids[second]
+
+
+def places_that_meet(keys: Keys, found: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of all pairs of equal keys, (n,) and (m,), of which `found` are sorted."""
+    starts = np.searchsorted(found, keys, side="left")
+    counts = np.searchsorted(found, keys, side="right") - starts
+    first = np.repeat(np.arange(len(keys)), counts)
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return first, np.repeat(starts, counts) + offsets
+
+
+def files_by_band(files: Sequence[Shard]) -> dict[int, list[Shard]]:
+    """Put the files of an index together by their bands, those of smaller keys first."""
+    of_bands = dict[int, list[Shard]]()
+    for file in sorted(files, key=lambda file: file.name):
+        of_bands.setdefault(int(file.name.partition("-")[0]), []).append(file)
+    return of_bands

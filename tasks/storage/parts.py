@@ -1,0 +1,121 @@
+"""Rows by part: written so that one part is read from many files without the rest.
+
+The first column of such a file is `part`, by which its rows are sorted, and each row group is of one part. Where
+rows have a text, a part's texts are read into a local file: they may be more than memory holds.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+from tasks.storage.tables import footer_of, opened, parquet_writer
+
+GROUP_BYTES = 8 << 20  # of text in a row group
+GROUP_ROWS = 1 << 17  # in one without texts
+
+
+def write_parts(scratch: Path, rows: pa.Table, dictionaries: list[str]) -> None:
+    """Write rows, which are sorted by part. dictionaries: columns of few different values."""
+    with parquet_writer(scratch, rows.schema, use_dictionary=dictionaries) as writer:
+        for group in row_groups(rows):
+            writer.write_table(group, row_group_size=max(1, len(group)))
+
+
+def row_groups(rows: pa.Table) -> Iterator[pa.Table]:
+    """Cut rows, which are sorted, where a part ends, and where GROUP_BYTES of text or GROUP_ROWS are together."""
+    parts = rows.column("part").to_numpy()
+    has_text = "text" in rows.column_names
+    sizes = text_sizes(rows.column("text")) if has_text else np.full(len(rows), GROUP_BYTES // GROUP_ROWS)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    starts = [0, *(np.flatnonzero(parts[1:] != parts[:-1]) + 1).tolist(), len(rows)] if len(rows) else [0]
+    for start, end in pairwise(starts):
+        at = start
+        while at < end:
+            stop = min(end, max(at + 1, int(np.searchsorted(ends, ends[at] + GROUP_BYTES, side="right")) - 1))
+            yield rows.slice(at, stop - at)
+            at = stop
+
+
+def text_sizes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return the bytes of each text: (n,)."""
+    sizes = [np.diff(offsets_of(chunk)) for chunk in texts.chunks]
+    return np.concatenate([np.empty(0, np.int64), *sizes])
+
+
+def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
+    """Return where each text begins in the array's data, then where the last ends: (n + 1,)."""
+    if not len(texts):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+
+
+def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator[pa.Table]:
+    """Read the rows of a part, a row group at a time."""
+    for shard in shards:
+        footer = footer_of(folder, shard)
+        groups = [g for g in range(footer.num_row_groups) if is_of_part(footer.row_group(g), part)]
+        if groups:
+            with opened(folder, shard) as parquet:
+                for group in groups:
+                    yield parquet.read_row_group(group)
+
+
+def is_of_part(group: pq.RowGroupMetaData, part: int) -> bool:
+    return bool(group.num_rows and group.column(0).statistics.min == part)
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """Texts in a local file, by its descriptor: text i is its bytes from ends[i] to ends[i + 1], (n + 1,).
+
+    It is read and not mapped: what is mapped counts as the memory of a worker, which Dask ends for too much.
+    """
+
+    descriptor: int
+    ends: NDArray[np.int64]
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        return np.diff(self.ends)
+
+    def take(self, rows: NDArray[np.int64]) -> pa.LargeStringArray:
+        """Read some texts: (n,) places to n texts."""
+        starts, sizes = self.ends[rows].tolist(), self.sizes[rows]
+        places = zip(sizes.tolist(), starts, strict=True)
+        data = b"".join(os.pread(self.descriptor, size, start) for size, start in places)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return pa.LargeStringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(data))
+
+
+@contextmanager
+def read_part(
+    folder: Folder, shards: Iterable[Shard], part: int, scratch: Path
+) -> Iterator[tuple[pa.Table | None, TextFile]]:
+    """Read a part: its rows without texts, and those into a local file. No rows are None.
+
+    The texts are none where nobody asked for them.
+    """
+    tables, offsets = list[pa.Table](), [np.zeros(1, np.int64)]
+    with scratch.open("w+b") as file:
+        for table in rows_of_part(folder, shards, part):
+            if "text" in table.column_names:
+                for chunk in table.column("text").chunks:
+                    its_offsets = offsets_of(chunk)
+                    if len(chunk):
+                        file.write(memoryview(chunk.buffers()[2])[its_offsets[0] : its_offsets[-1]])
+                        offsets.append(offsets[-1][-1] + its_offsets[1:] - its_offsets[0])
+                table = table.drop_columns("text")
+            tables.append(table)
+        file.flush()
+        rows = pa.concat_tables(tables) if tables else None
+        yield rows, TextFile(file.fileno(), np.concatenate(offsets))

@@ -1,0 +1,522 @@
+"""Corpora that stay as they are: what is near something there goes from the new one, and nothing there changes."""
+
+import json
+import random
+import shutil
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_corpus import (
+    SHARED_BY_ALL,
+    Corpus,
+    build_here,
+    contents,
+    edited,
+    kept_names,
+    prose,
+    published,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+)
+
+from tasks.accounts.published import corpus_of
+from tasks.errors import BadRecipe, Denied, TooMuchLost
+from tasks.intake.built import ledger_if_complete
+from tasks.intake.watching import look
+from tasks.others import matches, texts
+from tasks.recipe.fields import Dedup
+from tasks.signatures import bands, index
+from tasks.signatures.keys import keys_of_texts
+from tasks.signatures.lookup import looked_up, met, row_groups_with
+from tasks.storage import parts
+from tasks.storage.folder import Folder
+from tasks.storage.tables import FOOTERS, write_shard
+
+WIDTH = 25
+RULES = {"none": {}, "containment": {"verify": {"containment": 0.9}}, "jaccard": {"verify": {"jaccard": 0.9}}}
+
+
+def shingles(text):
+    return {text[i : i + WIDTH] for i in range(max(1, len(text) - WIDTH + 1))} if text else set()
+
+
+def documents_of(place, name):
+    """Return the name, text and band keys of each document of an input, as they are written."""
+    found = []
+    for path in sorted(place.glob(name)):
+        for row in pq.read_table(path).to_pylist():
+            keys, has_any = keys_of_texts(pa.array([row["text"]], pa.large_string()), Dedup())
+            found.append((row["name"], row["text"], keys[0].tolist() if has_any[0] else []))
+    return found
+
+
+@pytest.fixture(scope="module")
+def old(tmp_path_factory, compiled):
+    """A published corpus, with the documents of a family of near-copies, of which a filter has let some go."""
+    corpus = Corpus(tmp_path_factory.mktemp("old"))
+    family = {f"family{i}": edited(prose("family"), i) for i in range(1, 9)}
+    chance = random.Random(2)
+    steps = {f"step{i}": " ".join(chance.sample(prose("steps").split(), 200)) for i in range(20)}
+    write_rows(corpus.folder / "in/best-5.parquet", rows(**family, **steps, unwanted=prose("unwanted")))
+    corpus.recipe["sources"][0]["keep"] = "name <> 'unwanted'"
+    recipe = corpus.load(name="old", dedup={"verify": {"containment": 0.99}})
+    build_here(recipe)
+    return recipe
+
+
+def of_new(folder, old, **changes):
+    """Return a corpus of new documents, some of them like those of the old one."""
+    corpus = Corpus(folder)
+    shutil.rmtree(folder / "in")
+    fresh = {
+        "alone": prose("new and alone"), "family_copy": edited(prose("family"), 10), "exact": prose("best alone"),
+        "two_edits": edited(prose("best alone"), 2), "far_edits": edited(prose("best alone"), 20),
+        "like_the_unwanted": prose("unwanted"), "shared": edited(SHARED_BY_ALL), "no_text": "",
+        "twin_1": prose("new twin"), "half": " ".join(prose("best alone").split()[:150]),
+    }  # fmt: skip
+    write_rows(folder / "in/fresh-0.parquet", rows(**fresh))
+    more = {f"more{i}": edited(prose(f"more{i % 7}"), i % 3) for i in range(20)}
+    write_rows(folder / "in/fresh-1.parquet", rows(**more, family_more=edited(prose("family"), 3)))
+    write_rows(folder / "in/other-0.parquet", rows(twin_2=prose("new twin"), guarded=prose("best alone")))
+    corpus.recipe |= {
+        "sources": [
+            {"name": "other", "files": "in/other-*.parquet"}, {"name": "fresh", "files": "in/fresh-*.parquet"},
+        ],
+        "dedup": {"scope": "global", "against": str(old.folder.url)},
+    }  # fmt: skip
+    corpus.recipe |= changes
+    return corpus
+
+
+@pytest.fixture
+def new(old, tmp_path):
+    return of_new(tmp_path, old)
+
+
+def with_rule(corpus, rule, **more):
+    return {**corpus.recipe["dedup"], **RULES[rule], **more}
+
+
+def names_of(recipe, *, stage):
+    """Return the rows of `removed` that a stage wrote, by the documents' names."""
+    names = {}
+    for source in recipe.sources:
+        for path in recipe.folder.files(f"work/ingest/{source.name}"):
+            if path.endswith(".parquet"):
+                table = pq.read_table(recipe.folder.path(path), columns=["doc_id", "name"])
+                names |= dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return {names[row["doc_id"]]: row for row in table_of(recipe, "removed") if row["stage"] == stage}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_who_goes_is_who_is_like_something_there(old, new, rule):
+    before = contents(old)
+    recipe = new.load(dedup=with_rule(new, rule))
+    build_here(recipe)
+    assert contents(old) == before
+
+    there = {row["doc_id"]: row["text"] for source in old.sources for row in table_of(old, source.name)}
+    keys_there = {}
+    for doc_id, text in there.items():
+        keys, has_any = keys_of_texts(pa.array([text], pa.large_string()), Dedup())
+        keys_there[doc_id] = keys[0].tolist() if has_any[0] else []
+    gone = names_of(recipe, stage="against")
+    place = new.folder / "in"
+    for name, text, keys in documents_of(place, "*.parquet"):
+        shared = Counter()
+        for doc_id, others in keys_there.items():
+            if both := sum(a == b for a, b in zip(keys, others, strict=False)):
+                shared[doc_id] = both
+        mine, likeness = shingles(text), {}
+        for doc_id in shared:
+            other = shingles(there[doc_id])
+            both = len(mine & other)
+            likeness[doc_id] = {"jaccard": both / len(mine | other), "containment": both / len(mine)}
+        if rule == "none":
+            candidates = {doc_id: (-n, doc_id) for doc_id, n in shared.items()}
+        else:
+            candidates = {i: (-s[rule], i) for i, s in likeness.items() if s[rule] >= 0.9 - 1e-9}
+        assert (name in gone) == bool(candidates), name
+        if candidates:
+            row = gone[name]
+            assert row["matched_doc_id"] == min(candidates, key=candidates.get)
+            assert row["matched_corpus"] == "old"
+            assert row["reason"] == "in_other_corpus"
+            if rule != "none":
+                assert row["jaccard"] == pytest.approx(likeness[row["matched_doc_id"]]["jaccard"])
+                assert row["containment"] == pytest.approx(likeness[row["matched_doc_id"]]["containment"])
+    assert {"exact", "shared", "guarded"} <= gone.keys()
+    assert not {"alone", "like_the_unwanted", "no_text", "far_edits", "more1"} & gone.keys()
+    assert len(kept_names(recipe) & {"twin_1", "twin_2"}) == 1  # what goes among the new is as ever
+
+
+def test_ledger_card_and_explanation_say_it(old, new):
+    recipe = new.load()
+    ledger = build_here(recipe)
+    gone = names_of(recipe, stage="against")
+    assert ledger.removed("against").documents == len(gone)
+    assert ledger.stages[:3] == ("ingest", "against", "minhash")
+    said = zyda("explain", str(new.path), str(gone["exact"]["doc_id"])).stdout
+    there = gone["exact"]["matched_doc_id"]
+    assert "removed by stage against, reason in_other_corpus: another corpus" in said
+    assert f"matched_corpus old, matched_doc_id {there}" in said
+    assert said.endswith("from this document to that of the other corpus:\n(no difference)\n")
+    edit = zyda("explain", str(new.path), str(gone["two_edits"]["doc_id"])).stdout
+    assert "\n-" in edit.partition("from this document to that of the other corpus:")[2]
+    assert f"`against` let {len(gone)} documents go" in recipe.folder.read("published/README.md").decode()
+
+
+def test_same_however_it_is_cut(old, new, monkeypatch):
+    dedup = with_rule(new, "containment")
+    recipe = new.load(dedup=dedup)
+    build_here(recipe)
+    expected = sorted(table_of(recipe, "removed"), key=lambda row: row["doc_id"])
+    monkeypatch.setattr(bands, "RANGE_ROWS", 3)
+    monkeypatch.setattr(matches, "GROUP_ROWS", 1)
+    monkeypatch.setattr(matches, "GROUP_SHARDS", 1)
+    monkeypatch.setattr(texts, "READ_BYTES", 1)
+    monkeypatch.setattr(texts, "GROUP_ROWS", 1)
+    monkeypatch.setattr(parts, "GROUP_BYTES", 1)
+    monkeypatch.setattr("tasks.dedup.verify.CLUSTER_BYTES", 100)
+    monkeypatch.setattr("tasks.storage.tables.PART_BYTES", 1000)
+    cut = new.load(name="cut", dedup=dedup, shard_mib=0.002)
+    build_here(cut)
+    assert sorted(table_of(cut, "removed"), key=lambda row: row["doc_id"]) == expected
+
+
+def test_index_holds_the_keys_of_what_is_published_and_no_others(old, tmp_path, monkeypatch):
+    monkeypatch.setattr(bands, "RANGE_ROWS", 5)
+    monkeypatch.setattr(index, "GROUP_ROWS", 2)
+    corpus = Corpus(tmp_path)
+    corpus.recipe["sources"][2]["exempt"] = True
+    recipe = corpus.load(dedup=[{"scope": "global", "bands": 14, "rows": 8}, {"exact": "text"}])
+    build_here(recipe)
+    manifest = json.loads(recipe.folder.read("published/manifest.json"))
+    assert manifest["bands"]["bands2"]["parameters"] == {"version": 1, "exact": "text"}
+    for place, dedup in zip(("bands", "bands2"), recipe.rounds, strict=True):
+        expected = set()
+        for source in recipe.sources:
+            for row in table_of(recipe, source.name):
+                keys, has_any = keys_of_texts(pa.array([row["text"]], pa.large_string()), dedup)
+                for band, key in enumerate(keys[0].tolist() if has_any[0] else ()):
+                    low = (key[1],) if dedup.exact else ()
+                    expected.add((band, key[0] if dedup.exact else key, row["doc_id"], *low))
+        files = [path for path in published(recipe).files(place) if path.endswith(".parquet")]
+        found = []
+        for path in files:
+            table = pq.read_table(published(recipe).path(path))
+            as_rows = [tuple(row.values()) for row in table.to_pylist()]
+            assert as_rows == sorted(as_rows)
+            found += as_rows
+        assert len(files) > dedup.key_bands or dedup.exact
+        assert (set(found), len(found)) == (expected, len(expected))
+        documents = {row[2] for row in expected}
+        assert manifest["bands"][place]["documents"] == len(documents)
+
+
+def test_protected_and_exempt_sources_lose_nothing(old, new):
+    for kind in ("protect", "exempt"):
+        sources = [{**new.recipe["sources"][0], kind: True}, new.recipe["sources"][1]]
+        recipe = new.load(name=kind, sources=sources)
+        build_here(recipe)
+        assert "guarded" in kept_names(recipe)
+        assert "exact" in names_of(recipe, stage="against")
+
+
+def test_published_folder_alone_is_enough_and_without_texts_for_keys(old, new, tmp_path):
+    alone = tmp_path / "alone"
+    shutil.copytree(old.folder.path("published"), alone)
+    recipe = new.load()
+    build_here(recipe)
+    expected = table_of(recipe, "removed")
+    for source in old.sources:
+        shutil.rmtree(alone / source.name)
+    bare = new.load(name="bare", dedup={"scope": "global", "against": str(alone)})
+    build_here(bare)
+    assert table_of(bare, "removed") == expected
+    verified = new.load(name="verified", dedup=with_rule(new, "jaccard", against=str(alone)))
+    with pytest.raises(
+        BadRecipe, match=r"recipe.yaml:\d+: dedup.against\[0\]: .*is not there, and verify reads it"
+    ):
+        build_here(verified)
+
+
+def test_rounds_and_exact_keys(old, tmp_path):
+    corpus = Corpus(tmp_path / "there")
+    there = corpus.load(name="there", dedup=[{"exact": "normalised"}, {"scope": "global"}])
+    build_here(there)
+    new = of_new(tmp_path / "new", there)
+    rounds = [
+        {"exact": "normalised", "against": there.folder.url},
+        {"scope": "global", "against": there.folder.url},
+    ]
+    recipe = new.load(dedup=rounds)
+    ledger = build_here(recipe)
+    first, second = names_of(recipe, stage="against"), names_of(recipe, stage="against2")
+    assert first.keys() == {"exact", "guarded"}
+    assert {row["reason"] for row in first.values()} == {"words_in_other_corpus"}
+    assert {"two_edits", "shared"} <= second.keys()
+    assert {row["reason"] for row in second.values()} == {"in_other_corpus"}
+    assert ledger.stages[:7] == (
+        "ingest",
+        "against",
+        "minhash",
+        "removals",
+        "against2",
+        "minhash2",
+        "removals2",
+    )
+
+
+def test_two_corpora_of_one_name_are_told_apart_and_the_first_that_has_it_is_named(old, new, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(old.folder.path("published"), copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    (copy / "manifest.json").unlink()
+    (copy / "manifest.json").write_text(json.dumps({**manifest, "software": "another"}))
+    recipe = new.load(dedup={"scope": "global", "against": [str(copy), old.folder.url]})
+    build_here(recipe)
+    names = {row["matched_corpus"] for row in names_of(recipe, stage="against").values()}
+    (name,) = names
+    assert name.startswith("old@")
+    other = new.load(name="other", dedup={"scope": "global", "against": [old.folder.url, str(copy)]})
+    build_here(other)
+    assert {row["matched_corpus"] for row in names_of(other, stage="against").values()}.isdisjoint(names)
+
+
+def test_losses_to_other_corpora_count(old, new):
+    with pytest.raises(TooMuchLost, match="source other: deduplication would let"):
+        build_here(new.load(max_loss=0.3))
+
+
+@pytest.mark.parametrize("rule", ["none", "containment"])
+def test_added_file_costs_its_share(old, new, rule):
+    recipe = new.load(dedup=with_rule(new, rule))
+    build_here(recipe)
+    before = set(recipe.folder.files("work"))
+    write_rows(new.folder / "in/fresh-2.parquet", rows(late=edited(prose("family"), 3), later=prose("late")))
+    build_here(recipe)
+    made = {path for path in recipe.folder.files("work") if path not in before and path.endswith(".parquet")}
+    of_shards = [
+        path for path in made if path.split("/")[1] in ("ingest", "minhash", "against", "classify", "publish")
+    ]
+    assert of_shards
+    assert all(path.rpartition("/")[2].startswith("000002-") for path in of_shards), of_shards
+    fresh = new.load(dedup=with_rule(new, rule), storage=str(new.folder / "fresh"))
+    build_here(fresh)
+    assert contents(recipe) == contents(fresh)
+
+
+def test_corpus_that_has_grown_is_looked_at_again(tmp_path):
+    corpus = Corpus(tmp_path / "there")
+    there = corpus.load(name="there")
+    build_here(there)
+    new = of_new(tmp_path / "new", there)
+    recipe = new.load()
+    build_here(recipe)
+    assert "alone" in kept_names(recipe)
+    assert ledger_if_complete(recipe)
+    assert not look.fn(recipe).changes
+    write_rows(corpus.folder / "in/best-9.parquet", rows(late=prose("new and alone")))
+    build_here(there)
+    assert ledger_if_complete(recipe) is None
+    (change,) = look.fn(recipe).changes
+    assert (change.source, len(change.changed)) == (there.folder.url, 1)
+    build_here(recipe)
+    assert "alone" not in kept_names(recipe)
+    assert ledger_if_complete(recipe)
+
+
+def test_whatever_lies_broken_on_the_way_is_made_again(old, new):
+    dedup = with_rule(new, "containment")
+    recipe = new.load(dedup=dedup)
+    build_here(recipe)
+    expected = contents(recipe)
+    chance, folder, touched = random.Random(4), recipe.folder, Counter()
+    for path in folder.files("work"):
+        stage = path.split("/")[1]
+        if (
+            stage not in ("matches", "against", "index")
+            or not path.endswith(".parquet")
+            or touched[stage] > 4
+        ):
+            continue
+        touched[stage] += 1
+        content = bytearray(folder.read(path))
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        folder.delete(path)
+        folder.write(path, bytes(content))
+        for of_manifest in folder.files("work/manifests"):
+            if any(name in of_manifest for name in ("against", "index", "publish", "matches")):
+                folder.delete(of_manifest)
+        for made in folder.files("work/publish"):
+            folder.delete(made)
+        FOOTERS.clear()
+        build_here(recipe)
+        assert contents(recipe) == expected, path
+    assert set(touched) == {"matches", "against", "index"}
+
+
+@pytest.mark.parametrize("place", ["bands", "best"])
+def test_broken_files_of_the_other_corpus_are_said_and_not_ours_to_mend(old, new, place):
+    broken = new.folder / "broken"
+    shutil.copytree(old.folder.path("published"), broken)
+    for path in (broken / place).iterdir():
+        content = bytearray(path.read_bytes())
+        for at in range(20, len(content) - 8, 50):
+            content[at] ^= 16
+        path.unlink()
+        path.write_bytes(bytes(content))
+    FOOTERS.clear()
+    recipe = new.load(dedup=with_rule(new, "containment", against=str(broken)))
+    with pytest.raises(
+        Denied, match=rf"broken/{place}/.*; zyda verify --repair, of that corpus's own recipe"
+    ):
+        build_here(recipe)
+    assert not recipe.folder.exists("published")
+
+
+def test_faults_are_found_before_any_work(old, new, tmp_path):
+    empty, cut, older = (tmp_path / name for name in ("empty", "cut", "older"))
+    empty.mkdir()
+    shutil.copytree(old.folder.path("published"), cut)
+    first = next((cut / "bands").iterdir())
+    first.unlink()
+    shutil.copytree(old.folder.path("published"), older)
+    manifest = json.loads((older / "manifest.json").read_text())
+    del manifest["bands"]
+    (older / "manifest.json").unlink()
+    (older / "manifest.json").write_text(json.dumps(manifest))
+    silent = Corpus(tmp_path / "silent")
+    secretive = silent.load(publish_bands=False)
+    build_here(secretive)
+    assert not [path for path in contents(secretive) if path.startswith("bands")]
+    own = new.load().folder.url
+    cases = [
+        ({"against": str(empty)}, "no corpus is published there"),
+        ({"against": str(cut)}, f"bands/{first.name} is not there"),
+        ({"against": str(older)}, "it publishes no band keys"),
+        ({"against": secretive.folder.url}, "it publishes no band keys"),
+        ({"against": old.folder.url, "width": 13}, "(width 25 there and 13 here)"),
+        (
+            {"against": old.folder.url, "bands": 14, "rows": 8},
+            "values 128 there and 112 here, bands 8 there and 14 here",
+        ),
+        ({"against": old.folder.url, "exact": "text"}, "exact"),
+        ({"against": [old.folder.url, old.folder.url]}, "is there twice"),
+        ({"against": own}, "a corpus cannot be against itself"),
+    ]
+    for dedup, said in cases:
+        recipe = new.load(dedup=dedup)
+        if dedup["against"] == own:
+            (tmp_path / "out/small").mkdir(parents=True)
+            shutil.copytree(old.folder.path("published"), tmp_path / "out/small/published")
+        with pytest.raises(BadRecipe) as caught:
+            build_here(recipe)
+        for line in str(caught.value).splitlines():
+            assert line.startswith(f"{new.path}:")
+            assert ": dedup.against[" in line
+            assert said in line
+        assert not recipe.folder.exists("work/ingest")
+
+
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        ("", "a path or a URL"), (7, "against"), (["s3://key:secret@host/corpus"], "a recipe holds no credentials"),
+        ("nosuch://x", "is no kind of URL"),
+    ],
+)  # fmt: skip
+def test_against_something_odd_is_one_line(new, against, said):
+    with pytest.raises(BadRecipe) as caught:
+        new.load(dedup={"against": against})
+    (line,) = str(caught.value).splitlines()
+    assert said in line
+    assert "secret" not in line
+
+
+def test_against_a_corpus_in_a_store(old, new, s3):
+    there = Folder(f"{s3}/other/old/published")
+    for path in published(old).files(""):
+        there.write(path, published(old).read(path))
+    recipe = new.load(dedup=with_rule(new, "containment"))
+    build_here(recipe)
+    remote = new.load(name="remote", dedup=with_rule(new, "containment", against=f"{s3}/other/old"))
+    build_here(remote)
+    assert table_of(remote, "removed") == table_of(recipe, "removed")
+
+
+keys_of_documents = st.lists(st.integers(0, 40), max_size=60)
+
+
+@settings(deadline=None, max_examples=60)
+@given(keys_of_documents, keys_of_documents, st.integers(1, 3), st.booleans())
+def test_look_up_is_a_search_through_all(tmp_path_factory, there, asked, most, is_wide):
+    folder = Folder(str(tmp_path_factory.mktemp("keys")))
+
+    def keys_from(numbers):
+        found = np.array(numbers, np.uint64).reshape(-1) * np.uint64(2**58)
+        return np.stack([found, found % np.uint64(3)], axis=1) if is_wide else found
+
+    keys, ids = keys_from(there), np.arange(len(there), dtype=np.uint64)
+    schema = bands.rows_schema(is_wide=is_wide)
+    shard = write_shard(
+        folder, "keys.parquet", "000-00000",
+        lambda path: bands.write_band_rows(path, [(0, keys, ids)] if len(ids) else [], schema, 4),
+    )  # fmt: skip
+    found, found_ids = looked_up(folder, shard, keys_from(asked), most)
+    expected = [
+        (number, doc_id)
+        for number in sorted(set(asked))
+        for doc_id in [i for i, of_one in enumerate(there) if of_one == number][:most]
+    ]
+    assert list(
+        zip(keys_from([n for n, _ in expected]).tolist(), [i for _, i in expected], strict=True)
+    ) == list(zip(found.tolist(), found_ids.tolist(), strict=True))
+    ours, theirs = met(keys_from(asked), np.arange(len(asked), dtype=np.uint64), found, found_ids)
+    pairs = [(i, doc_id) for i, number in enumerate(asked) for of_one, doc_id in expected if of_one == number]
+    assert sorted(zip(ours.tolist(), theirs.tolist(), strict=True)) == sorted(pairs)
+
+
+def test_few_keys_are_found_in_few_row_groups():
+    chance = np.random.default_rng(1)
+    keys = np.sort(chance.integers(0, 2**63, 1 << 18).astype(np.uint64)).reshape(-1, 4096)
+    asked = keys.reshape(-1)[chance.integers(0, keys.size, 5)]
+    groups = row_groups_with(asked, keys[:, 0], keys[:, -1])
+    assert len(groups) <= 5
+    assert all(np.isin(one, keys[groups]) for one in asked)
+
+
+def test_many_template_pages_do_not_hide_a_twin(tmp_path, compiled):
+    """Of a bucket 16 documents are looked at; a twin shares others, in which there are few."""
+    template = prose("template", 270)
+    pages = {f"page{i}": f"{template} {prose(f'page {i}', 30)}" for i in range(400)}
+    corpus = Corpus(tmp_path / "there")
+    shutil.rmtree(corpus.folder / "in")
+    write_rows(corpus.folder / "in/pages.parquet", rows(**pages))
+    only = [{"name": "only", "files": "in/*.parquet"}]
+    there = corpus.load(
+        name="there", sources=only, dedup={"scope": "global", "verify": {"containment": 0.95}}
+    )
+    build_here(there)
+    assert len(kept_names(there)) == 400
+    new = Corpus(tmp_path / "new")
+    shutil.rmtree(new.folder / "in")
+    fresh = {f"page{i}": edited(pages[f"page{i}"]) for i in range(0, 400, 4)}
+    fresh |= {f"fresh{i}": f"{template} {prose(f'fresh {i}', 30)}" for i in range(100)}
+    write_rows(new.folder / "in/pages.parquet", rows(**fresh))
+    dedup = {"scope": "global", "verify": {"containment": 0.95}, "against": there.folder.url}
+    recipe = new.load(sources=only, dedup=dedup)
+    build_here(recipe)
+    gone = names_of(recipe, stage="against")
+    assert gone.keys() == {f"page{i}" for i in range(0, 400, 4)}
+    numbers = {row["doc_id"]: row["name"] for row in table_of(there, "only")}
+    assert all(numbers[row["matched_doc_id"]] == name for name, row in gone.items())
+    assert corpus_of(recipe)[1].ledger.of("publish").documents == 100

@@ -1,0 +1,149 @@
+"""`zyda find`: the published documents that are most like a text."""
+
+import re
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from small_corpus import (
+    COMMAND,
+    REPOSITORY,
+    Corpus,
+    build_here,
+    edited,
+    prose,
+    published,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+)
+
+from tasks.errors import BadInput, Denied
+from tasks.publish.nearest import nearest
+from tasks.signatures.keys import band_keys
+from tasks.storage.tables import FOOTERS
+
+WIDTH = 25
+
+
+def shingles(text):
+    return {text[i : i + WIDTH] for i in range(max(1, len(text) - WIDTH + 1))}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, compiled):
+    corpus = Corpus(tmp_path_factory.mktemp("find"))
+    family = {f"family{i}": edited(prose("family"), i) for i in range(1, 9)}
+    write_rows(corpus.folder / "in/best-5.parquet", rows(**family))
+    recipe = corpus.load()
+    build_here(recipe)
+    return corpus, recipe
+
+
+def test_nearest_are_found_with_their_exact_likeness(built):
+    _, recipe = built
+    text = edited(prose("family"), 2) + " and more"
+    found = nearest(recipe, text)
+    texts = {row["doc_id"]: row["text"] for row in table_of(recipe, "best")}
+    keys, _ = band_keys(pa.array([text, *texts.values()], pa.large_string()), recipe.dedup)
+    buckets = dict(zip(texts, (keys[1:] == keys[0]).sum(axis=1).tolist(), strict=True))
+    assert {near.doc_id: near.buckets for near in found} == {i: n for i, n in buckets.items() if n}
+    assert len(found) > 3
+    for near in found:
+        mine, other = shingles(text), shingles(texts[near.doc_id])
+        assert near.jaccard == pytest.approx(len(mine & other) / len(mine | other))
+        assert near.containment == pytest.approx(len(mine & other) / len(mine))
+        assert texts[near.doc_id].startswith(near.beginning)
+        assert (near.source, near.file) == ("best", str(built[0].folder / "in/best-5.parquet"))
+        assert near.row == near.doc_id & (2**32 - 1)
+    assert [near.jaccard for near in found] == sorted((near.jaccard for near in found), reverse=True)
+    assert len(nearest(recipe, text, 3)) == 3
+
+
+def test_what_was_removed_is_not_found(built):
+    _, recipe = built
+    (near,) = nearest(recipe, prose("in one source"), 1)
+    assert near.source == "middle"
+    assert nearest(recipe, prose("middle alone")) == []  # one went by a filter, the other as its duplicate
+    assert nearest(recipe, prose("nobody has this")) == []
+
+
+def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
+    corpus, _ = built
+    text = prose("best alone")
+    path = tmp_path / "a text.txt"
+    path.write_text(text)
+    said = zyda("find", str(corpus.path), text)
+    assert said.returncode == 0
+    assert re.search(r"│ +1\.000 │ +1\.000 │", said.stdout)
+    assert "best-0.parquet, row 2" in said.stdout
+    assert zyda("find", str(corpus.path), str(path)).stdout == said.stdout
+    piped = subprocess.run(
+        [*COMMAND, "find", str(corpus.path), "-"], input=text, capture_output=True, text=True, check=True
+    )
+    assert piped.stdout == said.stdout
+    nobody = zyda("find", str(corpus.path), "nobody has this text")
+    assert (nobody.returncode, nobody.stdout) == (1, "no published document shares a bucket with this text\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(b"\xff\xfe", "byte 0 is not UTF-8; a text file is expected"), (b"", "there is nothing in the text to look up")],
+)  # fmt: skip
+def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
+    path = tmp_path / "odd"
+    path.write_bytes(text)
+    done = zyda("find", str(built[0].path), str(path))
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_rounds_are_looked_up_together(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load(dedup=[{"exact": "normalised"}, {"scope": "global"}])
+    build_here(recipe)
+    (near,) = nearest(recipe, prose("best alone"))
+    assert (near.buckets, near.jaccard) == (9, 1.0)
+    exact = corpus.load(name="exact", dedup={"exact": "normalised"})
+    build_here(exact)
+    (near,) = nearest(exact, prose("best alone").upper())
+    assert near.buckets == 1
+    with pytest.raises(BadInput, match="nothing in the text"):
+        nearest(exact, "?!")
+
+
+def test_corpus_without_keys_and_broken_keys_are_said(tmp_path):
+    corpus = Corpus(tmp_path)
+    silent = corpus.load(name="silent", publish_bands=False)
+    build_here(silent)
+    with pytest.raises(Denied, match="no band keys are published there"):
+        nearest(silent, "a text")
+    recipe = corpus.load()
+    with pytest.raises(Denied, match="nothing is published there yet"):
+        nearest(recipe, "a text")
+    build_here(recipe)
+    place = published(recipe)
+    for path in place.files("bands"):
+        content = bytearray(place.read(path))
+        for at in range(20, len(content) - 8, 30):
+            content[at] ^= 16
+        place.delete(path)
+        place.write(path, bytes(content))
+    FOOTERS.clear()
+    with pytest.raises(Denied, match="zyda verify --repair mends it"):
+        nearest(recipe, prose("best alone"))
+
+
+def test_needs_neither_prefect_nor_dask(built):
+    """They take a second to import."""
+    code = (
+        "import sys; from flows.command.cli import app; from flows.command.find import print_nearest; "
+        "from tasks.publish.nearest import nearest; print({'prefect', 'distributed', 'dask'} & sys.modules.keys())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    assert done.stdout == "set()\n"
