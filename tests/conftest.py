@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus, build_here, contents, of_many_files, prose, rows, write_rows, zyda
+from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
 
 from deployments.local import Stack
 from flows.server.local_server import clients_of, free_port, start_server, used_by_all, wait_until_healthy
@@ -118,13 +118,9 @@ def inputs(tmp_path_factory, compiled):
 
     Its near-duplicates are verified, and it is against another corpus, which has some of its documents.
     """
-    there = Corpus(tmp_path_factory.mktemp("there"))
-    write_rows(there.folder / "in/only.parquet", rows(n0=prose("n0"), alone=prose("best alone")))
-    only = [{"name": "only", "files": "in/only.parquet"}]
-    other = there.load(name="other", sources=only)
-    build_here(other)
+    other = another(tmp_path_factory.mktemp("other"))
     corpus = of_many_files(tmp_path_factory.mktemp("inputs"), 8)
-    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other.folder.url}
+    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
     return corpus
 
 

@@ -12,6 +12,7 @@ from flows.command.terminal import console
 from flows.command.verify_and_clean import gib
 from tasks.intake.built import ledger_if_complete
 from tasks.intake.prepare import Judged, look_at_all
+from tasks.others.corpora import corpora_of
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.workers.dask_cluster import cores
@@ -25,7 +26,7 @@ def check_recipe(plan: Recipe, *, replace: bool) -> None:
     """Print what a build would read, and about how long it would take. Raises BadRecipe with every fault."""
     judged = look_at_all(plan, replace=replace, spread=in_threads)
     console().print(table_of_sources(plan, judged))
-    for line in (*judges_of(plan), *estimate(plan, judged)):
+    for line in (*judges_of(plan), *others_of(plan), *estimate(plan, judged)):
         console().print(line, markup=False)
 
 
@@ -69,6 +70,14 @@ def judges_of(plan: Recipe) -> list[str]:
     lines = [f"tokenizer: {plan.tokenizer}"]
     lines += [f"model of {s.name}: {s.classify.model}" for s in plan.sources if s.classify]
     return lines
+
+
+def others_of(plan: Recipe) -> list[str]:
+    """Say which corpora a round is against, and how large they are."""
+    return [
+        f"against: {other.label}, {max(keys.documents for keys in other.manifest.bands.values()):,} documents"
+        for other in corpora_of(plan).values()
+    ]
 
 
 def estimate(plan: Recipe, judged: Judged) -> list[str]:

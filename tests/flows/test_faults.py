@@ -58,12 +58,12 @@ def test_full_disk_is_said_and_loses_nothing(larger, undisturbed, server, tmp_pa
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(disk)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True, check=False
     ).returncode:
         pytest.skip("needs the right to mount a small file system")
     try:
         filler = disk / "filler"
-        filler.write_bytes(bytes(1_350_000))
+        filler.write_bytes(bytes(4_040_000))
         path = larger.write(storage=str(disk))
         said = zyda("build", path, env=using(server, PREFECT_TASK_DEFAULT_RETRIES="0"))
         assert said.returncode == 1

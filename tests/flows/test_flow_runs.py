@@ -8,13 +8,15 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 
+import dask
+import distributed
 import psutil
 import pytest
 from disturbances import start_build, task_runs_of, using, wait_for
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import StateType
-from small_corpus import QUALITY, contents, of_many_files, write_rows, zyda
+from small_corpus import QUALITY, another, contents, of_many_files, write_rows, zyda
 from tokenizers import Tokenizer, models
 
 from flows.server.exclusion import taken
@@ -23,13 +25,15 @@ from tasks import pipeline
 from tasks.accounts.published import corpus_of
 from tasks.errors import Unavailable
 
-STAGES = pipeline.names()
+STAGES = tuple(name for name in map(pipeline.name_of, pipeline.stages()) if name != "prepare")
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    """A corpus of several shards in each source and with a model, for builds that are disturbed."""
+def inputs(tmp_path_factory, compiled):
+    """A corpus of several shards in each source, with a model and all that a round can do: to be disturbed."""
     corpus = of_many_files(tmp_path_factory.mktemp("inputs"), 6)
+    other = another(tmp_path_factory.mktemp("other"))
+    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
     corpus.recipe["sources"][2]["classify"] = {
         "model": str(QUALITY),
         "keep": ["High", "Medium"],
@@ -58,13 +62,28 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     files = set(recipe.folder.files(""))
     assert build(larger.write()) == ledger
     assert set(recipe.folder.files("")) == files
-    accounted = pipeline.accounted()
+    accounted = (*pipeline.accounted(), "against")
     expected = {f"{stage} {source}" for stage in accounted for source in ("best", "middle", "worst")}
-    expected |= {*STAGES, "prepare", "corpus", "note", "accounts"} - {*accounted}
+    expected |= {*STAGES, "prepare", "other corpora", "corpus", "note", "accounts"} - {*accounted}
     states = task_states(len(expected))  # the server hears of task runs a moment after they end
     assert set(states) == expected
     not_cached = {name for name, state in states.items() if state != "Cached"}
-    assert not_cached == {"prepare", "corpus", "note", "accounts"}
+    assert not_cached == {"prepare", "other corpora", "corpus", "note", "accounts"}
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_corpus_does_not_depend_on_how_many_workers_make_it(larger, undisturbed, server, workers):
+    from flows.build import build
+    from tasks.stage.runner import task_runner
+
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        dask.config.set({"scheduler-address": cluster.scheduler_address}),
+    ):
+        build.with_options(task_runner=task_runner())(larger.write())
+    assert contents(larger.load()) == undisturbed
 
 
 def test_what_prefect_remembers_counts_for_nothing_where_it_is_changed_or_its_manifest_is_gone(

@@ -162,6 +162,7 @@ def test_ledger_card_and_explanation_say_it(old, new):
     ledger = build_here(recipe)
     gone = names_of(recipe, stage="against")
     assert ledger.removed("against").documents == len(gone)
+    assert "against: old, 3" in zyda("check", str(new.path)).stdout
     assert ledger.stages[:3] == ("ingest", "against", "minhash")
     said = zyda("explain", str(new.path), str(gone["exact"]["doc_id"])).stdout
     there = gone["exact"]["matched_doc_id"]
