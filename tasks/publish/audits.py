@@ -153,7 +153,11 @@ def last_audit(recipe: Recipe) -> Manifest:
     of_audits = [
         path for path in built.manifests if path.startswith(f"{MANIFESTS}/{recipe.called('audit')}-")
     ]
-    manifest = read_record(folder, of_audits[0], Manifest) if of_audits else None
+    if not of_audits:
+        raise Denied(
+            f"{folder.url}: what was built there has no such round as the recipe; zyda build makes it"
+        )
+    manifest = read_record(folder, of_audits[0], Manifest)
     if manifest is None:
         raise Denied(f"{folder.url}: what the last build left is gone; zyda build makes it again")
     return manifest

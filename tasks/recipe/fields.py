@@ -79,6 +79,10 @@ def readable(url: str) -> str:
 
 def number(value: object) -> object:
     """Refuse where a number is expected what is none: true and false, and a number in quotes."""
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", value, re.IGNORECASE):
+        raise ValueError(
+            "a number is expected, and in YAML this is a text; write it without quotes, as 0.001"
+        )
     if isinstance(value, bool | str):
         raise ValueError("a number is expected")
     return value

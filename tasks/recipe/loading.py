@@ -83,13 +83,16 @@ def anchored(recipe: Recipe, folder: Path) -> Recipe:
     )
 
 
+NAMES = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "merge", "value")}
+
+
 class UniqueKeys(yaml.SafeLoader):
     """Reads YAML in which no mapping has a key twice, of which the first would be lost."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[str]()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in NAMES:
                 raise yaml.constructor.ConstructorError(
                     problem="a name is expected here", problem_mark=key.start_mark
                 )
