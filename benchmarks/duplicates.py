@@ -1,10 +1,11 @@
 """Removals by the texts themselves: what verifying costs, and what it does with documents of one template.
 
-python -m benchmarks.duplicates [FOLDER] [TOKENIZER.JSON] [MEGABYTES] [PAGES]
+python -m benchmarks.duplicates [FOLDER] [TOKENIZER.JSON] [MEGABYTES] [PAGES] [DOCUMENTS] [DOCUMENTS OF KEYS]
 
 Of real text, multiplied as in `benchmarks.end_to_end`, a tenth of the documents are in clusters: near-copies, of
 which one word in 100 differs. The pages are one text of which each has another tenth; one in a hundred is there
-again, with a few words changed.
+again, with a few words changed. Then come the measurements of `benchmarks.lookup`, of so many documents;
+`benchmarks.peers` has other tools beside.
 """
 
 import random
@@ -137,6 +138,9 @@ def main() -> None:
         rules = {"clusters alone": LOOSE, "containment 0.95": {**LOOSE, "verify": {"containment": 0.95}}}
         rows += rows_of(f"{count:,} pages of a template", folder, tokenizer, size, rules)
     show("duplicates, one core", rows)
+    from benchmarks import lookup  # which imports from here
+
+    lookup.measure(*(int(float(size)) for size in sys.argv[5:7]))
 
 
 if __name__ == "__main__":

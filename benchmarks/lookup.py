@@ -178,14 +178,12 @@ def measured(folder: Path, count: int, of_keys: int) -> Iterator[dict[str, str |
     yield against(folder, f"against-{of_keys}-keys", there, str(folder / "keys"))
 
 
-def main() -> None:
-    """Measure the corpora of so many documents."""
-    count = int(float(sys.argv[1])) if len(sys.argv) > 1 else 20_000
-    of_keys = int(float(sys.argv[2])) if len(sys.argv) > 2 else 200_000
+def measure(count: int = 20_000, of_keys: int = 200_000) -> None:
+    """Measure corpora of so many documents."""
     with tempfile.TemporaryDirectory() as scratch:
         show("looking up, one core", list(measured(Path(scratch), count, of_keys)))
 
 
 if __name__ == "__main__":
     as_workers_are()
-    main()
+    measure(*(int(float(size)) for size in sys.argv[1:3]))
