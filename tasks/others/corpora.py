@@ -94,7 +94,7 @@ def check(recipe: Recipe, dedup: Dedup, url: str, other: OtherCorpus) -> None:
     if other.url == recipe.folder.folder(PUBLISHED).url:
         raise Denied(f"{url}: a corpus cannot be against itself")
     keys = index_of(other, dedup)
-    listed = other.folder.written("")
+    listed = other.folder.listed("")
     if (
         MANIFEST not in listed
     ):  # a store that lists nothing, as a web server; what is missing is said when it is read
@@ -103,8 +103,9 @@ def check(recipe: Recipe, dedup: Dedup, url: str, other: OtherCorpus) -> None:
         if shard.path not in listed:
             reader = "" if shard in keys else ", and verify reads it"
             raise Denied(f"{url}: {shard.path} is not there{reader}")
-        if listed[shard.path][0] != shard.size:
-            raise Denied(f"{url}: {shard.path} has {listed[shard.path][0]:,} bytes, expected {shard.size:,}")
+        size = listed[shard.path].get("size")
+        if size is not None and size != shard.size:
+            raise Denied(f"{url}: {shard.path} has {size:,} bytes, expected {shard.size:,}")
 
 
 def index_of(other: OtherCorpus, dedup: Dedup) -> list[Shard]:
