@@ -1,0 +1,142 @@
+"""Counting the characters of documents by their classes, and the runs of one character. Compiled by numba.
+
+A class is a set of bits that a table gives for each code point (see `tasks.documents.classes`); what is counted of
+a document is found in one pass over its bytes, of which those of ASCII take the short way.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+CODE_POINTS = 0x110000
+WORD, SPACE, DIGIT, CUT = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
+COUNTED = ("characters", "others", "digits", "cuts", "runs")
+ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+
+# As in words.py, once more: what numba has compiled for this file does not notice a change in another.
+@njit(cache=True, nogil=True, inline="always")
+def code_point(data, i):
+    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
+    first = np.uint32(data[i])
+    if first < 0x80:
+        return first, ONE
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | np.uint32(data[i + ONE] & 0x3F), TWO
+    code = np.uint32(data[i + ONE] & 0x3F) << 6 | np.uint32(data[i + TWO] & 0x3F)
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | code, THREE
+    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + THREE] & 0x3F), FOUR
+
+
+@njit(cache=True, nogil=True)
+def _count(data, offsets, classes, least_run, counts):
+    for d in range(offsets.size - 1):
+        i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        characters = others = digits = cuts = runs = 0
+        before, length = np.uint32(0xFFFFFFFF), 0
+        while i < stop:
+            first = data[i]
+            if first < 0x80:
+                code = np.uint32(first)
+                i += ONE
+            else:
+                code, size = code_point(data, i)
+                i += size
+            of_code = classes[code]
+            characters += 1
+            others += of_code & (WORD | SPACE) == 0
+            digits += of_code & DIGIT != 0
+            cuts += of_code & CUT != 0
+            length = length + 1 if code == before else 1
+            runs += (length == least_run) & (of_code & WORD != 0)
+            before = code
+        counts[0, d], counts[1, d], counts[2, d] = characters, others, digits
+        counts[3, d], counts[4, d] = cuts, runs
+
+
+def count(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], classes: NDArray[np.uint8], least_run: int
+) -> dict[str, NDArray[np.int64]]:
+    """Count the COUNTED of each document.
+
+    They are its characters, those that are neither of a word nor white space, digits, those at which words are
+    cut, and runs of `least_run` or more of one character of a word.
+
+    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). classes: (0x110000,) uint8. Returns (n,) each.
+    """
+    counts = np.zeros((len(COUNTED), len(offsets) - 1), np.int64)
+    _count(data, offsets, classes, least_run, counts)
+    return dict(zip(COUNTED, counts, strict=True))
+
+
+@njit(cache=True, nogil=True)
+def _has_long_runs(data, offsets, longest, found):
+    for d in range(offsets.size - 1):
+        i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        before, length = np.uint32(0xFFFFFFFF), 0
+        while i < stop and not found[d]:
+            first = data[i]
+            if first < 0x80:
+                code = np.uint32(first)
+                i += ONE
+            else:
+                code, size = code_point(data, i)
+                i += size
+            length = length + 1 if code == before else 1
+            before = code
+            found[d] = length > longest[code]
+
+
+@njit(cache=True, nogil=True)
+def _shorten(data, offsets, longest, out, ends):
+    n = np.uint64(0)
+    ends[0] = 0
+    for d in range(offsets.size - 1):
+        i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        while i < stop:
+            code, size = code_point(data, i)
+            end, length = i + size, 1
+            while end < stop and same(data, i, end, size, stop):
+                end += size
+                length += 1
+            kept = i + size if length > longest[code] else end
+            while i < kept:
+                out[n] = data[i]
+                n += ONE
+                i += ONE
+            i = end
+        ends[d + 1] = np.int64(n)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def same(data, i, j, size, stop):
+    """Say whether the character at byte j is that at byte i, of so many bytes."""
+    if j + size > stop:
+        return False
+    is_same = True
+    for k in range(size):
+        is_same &= data[i + np.uint64(k)] == data[j + np.uint64(k)]
+    return is_same
+
+
+def has_long_runs(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], longest: NDArray[np.uint32]
+) -> NDArray[np.bool_]:
+    """Say which documents have a run of one character that is longer than it may be: (n,) bool.
+
+    longest: (0x110000,) uint32, how many of each code point may stand together.
+    """
+    found = np.zeros(len(offsets) - 1, np.bool_)
+    _has_long_runs(data, offsets, longest, found)
+    return found
+
+
+def shorten(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], longest: NDArray[np.uint32]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Leave one of each run that is longer than it may be. Returns the texts, uint8, and (n + 1,) ends."""
+    out = np.empty(int(offsets[-1] - offsets[0]), np.uint8)
+    ends = np.zeros(len(offsets), np.int64)
+    _shorten(data, offsets, longest, out, ends)
+    return out[: ends[-1]], ends

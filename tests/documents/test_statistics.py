@@ -1,0 +1,118 @@
+"""What is counted of a text and cleaned in it, against plain Python and against what Zyda-1's own code says."""
+
+import re
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tasks.documents.classes import character_classes
+from tasks.documents.cleaning import ZYDA1, without_long_runs
+from tasks.documents.counting import RUN, statistics
+from tasks.kernels.characters import DIGIT, SPACE, WORD
+from tasks.recipe.fields import Source
+from tasks.sources.listing import list_files
+from tasks.sources.reading import inspect, read
+
+HOSTILE = [
+    "", " ", "\n" * 1_000_000, "a" * 100, "12345", "\0\0\0", "e\u0301" * 9, "👩‍👩‍👧" * 8, "שלום " * 20, "\xa0" * 10,
+    "\xa0" * 9, "-" * 9, "-" * 10, "\t" * 20 + " " * 40, "\t" * 19 + " " * 39, "漢" * 7, "٣" * 7, "__________",
+    "\r\n" * 20, "x" * 10_000_000, "\u2028\x1c\x85", "aaaaaaabbbbbbb", "a.b-c/d\\e f",
+]  # fmt: skip
+CHARACTERS = st.sampled_from([*"ab_-/\\\n\r.,:?\t 7", "\xa0", "é", "漢", "🙂", "٣", "\u0301", "\u2003"])
+TEXTS = st.lists(st.tuples(CHARACTERS, st.integers(1, 45)), max_size=12).map(
+    lambda runs: "".join(character * times for character, times in runs)
+)
+
+
+def plain_statistics(text):
+    """Do so by the regular expressions of Zyda-1."""
+    words = re.split(r"[\s\-/\\.]", text)
+    size = max(1, len(text))
+    return {
+        "characters": len(text),
+        "mean_word_length": sum(map(len, words)) / len(words),
+        "symbols": len(re.findall(r"[^\w\s]", text)) / size,
+        "digits": len(re.findall(r"\d", text)) / size,
+        "runs": len(re.findall(rf"(\w)\1{{{RUN - 1},}}", text)),
+    }
+
+
+def plain_cleaning(text):
+    for character, most in ZYDA1.items():
+        text = re.sub(f"{re.escape(character)}{{{most + 1},}}", lambda _, one=character: one, text)
+    return text
+
+
+def column(*texts):
+    return pa.array(texts, pa.large_string())
+
+
+def test_characters_are_what_regular_expressions_take_them_for():
+    classes = character_classes()
+    every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    for pattern, bit in ((r"\w", WORD), (r"\s", SPACE), (r"\d", DIGIT)):
+        expected = {ord(character) for character in re.findall(pattern, "".join(every))}
+        found = {code for code in np.flatnonzero(classes & bit).tolist() if not 0xD800 <= code < 0xE000}
+        assert found == expected
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text(text):
+    assert statistics(column(text)).to_pylist() == [plain_statistics(text)]
+    cleaned, is_changed = without_long_runs(column(text))
+    assert cleaned.to_pylist() == [plain_cleaning(text)]
+    assert is_changed.tolist() == [plain_cleaning(text) != text]
+
+
+@settings(deadline=None)
+@given(st.lists(TEXTS, max_size=6), st.integers(0, 3))
+def test_any_text(texts, skipped):
+    given_texts = column(*texts)[skipped:]  # a part of a column has the buffers of the whole
+    assert statistics(given_texts).to_pylist() == [plain_statistics(text) for text in texts[skipped:]]
+    cleaned, is_changed = without_long_runs(given_texts)
+    assert cleaned.to_pylist() == [plain_cleaning(text) for text in texts[skipped:]]
+    assert is_changed.tolist() == [plain_cleaning(text) != text for text in texts[skipped:]]
+
+
+def test_text_that_nothing_changes_is_not_copied():
+    texts = column("as it is", "and this")
+    cleaned, is_changed = without_long_runs(texts)
+    assert cleaned is texts
+    assert not is_changed.any()
+
+
+@pytest.fixture(scope="module")
+def judged(shared):
+    """The documents of the shared corpora, and what the published code of Zyda-1 says of each."""
+    if not (shared / "oracles/zyda1.parquet").is_file():
+        pytest.skip("needs ../shared/oracles, which is not part of the project")
+    said = pq.read_table(shared / "oracles/zyda1.parquet").to_pylist()
+    texts = dict[tuple[str, str, int], str]()
+    for name in sorted({row["source"] for row in said}):
+        files = tuple(str(path) for path in (shared / "corpora" / name).glob("part-*"))
+        for file in list_files(Source(name=name, files=files)):
+            for piece in inspect(name, file, "text", 1 << 30, may_be_bad=True).file.pieces:
+                for chunk in read(name, file, piece, "text"):
+                    found = zip(chunk.rows.tolist(), chunk.table.column("text").to_pylist(), strict=True)
+                    texts |= {(name, file.url.rpartition("/")[2], row): text for row, text in found}
+    return said, column(*(texts[row["source"], row["file"], row["row"]] for row in said))
+
+
+def test_statistics_are_those_of_the_published_code(judged):
+    said, texts = judged
+    cleaned, _ = without_long_runs(texts)
+    pairs = zip(said, statistics(texts).to_pylist(), statistics(cleaned).to_pylist(), strict=True)
+    for row, before, after in pairs:
+        assert before["mean_word_length"] == pytest.approx(row["mean_word_length"], abs=1e-12)
+        assert before["symbols"] == pytest.approx(row["fraction_non_alphanumeric"], abs=1e-12)
+        assert before["digits"] == pytest.approx(row["fraction_numerical"], abs=1e-12)
+        assert after["characters"] == row["length"]
+        assert after["runs"] == row["substrings_counts"]
+    assert [zlib.crc32(text.encode()) for text in cleaned.to_pylist()] == [
+        r["transformed_crc32"] for r in said
+    ]
