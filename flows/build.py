@@ -119,7 +119,7 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     # Stages about all sources have no source in their receipts, and no line in the ledger.
     ledger = make_ledger(zip(*(of_stage for of_stage in receipts if of_stage[0].source), strict=True))
     files = (receipts[0], {place: result(step) for place, step in about_all.items()}, receipts[-1])
-    result(submit(publish_corpus, plan, ledger, sources, *files, pipeline.reasons(plan)))
+    result(submit(publish_corpus, plan, ledger, sources, others, *files, pipeline.reasons(plan)))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
     result(submit(note_built, plan, sources, others, [*chain(*receipts)]))
     return ledger

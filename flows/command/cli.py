@@ -84,7 +84,11 @@ def show_corpus(plan: Recipe, ledger: "Ledger") -> None:
     from tasks.accounts.published import corpus_of
 
     print_ledger(ledger)
-    for headline in corpus_of(plan)[1].audits.values():
+    manifest = corpus_of(plan)[1]
+    for stage in (stage for stage in ledger.stages if stage.startswith("against")):
+        removed = ledger.removed(stage).documents
+        typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")
+    for headline in manifest.audits.values():
         typer.echo(headline.sentence())
     typer.echo(f"published: {plan.folder.url}/published")
 

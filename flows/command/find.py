@@ -16,9 +16,12 @@ LONGEST_NAME = 4096  # of a file; what is longer is a text
 
 def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
     """Print the published documents that are most like a text; return whether there is any. Raises BadInput."""
-    found = nearest(plan, text_of(file_or_text), most)
+    text = text_of(file_or_text)
+    found = nearest(plan, text, most)
     if not found:
-        console().print("no published document shares a bucket with this text", markup=False)
+        is_one_word = text == file_or_text and not any(c.isspace() for c in text)
+        hint = ", which names no file" if is_one_word else ""
+        console().print(f"no published document shares a bucket with this text{hint}", markup=False)
         return False
     table = Table(padding=(0, 1, 0, 0))
     for name in ("jaccard", "containment", "document", "where from", "begins"):
@@ -26,7 +29,7 @@ def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
             name, justify="right" if name in ("jaccard", "containment") else "left", overflow="fold"
         )
     for near in found:
-        beginning = " ".join(near.beginning.split())
+        beginning = " ".join("".join(c if c.isprintable() else " " for c in near.beginning).split())
         place = f"{near.source}, {near.file}, row {near.row}"
         table.add_row(
             f"{near.jaccard:.3f}",
@@ -44,18 +47,21 @@ def text_of(file_or_text: str) -> str:
     if file_or_text == "-":
         content, name = sys.stdin.buffer.read(), "standard input"
     elif is_file(file_or_text):
-        content, name = Path(file_or_text).read_bytes(), file_or_text
+        try:
+            content, name = Path(file_or_text).read_bytes(), file_or_text
+        except OSError as error:
+            raise BadInput(f"{file_or_text}: cannot be read: {error.strerror}") from error
     else:
-        return file_or_text
+        content, name = file_or_text.encode(errors="surrogateescape"), "the text"
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise BadInput(f"{name}: byte {error.start} is not UTF-8; a text file is expected") from error
+        raise BadInput(f"{name}: byte {error.start} is not UTF-8; a text is expected") from error
 
 
 def is_file(name: str) -> bool:
-    """Say whether a text is the name of a file."""
+    """Say whether a text is the name of a file, or of what can be read like one."""
     try:
-        return len(name) <= LONGEST_NAME and Path(name).is_file()
+        return len(name) <= LONGEST_NAME and Path(name).exists()
     except (OSError, ValueError):
         return False

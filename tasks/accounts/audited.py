@@ -16,7 +16,7 @@ class Audited(Record):
     def sentence(self) -> str:
         """Say it, for people."""
         if not self.pairs:
-            return "No document went as a near-duplicate."
+            return "No document went as a near-duplicate of another one of this corpus."
         return (
             f"Audit: of {self.pairs:,} documents that went as near-duplicates, {self.unlike / self.pairs:.1%} "
             f"have no kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more."

@@ -68,12 +68,20 @@ class PublishedKeys(Record):
     documents: int
 
 
+class Named(Record):
+    """Another corpus, by its name and the SHA-256 of its manifest."""
+
+    name: str
+    sha256: str
+
+
 class Published(Record):
     """The manifest. It holds no time and no place of storage: same corpus, same bytes.
 
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
-    document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `files` are the
-    corpus. `accounts` are for people, and are written after the manifest.
+    document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
+    other corpora, as they were. `files` are the corpus. `accounts` are for people, and are written after the
+    manifest.
     """
 
     name: str
@@ -86,8 +94,14 @@ class Published(Record):
     reasons: dict[str, dict[str, str]] = {}
     audits: dict[str, Audited] = {}
     bands: dict[str, PublishedKeys] = {}
+    against: tuple[Named, ...] = ()
     files: tuple[File, ...]
     accounts: tuple[File, ...]
+
+    @property
+    def corpus(self) -> str:
+        """The name of its folder: a sample is a corpus of its own."""
+        return self.name if self.sample == 1 else f"{self.name}-sample-{self.sample}"
 
     @property
     def everything(self) -> tuple[File, ...]:

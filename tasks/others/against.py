@@ -17,7 +17,7 @@ import pyarrow as pa
 from tasks.dedup.contested import first_and_last
 from tasks.dedup.verify import SIMILARITIES, rule_of
 from tasks.others.comparing import compared, places_of
-from tasks.others.corpora import OtherCorpus, texts_of
+from tasks.others.corpora import OtherCorpus, content_of, texts_of
 from tasks.others.texts import TextsByPart, in_groups, write_wanted
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.spread import fan_out
@@ -68,7 +68,7 @@ class AgainstOfShard(JobSoFar):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        of_texts = tuple(other.digest for other in self.others) if self.dedup.verify else ()
+        of_texts = tuple(content_of(texts_of(other)) for other in self.others) if self.dedup.verify else ()
         return (*self.so_far.digests, *of_texts)
 
     @property
@@ -151,7 +151,7 @@ def evidence_of(recipe: Recipe) -> pa.Schema:
 
 def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCorpus]) -> str:
     rule = rule_of(recipe.dedup) if recipe.dedup.verify else OF_EXACT[recipe.dedup.exact]
-    corpora = [[other.label, other.digest] for other in others]
+    corpora = [[other.label, content_of(texts_of(other)) if recipe.dedup.verify else ""] for other in others]
     asked = [rule, corpora, recipe.may_go(trail.source)]
     return stage_key("against", VERSION, asked, *trail.identities, matched.identity)
 

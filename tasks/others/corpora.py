@@ -1,7 +1,8 @@
 """Corpora that others have published, or we have: found by a URL, with nothing but what is published."""
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -9,15 +10,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published
-from tasks.errors import BadRecipe, Damaged, Denied, ZydaError
+from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
 from tasks.recipe.faults import where
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.keys import index_parameters
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from tasks.storage.records import Record, digest_of
 
 LETTERS = 8  # of its digest that tell a corpus from another of its name
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+
+
+ANEW = "{url}: this corpus was published anew while the build was running; start the build again"
 
 
 class OtherCorpus(Record):
@@ -44,9 +49,7 @@ def manifest_of(url: str, digest: str) -> Published:
     """Read a manifest. Raises Denied where it is not the one that a build began with."""
     content = Folder(url).read(MANIFEST)
     if hashlib.sha256(content).hexdigest() != digest:
-        raise Denied(
-            f"{url}: this corpus was published anew while the build was running; start the build again"
-        )
+        raise Denied(ANEW.format(url=url))
     return Published.model_validate_json(content)
 
 
@@ -59,10 +62,13 @@ def corpus_at(url: str) -> OtherCorpus:
         content = folder.read_if_there(MANIFEST)
         if content is not None:
             try:
-                name = Published.model_validate_json(content).name
+                manifest = Published.model_validate_json(content)
             except ValidationError as error:
                 raise Denied(f"{folder.url}/{MANIFEST} is cut or changed, or of another version") from error
-            return OtherCorpus(url=folder.url, label=name, digest=hashlib.sha256(content).hexdigest())
+            if not NAME.fullmatch(manifest.corpus):
+                raise Denied(f"{folder.url}/{MANIFEST}: {manifest.corpus!r:.200} is no name of a corpus")
+            digest = hashlib.sha256(content).hexdigest()
+            return OtherCorpus(url=folder.url, label=manifest.corpus, digest=digest)
     raise Denied(f"{url}: no corpus is published there: there is no {PUBLISHED}/{MANIFEST}")
 
 
@@ -73,12 +79,15 @@ def corpora_of(recipe: Recipe) -> dict[str, OtherCorpus]:
         for place, url in enumerate(dedup.against):
             try:
                 found[url] = found.get(url) or corpus_at(url)
-                check(recipe, dedup, url, found[url])
+                check(recipe, dedup, place, found)
             except ZydaError as error:
                 faults.append(f"{where(recipe, 'dedup', number, 'against', place)}: {error}")
+            except (ValueError, TypeError, ImportError) as error:  # fsspec raises them for odd URLs
+                why = f"{url!r} cannot be read: {first_line(error)}"
+                faults.append(f"{where(recipe, 'dedup', number, 'against', place)}: {why}")
     if faults:
         raise BadRecipe(*faults)
-    names = [other.label for other in found.values()]
+    names = [label for label, _ in {(other.label, other.digest) for other in found.values()}]
     return {
         url: other
         if names.count(other.label) == 1
@@ -87,11 +96,15 @@ def corpora_of(recipe: Recipe) -> dict[str, OtherCorpus]:
     }
 
 
-def check(recipe: Recipe, dedup: Dedup, url: str, other: OtherCorpus) -> None:
-    """Check that a round can be against a corpus. Raises Denied or Damaged."""
-    if dedup.against.count(url) > 1:
-        raise Denied(f"{url} is there twice; leave one out")
-    if other.url == recipe.folder.folder(PUBLISHED).url:
+def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, OtherCorpus]) -> None:
+    """Check that a round can be against the corpus at a place of its list. Raises Denied or Damaged."""
+    url = dedup.against[place]
+    other = found[url]
+    if other.digest in [found[before].digest for before in dedup.against[:place] if before in found]:
+        raise Denied(f"{url}: this corpus is there twice; leave one out")
+    # Whatever its URL: a link to it, or another way to write it.
+    own = recipe.folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")
+    if own is not None and hashlib.sha256(own).hexdigest() == other.digest:
         raise Denied(f"{url}: a corpus cannot be against itself")
     keys = index_of(other, dedup)
     listed = other.folder.listed("")
@@ -114,7 +127,10 @@ def index_of(other: OtherCorpus, dedup: Dedup) -> list[Shard]:
     differences = list[str]()
     for place, keys in manifest.bands.items():
         if keys.parameters == asked:
-            return readable(manifest, f"{place}/")
+            files = readable(manifest, f"{place}/")
+            if sum(file.rows for file in files) != keys.documents * dedup.key_bands:
+                raise Denied(f"{other.url}/{MANIFEST} does not list all of its band keys")
+            return files
         differences.append(difference(keys.parameters, asked))
     if not differences:
         raise Denied(
@@ -160,10 +176,18 @@ def said(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
+def content_of(shards: Sequence[Shard]) -> str:
+    """Return a hash of what some files hold."""
+    return digest_of([[shard.path, shard.digest] for shard in shards])
+
+
 @contextmanager
-def belongs_to_others() -> Iterator[None]:
+def belongs_to(other: OtherCorpus) -> Iterator[None]:
     """Read files of another corpus: what is damaged there is not for this build to mend. Raises Denied."""
     try:
         yield
     except Damaged as error:
+        content = other.folder.read_if_there(MANIFEST)
+        if content is None or hashlib.sha256(content).hexdigest() != other.digest:
+            raise Denied(ANEW.format(url=other.url)) from error
         raise Denied(f"{error}; zyda verify --repair, of that corpus's own recipe, mends it") from error

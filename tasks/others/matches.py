@@ -1,7 +1,8 @@
 """Matches: the documents that share a bucket with one of another corpus, from published band keys alone.
 
 Rows out: MATCHES, sorted by doc_id, then corpus, and of each corpus those first that share most buckets. Of a
-bucket of the other corpus the first MOST_OF_BUCKET documents are looked at.
+bucket of the other corpus the first MOST_OF_BUCKET documents are looked at, and of each corpus those MOST_OF_CORPUS
+are kept that share most buckets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tasks.ids import MAX_ROWS, first_id
-from tasks.others.corpora import OtherCorpus, belongs_to_others, corpora_of, index_of
+from tasks.others.corpora import OtherCorpus, belongs_to, content_of, corpora_of, index_of
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
 from tasks.signatures.keys import signature_parameters
-from tasks.signatures.lookup import first_and_last_keys, looked_up, met
+from tasks.signatures.lookup import first_and_last_keys, first_of_bucket, looked_up, met
 from tasks.signatures.merging import GROUP_SHARDS, merge_groups
 from tasks.signatures.minhash import KeysOfWhatIsLeft, keys_of
 from tasks.sources.listing import NumberedSource
@@ -31,7 +33,8 @@ from tasks.storage.tables import parquet_writer, rows_between, write_shard, writ
 
 VERSION = 1
 GROUP_ROWS = 1 << 16
-MOST_OF_BUCKET = 16  # documents of a bucket of another corpus that are looked at, the first by their ids
+MOST_OF_BUCKET = 256  # documents of a bucket of another corpus that are looked at, the first by their ids
+MOST_OF_CORPUS = 32  # documents of a corpus, for one of ours
 MET = pa.schema([("doc_id", pa.uint64()), ("matched_doc_id", pa.uint64())])
 MATCHES = pa.schema(
     [
@@ -73,14 +76,14 @@ class MetInFile(ShardJob):
     def make(self) -> Shard:
         band = int(self.file.name.partition("-")[0])
         tables = [MET.empty_table()]
-        with belongs_to_others():
+        with belongs_to(self.other):
             first, last = first_and_last_keys(self.other.folder, self.file)
         ours = sum(shard.rows for shard in self.shards) // self.bands
         for keys_at_once in key_ranges(ours):
             low, high = max(keys_at_once.low, int(first[0])), min(keys_at_once.high, int(last[-1]) + 1)
             if low < high:
                 keys, doc_ids = read_range(self.folder, self.shards, band, KeyRange(low, high))
-                with belongs_to_others():
+                with belongs_to(self.other):
                     found, found_ids = looked_up(self.other.folder, self.file, keys, MOST_OF_BUCKET)
                 both = met(keys, doc_ids, found, found_ids)
                 tables.append(pa.table([pa.array(ids) for ids in both], schema=MET))
@@ -109,7 +112,7 @@ class MatchesOfFiles(ShardJob):
 
     @property
     def asked(self) -> list[int]:
-        return [self.first, self.last]
+        return [self.first, self.last, MOST_OF_CORPUS]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -129,6 +132,7 @@ class MatchesOfFiles(ShardJob):
             tables.append(pa.table(columns, schema=MATCHES))
         order = [("doc_id", "ascending"), ("corpus", "ascending"), ("buckets", "descending")]
         table = pa.concat_tables(tables).sort_by([*order, ("matched_doc_id", "ascending")])
+        table = table.take(pa.array(first_of_each_corpus(table)))
 
         def fill(scratch: Path) -> None:
             with parquet_writer(scratch, MATCHES) as writer:
@@ -143,6 +147,14 @@ def other_corpora(recipe: Recipe) -> dict[str, OtherCorpus]:
     return corpora_of(recipe)
 
 
+def first_of_each_corpus(matches: pa.Table) -> NDArray[np.int64]:
+    """Return the places of the first MOST_OF_CORPUS rows of each document and corpus, by which they are sorted."""
+    ids, corpora = (matches.column(name).to_numpy() for name in ("doc_id", "corpus"))
+    is_first = np.ones(len(ids), np.bool_)
+    is_first[1:] = (ids[1:] != ids[:-1]) | (corpora[1:] != corpora[:-1])
+    return first_of_bucket(is_first, MOST_OF_CORPUS)
+
+
 def key(
     recipe: Recipe,
     trails: list[list[Receipt]],
@@ -150,7 +162,8 @@ def key(
     others: Sequence[OtherCorpus],
 ) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    asked = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, [other.digest for other in others]]
+    corpora = [content_of(index_of(other, recipe.dedup)) for other in others]
+    asked = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, MOST_OF_CORPUS, corpora]
     return stage_key("matches", VERSION, asked, *identities)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.dedup.contested import first_and_last
-from tasks.others.corpora import OtherCorpus, belongs_to_others
+from tasks.others.corpora import OtherCorpus, belongs_to
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard, finished_shard, shard_path, stage_key
 from tasks.storage.folder import Folder
@@ -61,7 +61,7 @@ class TextsByPart(ShardJob):
 
     def make(self) -> Shard:
         tables = [TEXTS.empty_table()]
-        with belongs_to_others():
+        with belongs_to(self.other):
             for file in self.files:
                 tables += self.texts_in(file)
         rows = pa.concat_tables(tables).sort_by([("part", "ascending"), ("doc_id", "ascending")])

@@ -40,7 +40,7 @@ Tokens of each source, best-ranked first:
 - `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `n_tokens`, the
   `cluster_id` of a document with near-duplicates, and what a quality model said.
 - `removed/*.parquet`: every document that is not here, with the stage and the reason and, for a
-  duplicate, the `kept_doc_id` that was kept for it.
+  duplicate, the `kept_doc_id` that was kept for it, or the `matched_doc_id` in another corpus.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
 - `audit/*.parquet`: a sample of the near-duplicates that were removed, each with the kept document that is
   most like it and how like it is.
@@ -60,7 +60,7 @@ HOW_EXACT = {
     "text": "Documents with the same text were found by a hash of it.",
     "normalised": "Documents with the same words in the same order were found by a hash of them.",
 }
-OTHERS = "Before that, what other published corpora have, which the recipe names, went from this one."
+OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."
 SCOPES = {
     "across": "In a cluster with documents of several sources, those of the best-ranked source stayed "
     "and the others were removed; duplicates inside one source stayed.",
@@ -87,7 +87,9 @@ def card(recipe: Recipe, manifest: Published) -> str:
         name=recipe.corpus,
         count=len(ledger.sources),
         table=as_markdown(ledger),
-        rounds="\n\n".join(found_by(of_round.dedup) for of_round in recipe.each_round()),
+        rounds="\n\n".join(
+            [*(found_by(of_round.dedup) for of_round in recipe.each_round()), *against(manifest)]
+        ),
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
@@ -106,7 +108,6 @@ def found_by(dedup: Dedup) -> str:
     return "\n".join(
         [
             HOW_EXACT[dedup.exact] if dedup.exact else HOW.format(**dedup.model_dump(), rows=dedup.rows),
-            *([OTHERS] if dedup.against else []),
             *([verified_by(dedup.verify)] if dedup.verify else [SCOPES[dedup.scope]]),
         ]
     )
@@ -120,6 +121,14 @@ def verified_by(verify: Verify) -> str:
     return (
         f"A document went only for one that stays and has {share} of the shingles of both in common with it."
     )
+
+
+def against(manifest: Published) -> list[str]:
+    """Say which other corpora it was deduplicated against."""
+    names = [
+        f"`{other.name}` (SHA-256 of its manifest begins {other.sha256[:8]})" for other in manifest.against
+    ]
+    return [OTHERS.format(names=", ".join(names))] if names else []
 
 
 def made_of(manifest: Published) -> str:

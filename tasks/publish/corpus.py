@@ -20,6 +20,7 @@ from tasks.accounts.published import (
     PUBLISHED,
     STAMPS,
     File,
+    Named,
     Published,
     PublishedKeys,
     difference,
@@ -31,6 +32,7 @@ from tasks.accounts.published import (
 from tasks.errors import Damaged
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
+from tasks.others.corpora import OtherCorpus
 from tasks.publish.audits import audited
 from tasks.publish.card import card
 from tasks.publish.origins import origins, software, source_files, tokenizer_of
@@ -50,6 +52,7 @@ def publish_corpus(
     recipe: Recipe,
     ledger: Ledger,
     inputs: list[SourcePlan],
+    others: dict[str, OtherCorpus],
     ingested: list[Receipt],
     about_all: dict[str, Receipt],
     published: list[Receipt],
@@ -57,8 +60,8 @@ def publish_corpus(
 ) -> bool:
     """Put the published folder in place; return False where it is there already, whole.
 
-    about_all: clusters, audits and band keys, by their folders. reasons: of each stage that lets documents go,
-    with a sentence about a document.
+    others: corpora that a round is against, by their URLs. about_all: clusters, audits and band keys, by their
+    folders. reasons: of each stage that lets documents go, with a sentence about a document.
 
     Raises Damaged where a file that is to be published is not as it was made.
     """
@@ -67,6 +70,9 @@ def publish_corpus(
     manifest = new_manifest(
         recipe, ledger, inputs, reasons, headlines(recipe, about_all), keys(recipe, about_all), files
     )
+    named = {other.label: other.digest for other in others.values()}
+    against = tuple(Named(name=name, sha256=digest) for name, digest in named.items())
+    manifest = manifest.model_copy(update={"against": against})
     texts = accounts(recipe, inputs, manifest)
     account_files = [
         File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()

@@ -157,13 +157,15 @@ def difference(corpus: Corpus, doc_id: int, kept: Place | None, removal: dict[st
         return diff(corpus.text(doc_id), corpus.text(kept.doc_id))
     if removal.get("matched_doc_id") is None:
         return ()
+    named, matched_id = removal["matched_corpus"], int(removal["matched_doc_id"])
+    digests = {other.name: other.sha256 for other in corpus.manifest.against}
     try:
-        other = corpora_of(corpus.recipe)
-        matched = next(one for one in other.values() if one.label == removal["matched_corpus"])
-        (text,) = texts_of(matched.folder, matched.manifest, [removal["matched_doc_id"]])
-    except (ZydaError, StopIteration):  # it is no part of this corpus, and may be gone or have changed
-        return ("(the text of the other corpus is not to be read there any more)",)
-    return diff(corpus.text(doc_id), text) or ("(no difference)",)
+        others = corpora_of(corpus.recipe).values()
+        matched = next(other for other in others if other.digest == digests.get(named))
+        texts = texts_of(matched.folder, matched.manifest, [matched_id])
+    except (ZydaError, StopIteration):  # it is no part of this corpus: it may be gone, or published anew
+        return (f"(the corpus {named} is not there any more as it was then)",)
+    return diff(corpus.text(doc_id), texts[matched_id], kept=named) or ("(no difference)",)
 
 
 def went_by(corpus: Corpus, kept: Place | None) -> str | None:
@@ -194,6 +196,6 @@ def members(corpus: Corpus, place: str, cluster_id: int | None) -> tuple[Place, 
     return tuple(corpus.place(doc_id) for doc_id in rows.column("doc_id").to_pylist())
 
 
-def diff(text: str, kept: str) -> Sequence[str]:
-    """Compare a text with the one kept for it, line by line, as a unified diff."""
-    return tuple(difflib.unified_diff(text.splitlines(), kept.splitlines(), "this", "kept", lineterm=""))
+def diff(text: str, other: str, kept: str = "kept") -> Sequence[str]:
+    """Compare a text with the one kept for it, line by line, as a unified diff. kept: what the other is called."""
+    return tuple(difflib.unified_diff(text.splitlines(), other.splitlines(), "this", kept, lineterm=""))

@@ -4,14 +4,17 @@ It needs neither Prefect nor Dask nor anything but what is published and the cor
 keys, and those of the documents that are found.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_of
+from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_of, published_manifest
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
 from tasks.kernels.sets import overlaps
@@ -27,6 +30,7 @@ from tasks.storage.records import Record
 from tasks.storage.tables import footer_of, opened
 
 MOST_OF_BUCKET = 1000  # documents of a bucket that come into question
+MOST_COMPARED = 100  # of these with the text itself
 READERS = 8
 SNIPPET = 200  # characters
 
@@ -52,42 +56,60 @@ class Near(Record):
 def nearest(recipe: Recipe, text: str, most: int = 10) -> list[Near]:
     """Find the published documents that are most like a text, the most like it first, `most` at the most.
 
-    Of those that share a bucket with it the `most` that share most are compared. Raises Denied where there are no
-    band keys to look in, and BadInput where the text has none.
+    Of those that share a bucket with it MOST_COMPARED are compared, those that share most. Raises Denied where
+    there are no band keys to look in, and BadInput where the text has none.
     """
-    try:
-        return found_near(recipe, text, most)
-    except Damaged as error:
-        raise Denied(f"{error}; zyda verify --repair mends it") from error
+    while True:
+        folder, manifest = corpus_of(recipe)
+        try:
+            return found_near(folder, manifest, text, max(most, MOST_COMPARED))[:most]
+        except Damaged as error:
+            if published_manifest(folder) == manifest:  # or the corpus was published anew meanwhile
+                raise Denied(f"{error}; zyda verify --repair mends it") from error
 
 
-def found_near(recipe: Recipe, text: str, most: int) -> list[Near]:
-    """Do so. Raises Damaged besides."""
-    folder, manifest = corpus_of(recipe)
-    asked, shared = Dedup(exact="text"), dict[int, int]()
-    for place, keys in manifest.bands.items():
-        dedup = dedup_of(keys)
-        if asked.exact:
-            asked = dedup
-        for doc_id in documents_sharing(folder, manifest, place, dedup, text):
-            shared[doc_id] = shared.get(doc_id, 0) + 1
+def found_near(folder: Folder, manifest: Published, text: str, compared: int) -> list[Near]:
+    """Return those that are compared. Raises Damaged besides."""
     if not manifest.bands:
         raise Denied(f"{folder.url}: no band keys are published there (publish_bands: false)")
-    ids = sorted(shared, key=lambda doc_id: (-shared[doc_id], doc_id))[:most]
+    rounds, shared = list[Dedup](), Counter[int]()
+    for place, keys in manifest.bands.items():
+        dedup = dedup_of(keys)
+        own_keys, has_keys = keys_of_texts(pa.array([text], pa.large_string()), dedup)
+        if has_keys[0]:
+            rounds.append(dedup)
+            shared.update(documents_sharing(folder, manifest, place, own_keys))
+    if not rounds:
+        raise BadInput("there is nothing in the text to look up: no character, or no word")
+    ids = sorted(shared, key=lambda doc_id: (-shared[doc_id], doc_id))[:compared]
     texts = texts_of(folder.folder(PUBLISHED), manifest, ids)
-    register = load_register(folder)
-    names = {number: name for name, number in register.sources.items()}
-    found = list[Near]()
-    for doc_id, (jaccard, containment) in zip(ids, likenesses(text, texts, asked), strict=True):
-        source, file, row = split(doc_id)
-        found.append(
-            Near(
-                doc_id=doc_id, source=names[source], file=register.files[names[source]][file].url, row=row,
-                jaccard=jaccard, containment=containment, buckets=shared[doc_id],
-                beginning=texts[len(found)][:SNIPPET],
-            )
-        )  # fmt: skip
+    by_shingles = next((dedup for dedup in rounds if not dedup.exact), rounds[0])
+    names = places_of(folder, manifest, ids)
+    found = [
+        Near(
+            doc_id=doc_id, source=source, file=file, row=split(doc_id)[2], jaccard=jaccard, containment=containment,
+            buckets=shared[doc_id], beginning=texts[doc_id][:SNIPPET],
+        )
+        for doc_id, (source, file), (jaccard, containment) in zip(
+            ids, names, likenesses(text, [texts[doc_id] for doc_id in ids], by_shingles), strict=True
+        )
+    ]  # fmt: skip
     return sorted(found, key=lambda near: (-near.jaccard, -near.containment, near.doc_id))
+
+
+def places_of(folder: Folder, manifest: Published, doc_ids: Sequence[int]) -> list[tuple[str, str]]:
+    """Return the source and the file of some documents: by the corpus's register or, without it, as published."""
+    register = load_register(folder)
+    sources = {origin.number: origin.source for origin in manifest.made_of}
+    files = {
+        (register.sources[name], number): file.url
+        for name, of_source in register.files.items()
+        for number, file in enumerate(of_source)
+    }
+    if not files:
+        table = pq.read_table(pa.BufferReader(folder.read(f"{PUBLISHED}/sources.parquet")))
+        files = {(row["source_number"], row["file_number"]): row["file"] for row in table.to_pylist()}
+    return [(sources[source], files[source, number]) for source, number, _ in map(split, doc_ids)]
 
 
 def dedup_of(keys: PublishedKeys) -> Dedup:
@@ -101,11 +123,8 @@ def dedup_of(keys: PublishedKeys) -> Dedup:
     return dedup
 
 
-def documents_sharing(folder: Folder, manifest: Published, place: str, dedup: Dedup, text: str) -> list[int]:
-    """Return the documents that share a bucket with a text, once for each bucket. Raises BadInput."""
-    keys, has_keys = keys_of_texts(pa.array([text], pa.large_string()), dedup)
-    if not has_keys[0]:
-        raise BadInput("there is nothing in the text to look up: no character, or no word")
+def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDArray[np.uint64]) -> list[int]:
+    """Return the documents that share a bucket with a text, once for each. keys: its own, (1, bands)."""
     files = [file.to_read(f"{PUBLISHED}/") for file in manifest.files if file.path.startswith(f"{place}/")]
     asked = list[tuple[Shard, NDArray[np.uint64]]]()
     for band, of_band in files_by_band([file for file in files if file is not None]).items():
@@ -121,37 +140,43 @@ def documents_sharing(folder: Folder, manifest: Published, place: str, dedup: De
         return [doc_id for ids in readers.map(look, asked) for doc_id in ids]
 
 
-def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> list[str]:
+def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> dict[int, str]:
     """Read the texts of some documents of a published folder. Raises Denied where one is not there."""
     sources = {origin.number: origin.source for origin in manifest.made_of}
+    of_files = dict[tuple[int, int], list[int]]()
+    for doc_id in doc_ids:
+        of_files.setdefault(split(doc_id)[:2], []).append(doc_id)
 
-    def read(doc_id: int) -> str:
-        source, number, _ = split(doc_id)
-        of_source = [file for file in manifest.files if file.path.startswith(f"{sources.get(source)}/")]
-        for shard in (file.to_read() for file in of_source):
+    def read(file: tuple[int, int]) -> dict[int, str]:
+        source, number = file
+        shards = [f.to_read() for f in manifest.files if f.path.startswith(f"{sources.get(source)}/")]
+        found = dict[int, str]()
+        for shard in shards:
             if shard is not None and place_of(shard)[0] == number:
-                text = text_in(published, shard, doc_id)
-                if text is not None:
-                    return text
-        raise Denied(f"{published.url}: document {doc_id} has band keys there, and no text")
+                found |= texts_in(published, shard, of_files[file])
+        return found
 
     with ThreadPoolExecutor(READERS) as readers:
-        return list(readers.map(read, doc_ids))
+        texts = {doc_id: text for found in readers.map(read, of_files) for doc_id, text in found.items()}
+    if missing := [doc_id for doc_id in doc_ids if doc_id not in texts]:
+        raise Denied(f"{published.url}: document {missing[0]} has band keys there, and no text")
+    return texts
 
 
-def text_in(folder: Folder, shard: Shard, doc_id: int) -> str | None:
-    """Read the text of a document from a file that may have it."""
-    footer = footer_of(folder, shard)
+def texts_in(folder: Folder, shard: Shard, doc_ids: Sequence[int]) -> dict[int, str]:
+    """Read the texts of those documents that a file has, a row group once."""
+    footer, texts = footer_of(folder, shard), dict[int, str]()
     place = footer.schema.names.index("doc_id")
-    for group in range(footer.num_row_groups):
-        statistics = footer.row_group(group).column(place).statistics
-        if statistics.min <= doc_id <= statistics.max:
-            with opened(folder, shard) as parquet:
+    with opened(folder, shard) as parquet:
+        for group in range(footer.num_row_groups):
+            of_group = footer.row_group(group).column(place).statistics
+            wanted = [doc_id for doc_id in doc_ids if of_group.min <= doc_id <= of_group.max]
+            if wanted:
                 rows = parquet.read_row_group(group, ["doc_id", "text"])
-            at = np.flatnonzero(rows.column("doc_id").to_numpy() == np.uint64(doc_id))
-            if len(at):
-                return str(rows.column("text")[int(at[0])].as_py())
-    return None
+                rows = rows.filter(pc.field("doc_id").isin(pa.array(wanted, pa.uint64())))
+                found = zip(rows.column("doc_id").to_pylist(), rows.column("text").to_pylist(), strict=True)
+                texts |= dict(found)
+    return texts
 
 
 def likenesses(text: str, others: Sequence[str], dedup: Dedup) -> list[tuple[float, float]]:

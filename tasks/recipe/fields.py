@@ -115,6 +115,15 @@ def as_rounds(value: object) -> object:
     return value
 
 
+def one_or_more(value: object) -> object:
+    """Make one URL a list of one."""
+    if isinstance(value, list | tuple):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("a URL or a list of URLs is expected")
+    return (value,)
+
+
 STEPS = Annotated[None, reserved("steps on documents while their text is in memory")]
 JUDGES = Annotated[None, reserved("judges of documents")]
 SAYS_SOMETHING = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators refuse more
@@ -198,13 +207,13 @@ class Dedup(Strict):
         None,
         description="A document goes only if one that stays holds so much of it; else clusters decide.",
     )
-    against: Annotated[
-        tuple[Url, ...],
-        BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
-    ] = Field(
-        (),
-        description="Published corpora that stay as they are: what is near a document of one of them goes. Their "
-        "folders, any fsspec URL.",
+    against: Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)] = (
+        Field(
+            (),
+            max_length=255,
+            description="Published corpora that stay as they are: what is near a document of one of them goes. "
+            "Their folders, any fsspec URL.",
+        )
     )
 
     @model_serializer(mode="wrap")

@@ -56,13 +56,13 @@ def looked_up(folder: Folder, shard: Shard, keys: Keys, most: int) -> tuple[Keys
         order = np.lexsort((doc_ids, low, found))
         pairs, doc_ids = np.stack([found, low], axis=1)[order], doc_ids[order]
         is_first = np.append(True, (pairs[1:] != pairs[:-1]).any(axis=1))[: len(pairs)]
-        kept = of_bucket(is_first, most)
+        kept = first_of_bucket(is_first, most)
         return pairs[kept], doc_ids[kept]
-    kept = of_bucket(np.append(True, found[1:] != found[:-1])[: len(found)], most)
+    kept = first_of_bucket(np.append(True, found[1:] != found[:-1])[: len(found)], most)
     return found[kept], doc_ids[kept]
 
 
-def of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
+def first_of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
     """Return the places of the first rows of each bucket, `most` of them. is_first: (n,), whether one begins it."""
     starts = np.flatnonzero(is_first)
     if not len(starts):

@@ -238,9 +238,15 @@ def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
     recipe = corpus.load(sources=corpus.recipe["sources"][:1])
     build_here(recipe)
     assert last_audit(recipe).shards[0].rows == 0
-    assert corpus_of(recipe)[1].audits["audit"].sentence() == "No document went as a near-duplicate."
+    assert (
+        corpus_of(recipe)[1].audits["audit"].sentence()
+        == "No document went as a near-duplicate of another one of this corpus."
+    )
     said = zyda("audit", str(corpus.path))
-    assert (said.returncode, said.stdout) == (0, "No document went as a near-duplicate.\n")
+    assert (said.returncode, said.stdout) == (
+        0,
+        "No document went as a near-duplicate of another one of this corpus.\n",
+    )
 
 
 def test_shares_and_lengths_are_counted():

@@ -1,5 +1,6 @@
 """Corpora that stay as they are: what is near something there goes from the new one, and nothing there changes."""
 
+import hashlib
 import json
 import random
 import shutil
@@ -231,6 +232,60 @@ def test_protected_and_exempt_sources_lose_nothing(old, new):
         assert "exact" in names_of(recipe, stage="against")
 
 
+def test_copies_of_pages_that_are_nearly_one_are_found(tmp_path, compiled):
+    """They share all buckets, so that only their texts tell them apart."""
+    words = prose("page", 600).split()
+    pages = {f"page{i}": " ".join([*words[:300], f"number{i}", *words[300:]]) for i in range(60)}
+    corpus = Corpus(tmp_path / "there")
+    shutil.rmtree(corpus.folder / "in")
+    write_rows(corpus.folder / "in/pages.parquet", rows(**pages))
+    only = [{"name": "only", "files": "in/*.parquet"}]
+    there = corpus.load(name="there", sources=only, dedup={"scope": "global", "verify": {"jaccard": 1.0}})
+    build_here(there)
+    new = Corpus(tmp_path / "new")
+    shutil.rmtree(new.folder / "in")
+    copied = ("page3", "page30", "page59")
+    write_rows(new.folder / "in/pages.parquet", rows(**{name: pages[name] for name in copied}))
+    dedup = {"scope": "global", "verify": {"jaccard": 1.0}, "against": there.folder.url}
+    recipe = new.load(sources=only, dedup=dedup)
+    build_here(recipe)
+    numbers = {row["doc_id"]: row["name"] for row in table_of(there, "only")}
+    gone = names_of(recipe, stage="against")
+    assert {name: numbers[row["matched_doc_id"]] for name, row in gone.items()} == {n: n for n in copied}
+
+
+def test_corpus_is_not_against_itself_by_whatever_name(tmp_path):
+    corpus = Corpus(tmp_path)
+    own = corpus.load()
+    build_here(own)
+    link = tmp_path / "link"
+    link.symlink_to(own.folder.url)
+    for url in (own.folder.url, str(link), f"file://{own.folder.url}", f"{own.folder.url}/published/"):
+        with pytest.raises(BadRecipe, match="a corpus cannot be against itself"):
+            build_here(corpus.load(dedup={"against": url}))
+
+
+def test_manifest_says_which_corpus_it_was_and_explain_knows_when_it_is_another(tmp_path):
+    corpus = Corpus(tmp_path / "there")
+    there = corpus.load(name="there", sample=0.9)
+    build_here(there)
+    new = of_new(tmp_path / "new", there)
+    recipe = new.load()
+    build_here(recipe)
+    (named,) = corpus_of(recipe)[1].against
+    digest = hashlib.sha256(there.folder.read("published/manifest.json")).hexdigest()
+    assert (named.name, named.sha256) == ("there-sample-0.9", digest)
+    card = recipe.folder.read("published/README.md").decode()
+    assert f"went: `there-sample-0.9` (SHA-256 of its manifest begins {digest[:8]})." in card
+    gone = next(iter(names_of(recipe, stage="against").values()))
+    assert gone["matched_corpus"] == "there-sample-0.9"
+    more = {f"late{i}": prose(f"late{i}") for i in range(40)}
+    write_rows(corpus.folder / "in/best-0.parquet", rows(**more, best_alone=prose("best alone")))
+    build_here(there)
+    said = zyda("explain", str(new.path), str(gone["doc_id"])).stdout
+    assert "(the corpus there-sample-0.9 is not there any more as it was then)" in said
+
+
 def test_published_folder_alone_is_enough_and_without_texts_for_keys(old, new, tmp_path):
     alone = tmp_path / "alone"
     shutil.copytree(old.folder.path("published"), alone)
@@ -399,7 +454,14 @@ def test_faults_are_found_before_any_work(old, new, tmp_path):
     secretive = silent.load(publish_bands=False)
     build_here(secretive)
     assert not [path for path in contents(secretive) if path.startswith("bands")]
-    own = new.load().folder.url
+    own, unlisted, odd = new.load().folder.url, tmp_path / "unlisted", tmp_path / "odd"
+    whole = json.loads((cut / "manifest.json").read_text())
+    for place, change in (
+        (unlisted, {"files": [file for file in whole["files"] if not file["path"].startswith("bands/003")]}),
+        (odd, {"name": "a\nb"}),
+    ):
+        place.mkdir()
+        (place / "manifest.json").write_text(json.dumps({**whole, **change}))
     cases = [
         ({"against": str(empty)}, "no corpus is published there"),
         ({"against": str(cut)}, f"bands/{first.name} is not there"),
@@ -412,13 +474,15 @@ def test_faults_are_found_before_any_work(old, new, tmp_path):
         ),
         ({"against": old.folder.url, "exact": "text"}, "exact"),
         ({"against": [old.folder.url, old.folder.url]}, "is there twice"),
-        ({"against": own}, "a corpus cannot be against itself"),
+        ({"against": [old.folder.url, f"file://{old.folder.url}/published"]}, "is there twice"),
+        ({"against": own}, "no corpus is published there"),
+        ({"against": str(unlisted)}, "does not list all of its band keys"),
+        ({"against": str(odd)}, "is no name of a corpus"),
+        ({"against": "\ud800"}, "cannot be read"),
+        ({"against": "github://x/y"}, "cannot be read"),
     ]
     for dedup, said in cases:
         recipe = new.load(dedup=dedup)
-        if dedup["against"] == own:
-            (tmp_path / "out/small").mkdir(parents=True)
-            shutil.copytree(old.folder.path("published"), tmp_path / "out/small/published")
         with pytest.raises(BadRecipe) as caught:
             build_here(recipe)
         for line in str(caught.value).splitlines():
@@ -431,7 +495,8 @@ def test_faults_are_found_before_any_work(old, new, tmp_path):
 @pytest.mark.parametrize(
     ("against", "said"),
     [
-        ("", "a path or a URL"), (7, "against"), (["s3://key:secret@host/corpus"], "a recipe holds no credentials"),
+("", "a path or a URL"), (7, "a URL or a list of URLs is expected"), (None, "a URL or a list"),
+        ([f"c{i}" for i in range(256)], "at most 255"),
         ("nosuch://x", "is no kind of URL"),
     ],
 )  # fmt: skip

@@ -1,8 +1,11 @@
 """`zyda find`: the published documents that are most like a text."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -86,11 +89,40 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     assert piped.stdout == said.stdout
     nobody = zyda("find", str(corpus.path), "nobody has this text")
     assert (nobody.returncode, nobody.stdout) == (1, "no published document shares a bucket with this text\n")
+    mistyped = zyda("find", str(corpus.path), "no-such-file.txt")
+    assert mistyped.stdout == "no published document shares a bucket with this text, which names no file\n"
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with ThreadPoolExecutor() as writer:
+        writer.submit(fifo.write_text, text)
+        assert zyda("find", str(corpus.path), str(fifo)).stdout == said.stdout
+
+
+def test_published_folder_alone_is_enough(built, tmp_path):
+    corpus, recipe = built
+    shutil.copytree(recipe.folder.path("published"), tmp_path / "small/published")
+    alone = corpus.elsewhere(corpus.folder).load(storage=str(tmp_path))
+    (near,) = nearest(alone, prose("best alone"))
+    assert (near.source, near.file, near.row) == ("best", "best-0.parquet", 2)
+    corpus.write()
+
+
+def test_first_does_not_depend_on_how_many_are_shown(tmp_path):
+    corpus = Corpus(tmp_path)
+    family = {f"family{i}": edited(prose("family", 400), i % 25) for i in range(60)}
+    write_rows(corpus.folder / "in/best-5.parquet", rows(**family))
+    recipe = corpus.load(dedup={"bands": 14, "rows": 8})
+    build_here(recipe)
+    for edits in (0, 4, 13):
+        text = edited(prose("family", 400), edits) + " with an end of its own"
+        everyone = nearest(recipe, text, 100)
+        assert [near.doc_id for near in nearest(recipe, text, 1)] == [everyone[0].doc_id]
+        assert len(everyone) > 20
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(b"\xff\xfe", "byte 0 is not UTF-8; a text file is expected"), (b"", "there is nothing in the text to look up")],
+    [(b"\xff\xfe", "byte 0 is not UTF-8; a text is expected"), (b"", "there is nothing in the text to look up")],
 )  # fmt: skip
 def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
     path = tmp_path / "odd"
@@ -99,6 +131,13 @@ def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
     assert done.returncode == 1
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    folder = zyda("find", str(built[0].path), str(tmp_path))
+    assert f"{tmp_path}: cannot be read: Is a directory" in folder.stderr
+
+
+def test_argument_that_is_no_text_is_one_line(built):
+    said = zyda("find", str(built[0].path), b"\xff\xfe")
+    assert said.stderr == "zyda: the text: byte 0 is not UTF-8; a text is expected\n"
 
 
 def test_rounds_are_looked_up_together(tmp_path):
@@ -113,6 +152,7 @@ def test_rounds_are_looked_up_together(tmp_path):
     assert near.buckets == 1
     with pytest.raises(BadInput, match="nothing in the text"):
         nearest(exact, "?!")
+    assert nearest(recipe, "?!") == []  # which has no words, and characters
 
 
 def test_corpus_without_keys_and_broken_keys_are_said(tmp_path):
