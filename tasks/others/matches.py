@@ -34,7 +34,7 @@ from tasks.storage.tables import parquet_writer, rows_between, write_shard, writ
 VERSION = 1
 GROUP_ROWS = 1 << 16
 MOST_OF_BUCKET = 256  # documents of a bucket of another corpus that are looked at, the first by their ids
-MOST_OF_CORPUS = 32  # documents of a corpus, for one of ours
+MOST_OF_CORPUS = 64  # documents of a corpus, for one of ours
 MET = pa.schema([("doc_id", pa.uint64()), ("matched_doc_id", pa.uint64())])
 MATCHES = pa.schema(
     [
