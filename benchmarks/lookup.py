@@ -114,7 +114,8 @@ def write_keys(folder: Path, count: int, there: list[str]) -> None:
                 {"path": shard.path, "sha256": shard.digest, "size": shard.size, "rows": shard.rows,
                  "footer": shard.footer, "footer_sha256": shard.footer_digest}
             )  # fmt: skip
-    bands = {"bands": {"parameters": index_parameters(dedup), "documents": count}}
+    documents = count // len(ranges) * len(ranges) + len(there)
+    bands = {"bands": {"parameters": index_parameters(dedup), "documents": documents}}
     manifest = {
         "name": "keys", "sample": 1, "software": "", "tokenizer": {}, "recipe": {}, "made_of": [], "accounts": [],
         "ledger": {"lines": []}, "bands": bands, "files": files,
