@@ -75,7 +75,7 @@ def numbers_in(table: pa.Table) -> list[int]:
 def datatrove(folder: Path, python: str) -> list[int]:
     script = folder / "with_datatrove.py"
     script.write_text(DATATROVE)
-    run([python, str(script), str(folder)])
+    run([python, str(script), str(folder)], folder)
     lines = [line for file in (folder / "kept").iterdir() for line in file.read_text().splitlines()]
     return [int(json.loads(line)["metadata"]["number"]) for line in lines]
 
@@ -85,7 +85,8 @@ def text_dedup(folder: Path, python: str) -> list[int]:
         [python, "-m", "text_dedup.minhash", "--path", "json", "--data_files", str(folder / "in/documents.jsonl"),
          "--split", "train", "--output", str(folder / "kept-by-text-dedup"), "--column", "text", "--ngram", "5",
          "--b", "14", "--r", "8", "--num_perm", "112", "--num_proc", "1", "--hash_func", "xxh3",
-         "--min_length", "0", "--cache_dir", str(folder / "cache")]
+         "--min_length", "0", "--cache_dir", str(folder / "cache")],
+        folder,
     )  # fmt: skip
     files = (folder / "kept-by-text-dedup").glob("*.arrow")
     return [
@@ -93,8 +94,9 @@ def text_dedup(folder: Path, python: str) -> list[int]:
     ]
 
 
-def run(command: list[str]) -> None:
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(command: list[str], folder: Path) -> None:
+    """Run a tool in a folder, where its logs go."""
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(ended.stderr[-3000:])
 
