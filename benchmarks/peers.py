@@ -8,6 +8,7 @@ our words (see `tasks.signatures.shingles`); the tools' differ a little.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -144,7 +145,7 @@ def row_of(
 
 def main() -> None:
     """Measure all three on the documents of a folder."""
-    source, with_datatrove, with_text_dedup = sys.argv[1:4]
+    source, with_datatrove, with_text_dedup = (os.path.abspath(path) for path in sys.argv[1:4])
     texts = load_texts(Path(source), 1000)
     numbers = [str(number) for number in range(len(texts))]
     with tempfile.TemporaryDirectory() as scratch:

@@ -41,8 +41,8 @@ EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uin
 class AgainstOfShard(JobSoFar):
     """Which documents of one shard go for a document of another corpus, and for which.
 
-    matched: MATCHES of the source. gathered: with `verify`, the texts of the others, of which this shard's are a
-    part; they follow from all else.
+    matched: MATCHES of the source. of_texts: with `verify`, hashes of what the others' files hold. gathered: with
+    `verify`, the others' texts, of which this shard's are a part; they follow from all else.
     """
 
     stage, version = "against", VERSION
@@ -50,6 +50,7 @@ class AgainstOfShard(JobSoFar):
     matched: tuple[Shard, ...]
     others: tuple[OtherCorpus, ...]
     dedup: Dedup
+    of_texts: tuple[str, ...] = ()
     gathered: tuple[Shard, ...] = ()
     part: int = 0
 
@@ -68,8 +69,7 @@ class AgainstOfShard(JobSoFar):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        of_texts = tuple(content_of(texts_of(other)) for other in self.others) if self.dedup.verify else ()
-        return (*self.so_far.digests, *of_texts)
+        return (*self.so_far.digests, *self.of_texts)
 
     @property
     def schema(self) -> pa.Schema:
@@ -149,10 +149,14 @@ def evidence_of(recipe: Recipe) -> pa.Schema:
     return evidence_for(recipe.dedup)
 
 
+def contents(recipe: Recipe, others: Sequence[OtherCorpus]) -> tuple[str, ...]:
+    """Return hashes of what the files of other corpora hold, where their texts are compared."""
+    return tuple(content_of(texts_of(other)) for other in others) if recipe.dedup.verify else ()
+
+
 def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCorpus]) -> str:
     rule = rule_of(recipe.dedup) if recipe.dedup.verify else OF_EXACT[recipe.dedup.exact]
-    corpora = [[other.label, content_of(texts_of(other)) if recipe.dedup.verify else ""] for other in others]
-    asked = [rule, corpora, recipe.may_go(trail.source)]
+    asked = [rule, [other.label for other in others], contents(recipe, others), recipe.may_go(trail.source)]
     return stage_key("against", VERSION, asked, *trail.identities, matched.identity)
 
 
@@ -163,9 +167,9 @@ def against(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[Oth
     folder, name = recipe.folder, recipe.called("against")
     if not recipe.may_go(trail.source):
         return nothing_said(name, trail)
-    groups = load_manifest(folder, matched).shards
+    groups, of_texts = load_manifest(folder, matched).shards, contents(recipe, others)
     jobs = [
-        AgainstOfShard(folder, trail.source, so_far, groups, tuple(others), recipe.dedup)
+        AgainstOfShard(folder, trail.source, so_far, groups, tuple(others), recipe.dedup, of_texts)
         for so_far in shards_so_far(folder, trail)
     ]
     if recipe.dedup.verify:

@@ -20,8 +20,6 @@ from tasks.storage.records import Record, digest_of
 
 LETTERS = 8  # of its digest that tell a corpus from another of its name
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
-
-
 ANEW = "{url}: this corpus was published anew while the build was running; start the build again"
 
 
@@ -58,6 +56,16 @@ def corpus_at(url: str) -> OtherCorpus:
 
     Raises Denied where there is nothing, or what is there cannot be read.
     """
+    try:
+        return found_at(url)
+    except ZydaError:
+        raise
+    except (ValueError, TypeError, ImportError) as error:  # fsspec raises them for odd URLs
+        raise Denied(f"{url!r} cannot be read: {first_line(error)}") from error
+
+
+def found_at(url: str) -> OtherCorpus:
+    """Do so. Raises what fsspec raises for odd URLs besides."""
     for folder in (Folder(url).folder(PUBLISHED), Folder(url)):
         content = folder.read_if_there(MANIFEST)
         if content is not None:
@@ -82,9 +90,6 @@ def corpora_of(recipe: Recipe) -> dict[str, OtherCorpus]:
                 check(recipe, dedup, place, found)
             except ZydaError as error:
                 faults.append(f"{where(recipe, 'dedup', number, 'against', place)}: {error}")
-            except (ValueError, TypeError, ImportError) as error:  # fsspec raises them for odd URLs
-                why = f"{url!r} cannot be read: {first_line(error)}"
-                faults.append(f"{where(recipe, 'dedup', number, 'against', place)}: {why}")
     if faults:
         raise BadRecipe(*faults)
     names = [label for label, _ in {(other.label, other.digest) for other in found.values()}]
@@ -108,9 +113,8 @@ def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, OtherCorpus
         raise Denied(f"{url}: a corpus cannot be against itself")
     keys = index_of(other, dedup)
     listed = other.folder.listed("")
-    if (
-        MANIFEST not in listed
-    ):  # a store that lists nothing, as a web server; what is missing is said when it is read
+    # A store that lists nothing, as web servers do: what is missing is said when it is read.
+    if MANIFEST not in listed:
         return
     for shard in [*keys, *(texts_of(other) if dedup.verify else [])]:
         if shard.path not in listed:

@@ -21,8 +21,8 @@ from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
 from tasks.signatures.keys import signature_parameters
 from tasks.signatures.lookup import first_and_last_keys, first_of_bucket, looked_up, met
-from tasks.signatures.merging import GROUP_SHARDS, merge_groups
-from tasks.signatures.minhash import KeysOfWhatIsLeft, keys_of
+from tasks.signatures.merging import GROUP_SHARDS
+from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
@@ -112,7 +112,7 @@ class MatchesOfFiles(ShardJob):
 
     @property
     def asked(self) -> list[int]:
-        return [self.first, self.last, MOST_OF_CORPUS]
+        return [self.first, self.last, MOST_OF_CORPUS, *(len(files) for files in self.met_in)]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -163,7 +163,8 @@ def key(
 ) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
     corpora = [content_of(index_of(other, recipe.dedup)) for other in others]
-    asked = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, MOST_OF_CORPUS, corpora]
+    taking_part = [trail[0].source for trail in trails if recipe.may_go(str(trail[0].source))]
+    asked = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, asked, *identities)
 
 
@@ -179,18 +180,15 @@ def matches(
     folder, dedup = recipe.folder, recipe.dedup
     taking_part = [trail for trail in map(trail_of, trails) if recipe.may_go(trail.source)]
     so_far = {trail.source: shards_so_far(folder, trail) for trail in taking_part}
-    shards, kept = list[Shard](), list[str]()
-    for source, of_source in so_far.items():
-        jobs = [keys_of(folder, source, so_far_of, dedup) for so_far_of in of_source]
-        made = fan_out(ShardJob.__call__, jobs, stage=recipe.called("own keys"), source=source)
-        *lower_levels, top_level = merge_groups(folder, source, made, dedup.key_bands)
-        shards += top_level
-        kept += [shard.path for level in (*lower_levels, top_level) for shard in level]
-        kept += [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]
+    of_sources = [
+        keys_of_source(folder, source, of_source, dedup, recipe.called("own keys"))
+        for source, of_source in so_far.items()
+    ]
+    shards = tuple(file for keys in of_sources for file in keys.files)
     of_shards = stage_key("matches", VERSION, None, *(shard.digest for shard in shards))
     looking = [
         [
-            MetInFile(folder, None, other, file, tuple(shards), of_shards, dedup.key_bands)
+            MetInFile(folder, None, other, file, shards, of_shards, dedup.key_bands)
             for file in index_of(other, dedup)
         ]
         for other in others
@@ -213,7 +211,10 @@ def matches(
     return Manifest(
         stage="matches",
         shards=tuple(gathered),
-        intermediate=tuple(dict.fromkeys([*kept, *(shard.path for files in met_in for shard in files)])),
+        intermediate=(
+            *(path for keys in of_sources for path in keys.on_the_way),
+            *(shard.path for files in (shards, *met_in) for shard in files),
+        ),
     )
 
 

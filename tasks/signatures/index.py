@@ -19,8 +19,7 @@ from tasks.signatures.bands import (
     write_band_rows,
 )
 from tasks.signatures.keys import index_parameters
-from tasks.signatures.merging import merge_groups
-from tasks.signatures.minhash import KeysOfWhatIsLeft, keys_of
+from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
@@ -82,18 +81,16 @@ def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[Numbere
     """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
     folder, dedup = recipe.folder, recipe.dedup
     numbers = {source.source: source.number for source in sources}
-    kept, merged = list[str](), list[Shard]()
-    for trail in sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source]):
-        jobs = [keys_of(folder, trail.source, so_far, dedup) for so_far in shards_so_far(folder, trail)]
-        shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("keys left"), source=trail.source)
-        *lower_levels, top_level = merge_groups(folder, trail.source, shards, dedup.key_bands)
-        merged += top_level
-        kept += [shard.path for level in (*lower_levels, top_level) for shard in level]
-        kept += [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]
+    in_order = sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source])
+    of_sources = [
+        keys_of_source(folder, trail.source, shards_so_far(folder, trail), dedup, recipe.called("keys left"))
+        for trail in in_order
+    ]
+    merged = tuple(file for keys in of_sources for file in keys.files)
     of_shards = stage_key("index", VERSION, None, *(shard.digest for shard in merged))
     rows = sum(shard.rows for shard in merged)
     ranges = [
-        IndexedRange(folder, None, tuple(merged), of_shards, band, keys, number, bool(dedup.exact))
+        IndexedRange(folder, None, merged, of_shards, band, keys, number, bool(dedup.exact))
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]
@@ -103,6 +100,9 @@ def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[Numbere
     return Manifest(
         stage="index",
         shards=tuple(files),
-        intermediate=tuple(dict.fromkeys(kept)),
+        intermediate=(
+            *(path for keys in of_sources for path in keys.on_the_way),
+            *(file.path for file in merged),
+        ),
         facts={"parameters": index_parameters(dedup), "documents": rows // dedup.key_bands},
     )

@@ -9,6 +9,7 @@ reads only shards of which nobody has made the band keys: those of a recipe whos
 rows of documents that a stage before has let go are left out here, so that they join nobody.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import sha256
@@ -27,7 +28,7 @@ from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, nothing_said, shards_so_far
-from tasks.storage.artifacts import Manifest, Shard, stage_key, total
+from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import tables_of, write_shard
@@ -162,6 +163,27 @@ def keys_of(folder: Folder, source: str, so_far: ShardSoFar, dedup: Dedup) -> Sh
     return whole if so_far.is_whole else KeysOfWhatIsLeft(folder, source, so_far, whole)
 
 
+@dataclass(frozen=True)
+class KeysOfSource:
+    """The band keys of what is left of a source, in few files, and the paths of what was made on the way."""
+
+    files: tuple[Shard, ...]
+    on_the_way: tuple[str, ...]
+    counts: Counts
+
+
+def keys_of_source(
+    folder: Folder, source: str, so_far: Sequence[ShardSoFar], dedup: Dedup, stage: str
+) -> KeysOfSource:
+    """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
+    jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in so_far]
+    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source)
+    *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
+    merged = [shard.path for level in lower_levels for shard in level]
+    whole = [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]
+    return KeysOfSource(tuple(top_level), (*merged, *whole), total(shard.counts for shard in shards))
+
+
 def key(recipe: Recipe, trail: Trail) -> str:
     if recipe.source(trail.source).exempt:
         return stage_key("minhash", VERSION, "exempt", *trail.identities)
@@ -175,17 +197,13 @@ def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     folder, source = recipe.folder, trail.source
     if recipe.source(source).exempt:
         return nothing_said("minhash", trail)
-    jobs = [keys_of(folder, source, so_far, recipe.dedup) for so_far in shards_so_far(folder, trail)]
-    shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("minhash"), source=source)
-    *lower_levels, top_level = merge_groups(folder, source, shards, recipe.dedup.key_bands)
+    so_far = shards_so_far(folder, trail)
+    keys = keys_of_source(folder, source, so_far, recipe.dedup, recipe.called("minhash"))
     return Manifest(
         stage="minhash",
         source=source,
-        shards=tuple(top_level),
-        intermediate=(
-            *(shard.path for level in lower_levels for shard in level),
-            *(job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)),
-        ),
+        shards=keys.files,
+        intermediate=keys.on_the_way,
         entering=trail.left,
-        out=total(shard.counts for shard in shards),
+        out=keys.counts,
     )

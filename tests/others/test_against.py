@@ -232,6 +232,15 @@ def test_protected_and_exempt_sources_lose_nothing(old, new):
         assert "exact" in names_of(recipe, stage="against")
 
 
+def test_source_that_is_protected_no_more_loses_what_it_would_have_lost(old, new):
+    protected = [{**new.recipe["sources"][0], "protect": True}, new.recipe["sources"][1]]
+    build_here(new.load(sources=protected))
+    recipe = new.load()
+    build_here(recipe)
+    assert "guarded" in names_of(recipe, stage="against")
+    assert "guarded" not in kept_names(recipe)
+
+
 def test_copies_of_pages_that_are_nearly_one_are_found(tmp_path, compiled):
     """They share all buckets, so that only their texts tell them apart."""
     words = prose("page", 600).split()
