@@ -24,20 +24,13 @@ def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
         console().print(f"no published document shares a bucket with this text{hint}", markup=False)
         return False
     table = Table(padding=(0, 1, 0, 0))
-    for name in ("jaccard", "containment", "document", "where from", "begins"):
-        table.add_column(
-            name, justify="right" if name in ("jaccard", "containment") else "left", overflow="fold"
-        )
+    for name in ("jaccard", "containment", "document", "source", "row", "file", "begins"):
+        is_number = name in ("jaccard", "containment", "row")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for near in found:
         beginning = " ".join("".join(c if c.isprintable() else " " for c in near.beginning).split())
-        place = f"{near.source}, {near.file}, row {near.row}"
-        table.add_row(
-            f"{near.jaccard:.3f}",
-            f"{near.containment:.3f}",
-            str(near.doc_id),
-            escape(place),
-            escape(beginning),
-        )
+        numbers = (f"{near.jaccard:.3f}", f"{near.containment:.3f}", str(near.doc_id))
+        table.add_row(*numbers, near.source, f"{near.row:,}", escape(near.file), escape(beginning))
     console().print(table)
     return True
 

@@ -81,7 +81,9 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     said = zyda("find", str(corpus.path), text)
     assert said.returncode == 0
     assert re.search(r"│ +1\.000 │ +1\.000 │", said.stdout)
-    assert "best-0.parquet, row 2" in said.stdout
+    cells = [line.split("│")[1:-1] for line in said.stdout.splitlines() if line.startswith("│")]
+    in_full = ["".join(part.strip() for part in column) for column in zip(*cells, strict=True)]
+    assert in_full[2:6] == ["2", "best", "2", str(corpus.folder / "in/best-0.parquet")]
     assert zyda("find", str(corpus.path), str(path)).stdout == said.stdout
     piped = subprocess.run(
         [*COMMAND, "find", str(corpus.path), "-"], input=text, capture_output=True, text=True, check=True
