@@ -15,7 +15,14 @@ from postgres import postgres  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
 
 from deployments.local import Stack
-from flows.server.local_server import clients_of, free_port, start_server, used_by_all, wait_until_healthy
+from flows.server.local_server import (
+    clients_of,
+    free_port,
+    send_what_is_left,
+    start_server,
+    used_by_all,
+    wait_until_healthy,
+)
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
 
@@ -220,13 +227,19 @@ def running_stack(tmp_path_factory, prefect_database, request):
 
 @pytest.fixture(scope="module")
 def stack(running_stack):
-    """Give the environment of the stack, whose server is that of this process, too."""
+    """Give the environment of the stack, whose server is that of this process, too.
+
+    Prefect has one sender of events in a process, and whichever server it was started for keeps it: so it
+    ends before another server takes its turn.
+    """
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
     home = Path(running_stack["PREFECT_HOME"])
     url = Stack.model_validate_json((home / "zyda/stack.json").read_text()).parts["server"].address
+    send_what_is_left()
     with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
         yield {**running_stack, "PREFECT_API_URL": url}
+        send_what_is_left()
 
 
 @pytest.fixture(scope="session")
