@@ -82,7 +82,7 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
         steps.append([submit(stage, by, trail, *inputs) for trail in trails])
         trails[:] = [[*trail, step] for trail, step in zip(trails, steps[-1], strict=True)]
 
-    for stage in pipeline.BEFORE_DEDUP:
+    for stage in pipeline.before_dedup(plan):
         judge_with(stage)
 
     about_all = dict[str, Any]()  # what is published about all sources, by its folder

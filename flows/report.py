@@ -55,6 +55,12 @@ def chosen_plots(findings: Findings) -> list[tuple[str, str, str]]:
             "documents of the source. Dark: a large share of the row's clusters."
         )
         chosen.append(("Who shares duplicates with whom", note, plots.shared_clusters(findings)))
+    if findings.rules:
+        note = (
+            "Of each source's documents, the share that went by a rule. A document counts for the first rule that "
+            "it broke; on the right, the share of them that broke another one, too, as far as that was looked at."
+        )
+        chosen.append(("What the rules took", note, plots.rules(findings)))
     if findings.audit:
         note = (
             f"{findings.audit.headline.sentence()} Of the pairs up to a length, the share that is so unlike:"

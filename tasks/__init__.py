@@ -4,7 +4,7 @@
 `sources`    a source's files: listed, numbered, opened, and read as tables of rows
 `tokens`     exact counts of tokens
 `intake`     the files of a source become shards of documents with ids and counts
-`documents`  what is counted of a text and cleaned in it (of which no build makes use yet)
+`documents`  each text by itself: cleaned, measured, and let go by rules
 `signatures` what may be near-duplicates over all sources: signatures, band keys, shared buckets
 `dedup`      which of those are, and who stays: clusters, preference, texts compared
 `others`     published corpora against which this one is deduplicated, and which stay as they are

@@ -14,6 +14,7 @@ from tasks.dedup.clusters import clusters
 from tasks.dedup.decisions import decisions
 from tasks.dedup.losses import check_losses
 from tasks.dedup.removals import OF_EXACT, REASONS, removals
+from tasks.documents.rules import rules
 from tasks.intake.ingest import ingest
 from tasks.intake.prepare import prepare
 from tasks.intake.watching import note_built
@@ -37,9 +38,13 @@ __all__ = [
 ]  # fmt: skip
 
 NAMES_OF_ARTIFACTS = ("corpus", "funnel", "published", "report")  # in the dashboard, beside those of stages
-BEFORE_DEDUP: tuple[Any, ...] = ()
+BEFORE_DEDUP: tuple[Any, ...] = (rules,)
 AFTER_DEDUP: tuple[Any, ...] = (classify, filter_documents)
-ON_REQUEST = ("matches", "against")  # of a round that names other corpora
+ON_REQUEST = (
+    "rules",
+    "matches",
+    "against",
+)  # of a recipe with steps on documents; of a round that names corpora
 
 
 def stages() -> tuple[Any, ...]:
@@ -63,9 +68,14 @@ def name_of(stage: Any) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the stages that leave a manifest, in their order, with a round that names no corpus."""
+    """Return the names of the stages that leave a manifest in any build, in their order."""
     named = (name_of(stage) for stage in stages() if hasattr(stage.fn, "of_all"))
     return tuple(name for name in named if name not in ON_REQUEST)
+
+
+def before_dedup(recipe: Recipe) -> tuple[Any, ...]:
+    """Return the stages that look at each source before duplicates are found."""
+    return tuple(stage for stage in BEFORE_DEDUP if stage is not rules or recipe.has_steps)
 
 
 def accounted() -> tuple[str, ...]:
@@ -76,12 +86,12 @@ def accounted() -> tuple[str, ...]:
 
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
-    found = {name_of(stage): stage.fn.reasons for stage in BEFORE_DEDUP}
+    found = {name_of(stage): stage.fn.reasons(recipe) for stage in before_dedup(recipe)}
     for of_round in recipe.each_round():
         if of_round.dedup.against:
             reason = OF_OTHERS[of_round.dedup.exact]
             found[of_round.called("against")] = {reason: REASONS_OF_OTHERS[reason]}
         reason = OF_EXACT[of_round.dedup.exact]
         found[of_round.called("removals")] = {reason: REASONS[reason]}
-    found |= {name_of(stage): stage.fn.reasons for stage in AFTER_DEDUP}
+    found |= {name_of(stage): stage.fn.reasons(recipe) for stage in AFTER_DEDUP}
     return {name: its_reasons for name, its_reasons in found.items() if its_reasons}

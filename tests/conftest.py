@@ -145,6 +145,18 @@ def larger(inputs, tmp_path):
     return inputs.elsewhere(tmp_path)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def senders_of_this_module():
+    """Have Prefect's senders of events and log lines end with the module whose server they know.
+
+    A process has one of each, which stays with the server for which it was started, and another module may
+    have another server.
+    """
+    yield
+    if "prefect.events.worker" in sys.modules:
+        send_what_is_left()
+
+
 @pytest.fixture(scope="session")
 def of_all(tmp_path_factory):
     """Give a folder that the processes of the tests, which run beside each other, share."""
@@ -227,19 +239,13 @@ def running_stack(tmp_path_factory, prefect_database, request):
 
 @pytest.fixture(scope="module")
 def stack(running_stack):
-    """Give the environment of the stack, whose server is that of this process, too.
-
-    Prefect has one sender of events in a process, and whichever server it was started for keeps it: so it
-    ends before another server takes its turn.
-    """
+    """Give the environment of the stack, whose server is that of this process, too."""
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
     home = Path(running_stack["PREFECT_HOME"])
     url = Stack.model_validate_json((home / "zyda/stack.json").read_text()).parts["server"].address
-    send_what_is_left()
     with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
         yield {**running_stack, "PREFECT_API_URL": url}
-        send_what_is_left()
 
 
 @pytest.fixture(scope="session")

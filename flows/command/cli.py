@@ -171,6 +171,22 @@ def check(recipe: Path, storage: Storage = None, sample: Sample = None, replace:
     check_recipe(plan, replace=replace)
 
 
+@app.command("try")
+def try_(
+    recipe: Path,
+    documents: Annotated[int, typer.Option(min=1, help="How many, of all sources together.")] = 1000,
+    examples: Annotated[int, typer.Option(min=0, max=100, help="How many to show of each rule.")] = 3,
+) -> None:
+    """Do the recipe's steps on documents to some of them, and show what each rule takes. Writes nothing.
+
+    For values to be tuned in seconds: change the recipe, and try again.
+    """
+    plan = load_recipe(recipe)
+    from flows.command.trial import print_trial
+
+    print_trial(plan, documents, examples)
+
+
 @app.command()
 def audit(
     recipe: Path,

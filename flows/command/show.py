@@ -7,8 +7,12 @@ from rich.text import Text
 from flows.command.terminal import console
 from tasks.accounts.ledger import Ledger, ways
 from tasks.publish.explain import Explanation, Place
+from tasks.storage.artifacts import Counts
 
 MAX_MEMBERS = 20
+MAX_COLUMNS = 6
+MAX_LINES = 20
+MAX_WIDTH = 1000
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -31,9 +35,32 @@ def print_ledger(ledger: Ledger) -> None:
         kept = f"{end.tokens / start.tokens:.1%}" if start.tokens else ""
         table.add_row(source, *(f"{n:,}" for n in (start.documents, end.documents, *tokens)), kept)
     console().print(table)
+    print_reasons(ledger)
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:
         console().print(f"{set_aside:,} rows were no documents and were set aside")
+
+
+def print_reasons(ledger: Ledger) -> None:
+    """Print what went by each rule, where a recipe has some."""
+    by_rule = ledger.removed_by("rules")
+    if not by_rule:
+        return
+    table = Table(title="What the rules let go", title_justify="left", padding=(0, 1, 0, 0))
+    table.add_column("rule", overflow="fold")
+    few = ledger.sources if len(ledger.sources) <= MAX_COLUMNS else ()
+    for name in ("documents", "tokens", *few):
+        table.add_column(name, justify="right", overflow="fold")
+    for rule, counts in by_rule.items():
+        of_sources = (ledger.removed_by("rules", source).get(rule, Counts()).documents for source in few)
+        table.add_row(rule, f"{counts.documents:,}", f"{counts.tokens:,}", *(f"{n:,}" for n in of_sources))
+    console().print(table)
+    for row in ledger.cleaned().to_pylist():
+        console().print(
+            f"{row['cleaning']} changed {row['documents']:,} documents of {row['source']}: "
+            f"{row['characters_before']:,} characters became {row['characters_after']:,}",
+            soft_wrap=True,
+        )
 
 
 def print_explanation(explanation: Explanation) -> None:
@@ -59,6 +86,13 @@ def print_explanation(explanation: Explanation) -> None:
         console.print(f"from this document to {there}:")
         for line in explanation.diff or ["(no difference)"]:
             console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
+    if explanation.text:
+        console.print("its text, as its source has it:")
+        lines = explanation.text.splitlines()
+        for line in lines[:MAX_LINES]:
+            console.print(Text(f"  {line}"[:MAX_WIDTH]))
+        if len(lines) > MAX_LINES:
+            console.print(f"  and {len(lines) - MAX_LINES:,} lines more")
 
 
 def shown(place: Place) -> str:
@@ -75,4 +109,6 @@ def decision(explanation: Explanation) -> str:
 
 
 def in_short(value: object) -> str:
+    if isinstance(value, list):
+        return " and ".join(map(str, value)) or "nothing"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

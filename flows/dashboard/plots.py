@@ -121,6 +121,28 @@ def s_curve(banding: Banding) -> str:
     return svg(figure)
 
 
+def rules(findings: Findings) -> str:
+    """Draw the share of each source's documents that a rule took, and how many of them others would have, too."""
+    sources, taken = findings.ledger.sources, findings.rules
+    first = findings.ledger.stages[0]
+    documents = np.array([max(1, findings.ledger.of(first, source).documents) for source in sources])
+    counts = np.array([[rule.documents.get(source, 0) for source in sources] for rule in taken], float)
+    shares = 100 * counts / documents
+    figure, plot = axes(8, 1.2 + 0.3 * len(taken))
+    plot.imshow(shares, cmap="Reds", vmin=0, vmax=max(1.0, float(shares.max())), aspect="auto")
+    for i, rule in enumerate(taken):
+        for j in range(len(sources)):
+            colour = "white" if shares[i, j] > 0.6 * max(1.0, shares.max()) else "black"
+            if counts[i, j]:
+                plot.text(j, i, f"{shares[i, j]:.2g} %", ha="center", va="center", color=colour)
+        also = f"{rule.also / sum(rule.documents.values()):.0%} by others"
+        plot.text(len(sources) - 0.4, i, also, va="center", color="grey")
+    plot.set_xticks(range(len(sources)), sources, rotation=30, ha="right")
+    plot.set_yticks(range(len(taken)), [rule.rule for rule in taken])
+    plot.spines[:].set_visible(False)
+    return svg(figure)
+
+
 def lengths(findings: Findings) -> str:
     """Draw the lengths of the published documents of each source."""
     figure, plot = axes()

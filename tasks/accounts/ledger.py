@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tasks.errors import NotConserved
-from tasks.storage.artifacts import Counts, Receipt, total
+from tasks.storage.artifacts import Cleaned, Counts, Receipt, total, totals
 from tasks.storage.records import Record
 
 LEDGER = pa.schema(
@@ -23,14 +23,29 @@ LEDGER = pa.schema(
 )
 
 
+REASONS = pa.schema(
+    [("stage", pa.string()), ("source", pa.string()), ("reason", pa.string())]
+    + [(unit, pa.int64()) for unit in ("documents", "tokens", "bytes")]
+)
+CLEANED = pa.schema(
+    [("source", pa.string()), ("cleaning", pa.string())]
+    + [(unit, pa.int64()) for unit in ("documents", "characters_before", "characters_after")]
+)
+
+
 class Line(Record):
-    """What a stage did to a source: what came out of it, and what did not."""
+    """What a stage did to a source: what came out of it, and what did not.
+
+    removed_by: the documents that were removed, by reason. cleaned: what each cleaning changed, by its name.
+    """
 
     stage: str
     source: str
     out: Counts
     removed: Counts
     set_aside: Counts
+    removed_by: dict[str, Counts] = {}
+    cleaned: dict[str, Cleaned] = {}
 
 
 class Ledger(Record):
@@ -65,6 +80,30 @@ class Ledger(Record):
         """Return the ledger as it is published: LEDGER."""
         return pa.Table.from_pylist([row_of(line) for line in self.lines], LEDGER)
 
+    def removed_by(self, stage: str, source: str | None = None) -> dict[str, Counts]:
+        """Return what a stage removed of one source or of all, by reason."""
+        return totals(
+            line.removed_by for line in self.lines if line.stage == stage and source in (None, line.source)
+        )
+
+    def reasons(self) -> pa.Table:
+        """Return the documents that went, by stage, source and reason, as it is published: REASONS."""
+        rows = [
+            {"stage": line.stage, "source": line.source, "reason": reason, **counts.model_dump()}
+            for line in self.lines
+            for reason, counts in line.removed_by.items()
+        ]
+        return pa.Table.from_pylist(rows, REASONS)
+
+    def cleaned(self) -> pa.Table:
+        """Return what each cleaning changed, by source, as it is published: CLEANED."""
+        rows = [
+            {"source": line.source, "cleaning": name, **cleaned.model_dump()}
+            for line in self.lines
+            for name, cleaned in line.cleaned.items()
+        ]
+        return pa.Table.from_pylist(rows, CLEANED)
+
 
 def row_of(line: Line) -> dict[str, str | int]:
     counts = {"": line.out, "removed_": line.removed, "set_aside_": line.set_aside}
@@ -92,6 +131,8 @@ def line_of(receipt: Receipt) -> Line:
         source=str(receipt.source),
         out=receipt.out,
         removed=receipt.removed,
+        removed_by=receipt.removed_by,
+        cleaned=receipt.cleaned,
         set_aside=receipt.set_aside,
     )
 
@@ -108,6 +149,9 @@ def check_account(receipts: Sequence[Receipt]) -> None:
         accounted = receipt.out + receipt.removed + receipt.set_aside
         if receipt.entering != accounted:
             raise NotConserved(f"{name}: {receipt.entering} came in, but {accounted} is accounted for")
+        by_reason = total(receipt.removed_by.values())
+        if receipt.removed_by and by_reason != receipt.removed:
+            raise NotConserved(f"{name}: {receipt.removed} went, but for reasons {by_reason}")
         before = receipt.out
 
 
@@ -146,5 +190,24 @@ def as_markdown(ledger: Ledger) -> str:
 
 
 def as_json(ledger: Ledger) -> str:
-    """Write the lines as they are published."""
-    return json.dumps([row_of(line) for line in ledger.lines], indent=1) + "\n"
+    """Write the lines as they are published, each with what went by reason and what was cleaned."""
+    return json.dumps([row_of(line) | more_of(line) for line in ledger.lines], indent=1) + "\n"
+
+
+def more_of(line: Line) -> dict[str, Any]:
+    return line.model_dump(include={name for name in ("removed_by", "cleaned") if getattr(line, name)})
+
+
+def reasons_as_markdown(ledger: Ledger, stage: str) -> str:
+    """Write what a stage removed, by reason and source: documents, and the tokens that they had."""
+    names = ["reason", *ledger.sources, "total"]
+    lines = [names, ["---", *["---:"] * (len(names) - 1)]]
+    for reason in ledger.removed_by(stage):
+        of_reason = [
+            ledger.removed_by(stage, source).get(reason, Counts()) for source in (*ledger.sources, None)
+        ]
+        cells = [
+            f"{counts.documents:,} ({counts.tokens:,})" if counts.documents else "" for counts in of_reason
+        ]
+        lines.append([f"`{reason}`", *cells])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -20,7 +20,7 @@ from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.tables import rows_between
 
-VERSION = 4
+VERSION = 5
 REASONS = {
     "duplicate": "it is a near-duplicate of a document that is preferred",
     "exact_duplicate": "its text is that of a document that is preferred",

@@ -1,6 +1,7 @@
-"""Documents: what is counted of a text, and what is cleaned in it, while ingest has it in memory.
+"""Documents: what is cleaned in each text, measured of it, and lets it go, while ingest has it in memory.
 
-Each is a pure function from Arrow arrays to Arrow arrays: `counting` finds a text's statistics, `cleaning`
-changes it, and `classes` says what a character is. No build uses them yet: a recipe's `documents` is refused until
-it can.
+`plan` makes of a recipe's steps what is to be done to a source, and `steps` does it. `cleaning` and `repair` change
+a text (`cleanings` has them in their order); `counting`, `patterns`, `zyda1` and `prose` measure it: pure functions
+from Arrow arrays to Arrow arrays, over `tasks.kernels`. What was measured stands in the shard, and `rules` is the
+stage that says of it which documents go. `functions` are the user's own steps.
 """

@@ -2,7 +2,8 @@
 
 Rows in: what `tasks.sources.reading` yields. Rows out, in work/ingest: `doc_id` (uint64), `n_tokens`
 (uint32), `n_bytes` (uint32), `text` under that name whatever the source calls it, and the other
-columns of the source. Bad rows go to work/set_aside, or stop the build. The band keys of a shard are
+columns of the source; after the recipe's steps on documents also what they measured, and no text of a document
+that they let go. Bad rows go to work/set_aside, or stop the build. The band keys of a shard are
 made here too, while its text is in memory, as whatever else is a companion of ingest.
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.documents.plan import STEPS
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.intake.companions import COMPANIONS, Companion
@@ -29,7 +31,7 @@ from tasks.sources.rows import BadRow, Tally
 from tasks.stage.jobs import RecordJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.storage.artifacts import Counts, Manifest, Shard, shard_path, stage_key, total
+from tasks.storage.artifacts import Cleaned, Counts, Manifest, Shard, shard_path, stage_key, total, totals
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, write_shard, write_table
@@ -51,7 +53,8 @@ SET_ASIDE = pa.schema(
 class IngestedPiece(Record):
     """The record of one piece: its shards, and every row of it accounted for.
 
-    `rows` is how many it has by its footer, its batches or the ends of its lines.
+    `rows` is how many it has by its footer, its batches or the ends of its lines. `cleaned` is what each cleaning
+    changed.
     """
 
     shards: tuple[Shard, ...]
@@ -59,6 +62,7 @@ class IngestedPiece(Record):
     table_schema: str
     spans: Spans
     rows: int
+    cleaned: dict[str, Cleaned] = {}
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,9 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     )
     shards, schemas, spans = list[Shard](), list[pa.Schema](), Spans()
     for (_, schema), part in parts:
-        schemas.append(unpack(schema))
-        shard, reach = write_ingested(job, len(shards), schemas[-1], (table for _, table in part))
+        whole = unpack(schema)
+        schemas.append(pa.schema([field for field in whole if field.name != STEPS]))
+        shard, reach = write_ingested(job, len(shards), whole, (table for _, table in part))
         shards.append(shard)
         spans += reach
     ingested = IngestedPiece(
@@ -114,6 +119,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
         table_schema=pack(unify(schemas, spans)) if schemas else "",
         spans=spans,
         rows=reader.entering(job.piece.first_row, tally),
+        cleaned=reader.cleaned,
     )
     check_rows(job, ingested, tally)
     return ingested
@@ -144,7 +150,8 @@ def write_ingested(
                 writer.write_table(table, row_group_size=len(table))
                 for companion in companions:
                     companion.add(table)
-                spans += spans_of(table.drop_columns([*COUNTED.names, "text"]))
+                own = [name for name in table.column_names if name not in (*COUNTED.names, "text", STEPS)]
+                spans += spans_of(table.select(own))
                 tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
                 counts += Counts(documents=len(table), tokens=tokens, bytes=size)
         return counts
@@ -206,6 +213,7 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
         entering=out + Counts(documents=sum(piece.rows for piece in pieces) - out.documents),
         out=out,
         set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
+        cleaned=totals(piece.cleaned for piece in pieces),
         facts={
             "schema": pack(common_schema(pieces)),
             "set_aside": [shard.model_dump() for piece in pieces for shard in piece.set_aside],

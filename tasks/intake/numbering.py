@@ -1,7 +1,7 @@
 """Rows of a file to documents: tables with ids and exact counts, of at most a shard's size."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.documents.plan import STEPS
+from tasks.documents.steps import carried_out
 from tasks.errors import bad_input
 from tasks.ids import MAX_ROWS
 from tasks.intake.plan import IngestParameters
@@ -17,6 +19,7 @@ from tasks.sources.columns import one_array
 from tasks.sources.listing import InputFile
 from tasks.sources.names import stored_schema
 from tasks.sources.rows import BadRow, Chunk, Tally
+from tasks.storage.artifacts import Cleaned, totals
 from tasks.tokens.counter import Counter
 
 MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
@@ -42,7 +45,7 @@ def sampled(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.b
 class Reader:
     """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
 
-    `blank` counts the rows of nothing that were passed.
+    `blank` counts the rows of nothing that were passed. `cleaned` is what each cleaning has changed.
     """
 
     source: str
@@ -51,6 +54,7 @@ class Reader:
     parameters: IngestParameters
     counter: Counter
     blank: int = 0
+    cleaned: dict[str, Cleaned] = field(default_factory=dict)
 
     def chosen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which rows are in the sample: (n,) bool."""
@@ -90,18 +94,31 @@ class Reader:
         """Make documents of rows: ids and counts, the text, and the source's other columns."""
         texts = one_array(table.column(self.parameters.text))
         own = table.drop_columns([self.parameters.text])
-        sizes = text_bytes(texts)
-        if len(sizes) and sizes.max() > MAX_TEXT:
-            row = int(rows[sizes.argmax()])
-            fault = f"a text of {sizes.max():,} bytes, expected at most {MAX_TEXT:,}"
-            raise bad_input(self.source, fault, file=self.file.url, row=row)
+        plan, documents = self.parameters.documents, None
+        if plan.steps:
+            self.check_sizes(texts, rows)
+            documents = carried_out(plan, texts)
+            self.cleaned = totals([self.cleaned, documents.cleaned])
+            texts = documents.now
+        sizes = self.check_sizes(texts, rows)
         counted = [
             pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
             pa.array(self.counter.count(texts)),
             pa.array(sizes.astype(np.uint32)),
         ]
+        stored = texts if documents is None else documents.stored_texts(plan)
         schema = stored_schema(own.schema, self.parameters.text, classified=self.parameters.classified)
-        return pa.table([*counted, texts, *own.columns], schema=schema)
+        made = pa.table([*counted, stored, *own.columns], schema=schema)
+        return made if documents is None else made.append_column(STEPS, documents.statistics(plan))
+
+    def check_sizes(self, texts: pa.LargeStringArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the UTF-8 length of each text: (n,) int64. Raises BadInput at one that is too long."""
+        sizes = text_bytes(texts)
+        if len(sizes) and sizes.max() > MAX_TEXT:
+            row = int(rows[sizes.argmax()])
+            fault = f"a text of {sizes.max():,} bytes, expected at most {MAX_TEXT:,}"
+            raise bad_input(self.source, fault, file=self.file.url, row=row)
+        return sizes
 
 
 def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:

@@ -1,5 +1,10 @@
 """What `prepare` plans for each source, and ingest does."""
 
+from typing import Any
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from tasks.documents.plan import Plan
 from tasks.quality.forms import Model
 from tasks.sources.listing import NumberedSource
 from tasks.storage.records import Record
@@ -14,6 +19,12 @@ class IngestParameters(Record):
     shard_bytes: int
     tokenizer: str
     sample_rows: float
+    documents: Plan = Plan()
+
+    @model_serializer(mode="wrap")
+    def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out steps where there are none: what was ingested before there were any has the same key."""
+        return {name: value for name, value in dump(self).items() if name != "documents" or value["steps"]}
 
 
 class SourcePlan(NumberedSource):

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.preference import check_preferred
+from tasks.documents.plan import Plan, planned
 from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
 from tasks.intake.built import built_files, whole_register
 from tasks.intake.plan import IngestParameters, SourcePlan
@@ -58,14 +59,19 @@ class Judged:
     """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
 
     `listed` are all files of each source, `chosen` those of the sample; `models` are by source. `inspected`
-    are the chosen files that have no number yet, where somebody has looked into them.
+    are the chosen files that have no number yet, where somebody has looked into them. `documents` are the steps on
+    documents of each source.
     """
 
     register: Register
     listed: list[list[InputFile]]
     chosen: list[list[InputFile]]
     models: dict[str, Model]
+    documents: list[Plan]
     inspected: list[list[Inspected]] = field(default_factory=list)
+
+    def with_inspected(self, inspected: list[list[Inspected]]) -> "Judged":
+        return replace(self, inspected=inspected)
 
 
 @task(task_run_name="prepare", **ONCE_A_BUILD)
@@ -82,8 +88,12 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, judged.register, register)
     return [
-        prepared(recipe, source, register, files, len(listed), tokenizer, judged.models.get(source.name))
-        for source, files, listed in zip(recipe.sources, judged.chosen, judged.listed, strict=True)
+        prepared(
+            recipe, source, register, files, len(listed), tokenizer, judged.models.get(source.name), documents
+        )
+        for source, files, listed, documents in zip(
+            recipe.sources, judged.chosen, judged.listed, judged.documents, strict=True
+        )
     ]
 
 
@@ -94,7 +104,7 @@ def look_at_all(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_o
     """
     judged = survey(recipe, replace=replace)
     inspected = inspect_new(recipe, judged.register, judged.chosen, judged.models, spread)
-    return Judged(judged.register, judged.listed, judged.chosen, judged.models, inspected)
+    return judged.with_inspected(inspected)
 
 
 def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
@@ -103,16 +113,18 @@ def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
     register = whole_register(folder)
     listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
     judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
+    planning: list[Callable[[], Any]] = [partial(planned, recipe, source.name) for source in recipe.sources]
     checks: list[Callable[[], Any]] = [
         partial(load_tokenizer, recipe.tokenizer), folder.check_writable, partial(corpora_of, recipe),
     ]  # fmt: skip
-    answers = all_answers([*listing, *judging, *checks])
-    listed, models = answers[: len(listing)], answers[len(listing) : 2 * len(listing)]
+    answers = all_answers([*listing, *judging, *planning, *checks])
+    n = len(recipe.sources)
+    listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     if not replace:
         check_is_this_corpus(recipe, chosen)
     named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
-    return Judged(register, listed, chosen, named)
+    return Judged(register, listed, chosen, named, documents)
 
 
 def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
@@ -232,6 +244,7 @@ def prepared(
     listed: int,
     tokenizer: str,
     model: Model | None,
+    documents: Plan,
 ) -> SourcePlan:
     known = known_files(register, source.name)
     numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]
@@ -243,6 +256,7 @@ def prepared(
         tokenizer=tokenizer,
         # The fraction as it is written: what the chosen files hold beyond it is left out by rows.
         sample_rows=min(1.0, float(Fraction(str(recipe.sample)) * listed / len(files))),
+        documents=documents,
     )
     listing = save_listing(recipe.folder, source.name, numbered)
     return SourcePlan(

@@ -27,7 +27,7 @@ from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, sta
 from tasks.storage.parts import read_part
 from tasks.storage.tables import rows_between, tables_of
 
-VERSION = 1
+VERSION = 2
 REASONS = {
     "in_other_corpus": "another corpus, which stays as it is, has it or a near-duplicate of it",
     "text_in_other_corpus": "another corpus, which stays as it is, has its text",

@@ -2,7 +2,7 @@
 
 import yaml
 
-from tasks.accounts.ledger import as_markdown
+from tasks.accounts.ledger import as_markdown, reasons_as_markdown
 from tasks.accounts.published import Published
 from tasks.recipe.fields import Dedup, Recipe, Verify
 
@@ -25,7 +25,7 @@ Tokens of each source, best-ranked first:
 
 {removed}
 
-{audit}
+{by_reason}{cleaned}{audit}
 
 ## What it was made of
 
@@ -47,7 +47,8 @@ Tokens of each source, best-ranked first:
 - `bands/*.parquet`: the MinHash band keys of all documents, sorted, with which others can find near-duplicates of
   them; `manifest.json` says how they were made.
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
-- `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage.
+- `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
+  `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
   first 8 and the next 24 bits of a `doc_id`, whose last 32 are the row in the file.
 - `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
@@ -92,6 +93,8 @@ def card(recipe: Recipe, manifest: Published) -> str:
         ),
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
+        by_reason=by_reason(manifest),
+        cleaned=cleaned(manifest),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
         origins=made_of(manifest),
         tokenizer=manifest.tokenizer["name"],
@@ -154,6 +157,27 @@ def removed_by(manifest: Published) -> str:
         for stage in ledger.stages
         if ledger.removed(stage).documents
     )
+
+
+def by_reason(manifest: Published) -> str:
+    """Write a table of each stage that let documents go for several reasons."""
+    ledger = manifest.ledger
+    return "".join(
+        f"Documents that went by `{stage}`, in brackets their tokens. Each counts for the first reason that was "
+        f"found, and `removed/` says which others there were:\n\n{reasons_as_markdown(ledger, stage)}\n"
+        for stage in ledger.stages
+        if len(ledger.removed_by(stage)) > 1
+    )
+
+
+def cleaned(manifest: Published) -> str:
+    """Write a line for each cleaning of a source."""
+    lines = [
+        f"- `{row['cleaning']}` changed {row['documents']:,} documents of `{row['source']}`, from "
+        f"{row['characters_before']:,} to {row['characters_after']:,} characters\n"
+        for row in manifest.ledger.cleaned().to_pylist()
+    ]
+    return "".join([*lines, "\n"]) if lines else ""
 
 
 def filters(recipe: Recipe) -> list[str]:

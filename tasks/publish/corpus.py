@@ -147,8 +147,11 @@ def file(place: str, prefix: str, shard: Shard) -> File:
 def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) -> Texts:
     """Write the ledger, the list of the sources' files and the card."""
     ledger = manifest.ledger
+    cleaned = ledger.cleaned()
     return {
         "ledger.parquet": as_parquet(ledger.table()),
+        "reasons.parquet": as_parquet(ledger.reasons()),
+        **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
         "ledger.json": as_json(ledger).encode(),
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
         "README.md": card(recipe, manifest).encode(),

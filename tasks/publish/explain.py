@@ -36,6 +36,7 @@ class Explanation(Record):
 
     sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
     the one that was kept for it went itself, if it did. diff: to the one kept for it, or to that of another corpus.
+    text: of one that a rule let go, as its source has it.
     """
 
     place: Place
@@ -49,6 +50,7 @@ class Explanation(Record):
     kept: Place | None = None
     kept_went_by: str | None = None
     diff: tuple[str, ...] = ()
+    text: str = ""
 
 
 class Corpus:
@@ -148,6 +150,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         kept=kept,
         kept_went_by=went_by(corpus, kept),
         diff=difference(corpus, wanted, kept, removal),
+        text=corpus.text(wanted) if removal.get("stage") == "rules" else "",
     )
 
 

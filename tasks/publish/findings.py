@@ -35,6 +35,15 @@ class AuditFindings:
     worst: list[Pair]
 
 
+@dataclass(frozen=True)
+class RuleFindings:
+    """What a rule took: documents by source, and how many of them another rule would have taken, too."""
+
+    rule: str
+    documents: dict[str, int]
+    also: int
+
+
 @dataclass
 class Findings:
     """The numbers behind the plots.
@@ -44,7 +53,7 @@ class Findings:
     (sources, sources), the clusters that hold documents of both. labels: for each label of a quality
     model, how many published documents have it, by source. mixed_labels: of the clusters with two
     labelled documents or more, how many hold one label, two labels and so on. audit: of the near-duplicates that
-    were removed, where there were any.
+    were removed, where there were any. rules: those that let documents go while text was in memory, in their order.
     """
 
     ledger: Ledger
@@ -55,6 +64,7 @@ class Findings:
     mixed_labels: dict[int, int] = field(default_factory=dict)
     largest: list[dict[str, Any]] = field(default_factory=list)
     audit: AuditFindings | None = None
+    rules: list[RuleFindings] = field(default_factory=list)
 
 
 def find(recipe: Recipe) -> Findings:
@@ -81,9 +91,34 @@ def find(recipe: Recipe) -> Findings:
                 )
         findings.lengths[source] = counts
     findings.audit = audit_findings(shown, corpus)
+    findings.rules = rule_findings(corpus, findings.ledger)
     if labelled:
         count_mixed_labels(findings, pa.concat_tables(labelled))
     return findings
+
+
+def rule_findings(corpus: Corpus, ledger: Ledger) -> list[RuleFindings]:
+    """Count what each rule took, in the order of the recipe."""
+    taken = {source: ledger.removed_by("rules", source) for source in ledger.sources}
+    also = dict[str, int]()
+    for table in tables(corpus, "removed", ["stage", "reason", "also"]):
+        if "also" in table.column_names:
+            with_others = table.filter(
+                (pc.field("stage") == "rules") & (pc.list_value_length(pc.field("also")) > 0)
+            )
+            for entry in pc.value_counts(with_others.column("reason")).to_pylist():
+                also[entry["values"]] = also.get(entry["values"], 0) + entry["counts"]
+    rules = [
+        rule for rule in corpus.manifest.reasons.get("rules", {}) if any(rule in of for of in taken.values())
+    ]
+    return [
+        RuleFindings(
+            rule,
+            {source: of[rule].documents for source, of in taken.items() if rule in of},
+            also.get(rule, 0),
+        )
+        for rule in rules
+    ]
 
 
 def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:

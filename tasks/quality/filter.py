@@ -27,7 +27,7 @@ from tasks.storage.artifacts import Manifest, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import unpack
 
-VERSION = 2
+VERSION = 3
 QUALITY, KEEP = "quality", "keep"
 REASONS = {
     QUALITY: "its quality label is not one that the recipe keeps",

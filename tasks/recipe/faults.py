@@ -6,7 +6,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tasks.recipe.fields import SECRETIVE, Recipe
+from tasks.recipe.fields import Recipe
+from tasks.recipe.values import SECRETIVE
 
 
 def faults(path: str, text: str, error: ValidationError) -> list[str]:

@@ -1,14 +1,10 @@
 """What a recipe may say: each of its fields, and what is refused of it by itself."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qsl
 
-from fsspec.registry import known_implementations, registry
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -21,77 +17,32 @@ from pydantic import (
 )
 
 from tasks.ids import MAX_SOURCES
+from tasks.recipe.steps import Step
+from tasks.recipe.values import (
+    SAYS_SOMETHING,
+    Number,
+    OneOrMore,
+    Strict,
+    Url,
+    Yes,
+    one_or_more,
+    said,
+    without_credentials,
+)
 from tasks.storage.folder import Folder
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 OnBadRows = Literal["fail", "set_aside"]
-OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
-SECRETIVE = "a recipe holds no credentials"
 MOST_ROUNDS = 9
 RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2, 10))),
-    "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet",
-}  # fmt: skip
-SECRET_PARAMETERS = {
-    "sig", "signature", "token", "access_token", "key", "api_key", "password",
-    "x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "x-goog-credential",
+    "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
+    "cleaned.parquet",
 }  # fmt: skip
 PREFERENCES = ("source", "longest")
 DIRECTIONS = {"asc": "ascending", "desc": "descending"}
 OF_SIGNATURES = ("shingle", "width", "values", "bands", "rows", "verify")
 NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
-
-
-class Strict(BaseModel):
-    """A frozen part of the recipe in which an unknown field is a fault."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-def without_credentials(url: str) -> str:
-    """Refuse `scheme://user:password@host` and signed URLs; the message does not repeat them."""
-    parameters = {name.lower() for name, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True)}
-    if re.search(r"[a-z0-9+.-]+://[^/]*@", url, re.IGNORECASE) or parameters & SECRET_PARAMETERS:
-        raise ValueError(f"{SECRETIVE}: leave them to the environment or to fsspec's configuration")
-    return url
-
-
-def readable(url: str) -> str:
-    """Refuse a URL that says nothing, or of a kind that nothing here reads; write its kind in small letters."""
-    if not url.strip() or re.fullmatch(r"[a-z0-9+.-]+:/{0,3}", url.strip(), re.IGNORECASE):
-        raise ValueError("a path or a URL with a place in it is expected")
-    if "\0" in url:
-        raise ValueError("a path holds no null character")
-    if "://" not in url:
-        try:
-            Path(url).expanduser()
-        except RuntimeError as error:
-            raise ValueError("there is no such user") from error
-    # No character but a colon before it: a scheme begins the URL or, after `::`, another link of its chain.
-    url = re.sub(r"(?<![^:])[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url)
-    for link in url.split("::"):
-        scheme = link.partition("://")[0] if "://" in link else ""
-        unknown = scheme not in known_implementations and scheme not in registry
-        if scheme and (unknown or scheme in OF_OTHERS):
-            raise ValueError(f"{scheme}:// is no kind of URL of which files can be read here")
-    return url
-
-
-def number(value: object) -> object:
-    """Refuse where a number is expected what is none: true and false, and a number in quotes."""
-    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", value, re.IGNORECASE):
-        raise ValueError(
-            "a number is expected, and in YAML this is a text; write it without quotes, as 0.001"
-        )
-    if isinstance(value, bool | str):
-        raise ValueError("a number is expected")
-    return value
-
-
-def said(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it says nothing; leave it out")
-    return text
 
 
 def reserved(what: str) -> BeforeValidator:
@@ -115,24 +66,7 @@ def as_rounds(value: object) -> object:
     return value
 
 
-def one_or_more(value: object) -> object:
-    """Make one URL a list of one."""
-    if isinstance(value, list | tuple):
-        return value
-    if not isinstance(value, str):
-        raise ValueError("a URL or a list of URLs is expected")
-    return (value,)
-
-
-STEPS = Annotated[None, reserved("steps on documents while their text is in memory")]
 JUDGES = Annotated[None, reserved("judges of documents")]
-SAYS_SOMETHING = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators refuse more
-Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable), SAYS_SOMETHING]
-OneOrMore = (
-    Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
-)
-Number = BeforeValidator(number)
-Yes = Annotated[bool, Field(strict=True)]
 MaxLoss = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
@@ -302,7 +236,9 @@ class Source(Strict):
     protect: Yes = Field(False, description="Its documents never go as duplicates, but others go for them.")
     max_loss: MaxLoss | None = Field(None, description="Overrides the recipe's.")
     on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
-    documents: STEPS = Field(None, exclude=True, description="Not built yet: the source's own steps.")
+    documents: tuple[Step, ...] | None = Field(
+        None, description="Its own steps, in place of the recipe's; an empty list for none."
+    )
 
     @model_validator(mode="after")
     def exempt_or_protected(self) -> "Source":
@@ -326,8 +262,14 @@ class Recipe(Strict):
     tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
         min_length=1, description="A hub name or a tokenizer.json."
     )
-    documents: STEPS = Field(
-        None, exclude=True, description="Not built yet: cleaning and rules, before deduplication."
+    documents: tuple[Step, ...] = Field(
+        (),
+        description="Steps on each document while its text is in memory: clean, filter, measure, in this order.",
+    )
+    keep_text: Yes = Field(
+        False,
+        description="Keep the text of documents that a filter lets go, and every statistic, so that other values "
+        "cost no reading of text; else they are written nowhere but in `removed/`, without their text.",
     )
     rounds: Annotated[
         tuple[Dedup, ...],
@@ -421,6 +363,16 @@ class Recipe(Strict):
     def may_go(self, source: str) -> bool:
         """Say whether documents of a source may go as duplicates."""
         return not (self.source(source).exempt or self.source(source).protect)
+
+    def steps_of(self, source: str) -> tuple[Step, ...]:
+        """Return the steps on a source's documents: its own, or the recipe's."""
+        own = self.source(source).documents
+        return self.documents if own is None else own
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether any source's documents are cleaned, filtered or measured while their text is in memory."""
+        return any(self.steps_of(source.name) for source in self.sources)
 
     def max_loss_of(self, source: Source) -> float | None:
         return self.max_loss if source.max_loss is None else source.max_loss

@@ -2,6 +2,7 @@
 
 import glob
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 from tasks.errors import BadRecipe
 from tasks.recipe.faults import faults
 from tasks.recipe.fields import Dedup, Recipe, Source
+from tasks.recipe.steps import Step, with_list_urls
 from tasks.storage.folder import absolute
 
 
@@ -63,11 +65,15 @@ def anchored(recipe: Recipe, folder: Path) -> Recipe:
 
     def anchor(source: Source) -> Source:
         files = tuple(map(pattern, source.files))
-        if source.classify is None:
-            return source.model_copy(update={"files": files})
-        model = place(source.classify.model, always=False)
-        classify = source.classify.model_copy(update={"model": model})
-        return source.model_copy(update={"files": files, "classify": classify})
+        found: dict[str, Any] = {"files": files, "documents": placed_steps(source.documents)}
+        if source.classify is not None:
+            model = place(source.classify.model, always=False)
+            found["classify"] = source.classify.model_copy(update={"model": model})
+        return source.model_copy(update=found)
+
+    def placed_steps(steps: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
+        at = partial(place, always=True)
+        return None if steps is None else tuple(with_list_urls(step, at) for step in steps)
 
     def of_round(dedup: Dedup) -> Dedup:
         against = tuple(place(url, always=True) for url in dedup.against)
@@ -75,6 +81,7 @@ def anchored(recipe: Recipe, folder: Path) -> Recipe:
 
     return recipe.model_copy(
         update={
+            "documents": placed_steps(recipe.documents),
             "rounds": tuple(map(of_round, recipe.rounds)),
             "storage": place(recipe.storage, always=True),
             "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),

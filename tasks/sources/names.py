@@ -8,7 +8,7 @@ from tasks.storage.documents import COUNTED
 
 OF_A_CLUSTER = ("cluster_id", "cluster_size", "cluster_sources")  # from the second round on with its number
 ADDED = (
-    "doc_id", "n_tokens", "n_bytes", "quality_pred", "quality_prob",
+    "doc_id", "n_tokens", "n_bytes", "quality_pred", "quality_prob", "document_steps",
     *(f"{name}{number}" for name in OF_A_CLUSTER for number in ("", *range(2, 10))),
 )  # fmt: skip
 ADDED_BY_MODEL = ("score", "int_score")

@@ -42,6 +42,7 @@ SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
 OF_EVERY_REMOVAL = ("doc_id", "source", "stage", "reason", "n_tokens")
 
 Key = Callable[..., str]
+ReasonsOf = Callable[[Recipe], dict[str, str]]
 EvidenceOf = Callable[[Recipe], pa.Schema | None]
 
 
@@ -70,7 +71,7 @@ class SealedReceipt(Serializer):  # of any type: Prefect cannot register one tha
 def leaves_manifest(
     name: str,
     key: Key,
-    reasons: dict[str, str] | None = None,
+    reasons: dict[str, str] | ReasonsOf | None = None,
     *,
     evidence: pa.Schema | EvidenceOf | None = None,
     of_all: bool = False,
@@ -82,14 +83,17 @@ def leaves_manifest(
     sources, and its inputs are as they are.
 
     key: called with the same arguments. reasons: for which the stage lets documents go, each with a sentence
-    that says it of a document. evidence: the columns of its verdicts that are published of those documents, or
-    a function that says of a recipe which they are.
+    that says it of a document. evidence: the columns of its verdicts that are published of those documents. Both
+    may be functions that say of a recipe which they are.
     """
     if isinstance(evidence, pa.Schema):
         check_evidence(name, evidence)
 
     def evidence_for(recipe: Recipe) -> pa.Schema | None:
         return evidence(recipe) if callable(evidence) else evidence
+
+    def reasons_of(recipe: Recipe) -> dict[str, str]:
+        return reasons(recipe) if callable(reasons) else reasons or {}
 
     def decorate(make: Callable[..., Manifest]) -> Callable[..., Receipt]:
         def opened(inputs: Sequence[Any]) -> Sequence[Any]:
@@ -118,7 +122,7 @@ def leaves_manifest(
             return receipt
 
         stage.__name__ = name
-        vars(stage).update(key=its_key, reasons=reasons or {}, of_all=of_all)
+        vars(stage).update(key=its_key, reasons=reasons_of, of_all=of_all)
         return stage
 
     return decorate

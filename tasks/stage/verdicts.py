@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tasks.errors import NotConserved, ZydaError, first_line
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
-from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, load_manifest, total
+from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, load_manifest, total, totals
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_table
@@ -132,9 +132,12 @@ class JobSoFar(ShardJob):
             error.add_note(f"in {self.whose}")
             raise
         table = self.checked(table, left)
-        removed = counts_of(left, rows_that_go(table).column("doc_id").to_numpy())
-        counts = self.so_far.counts - removed
-        return write_table(self.folder, self.path, self.name, table, counts=counts, removed=removed)
+        by_reason = counts_by_reason(left, rows_that_go(table))
+        removed = total(by_reason.values())
+        return write_table(
+            self.folder, self.path, self.name, table,
+            counts=self.so_far.counts - removed, removed=removed, removed_by=by_reason,
+        )  # fmt: skip
 
     @property
     def whose(self) -> str:
@@ -229,6 +232,17 @@ def counts_of(counted: pa.Table, doc_ids: Ids) -> Counts:
     return Counts(documents=len(doc_ids), **sums)
 
 
+def counts_by_reason(counted: pa.Table, gone: pa.Table) -> dict[str, Counts]:
+    """Add up the documents that go, by the reason for which they do, in the order of these names."""
+    if REASON.name not in gone.column_names:
+        return {}
+    reasons = gone.column(REASON.name)
+    return {
+        reason: counts_of(counted, gone.filter(pc.equal(reasons, reason)).column("doc_id").to_numpy())
+        for reason in sorted(reasons.unique().to_pylist())
+    }
+
+
 def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Sequence[str] = ()) -> Manifest:
     """Make the manifest of what a stage said of a source: its shards add up to the ledger's line."""
     return Manifest(
@@ -238,6 +252,7 @@ def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Se
         entering=trail.left,
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
+        removed_by=totals(shard.removed_by for shard in shards),
         beside=tuple(beside),
     )
 

@@ -18,8 +18,8 @@ its `Receipt` (what other systems call a materialisation record): where the mani
 and the counts for the ledger.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from tasks.errors import Damaged
 from tasks.log import warn
@@ -57,11 +57,38 @@ def total(counts: Iterable[Counts]) -> Counts:
     return sum(counts, Counts())
 
 
+class Cleaned(Record):
+    """How many documents a cleaning changed, and their characters before and after it."""
+
+    documents: int = 0
+    characters_before: int = 0
+    characters_after: int = 0
+
+    def __add__(self, other: "Cleaned") -> "Cleaned":
+        return Cleaned(
+            documents=self.documents + other.documents,
+            characters_before=self.characters_before + other.characters_before,
+            characters_after=self.characters_after + other.characters_after,
+        )
+
+
+Addable = TypeVar("Addable", Counts, Cleaned)
+
+
+def totals(named: Iterable[Mapping[str, Addable]]) -> dict[str, Addable]:
+    """Add up what stands under the same names, in the order in which these first come."""
+    sums = dict[str, Addable]()
+    for one in named:
+        for name, value in one.items():
+            sums[name] = sums[name] + value if name in sums else value
+    return sums
+
+
 class Shard(Record):
     """One artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
 
     `size` is in bytes, `footer` of them at its end, whose hash is `footer_digest`. `counts` are of the
-    documents that stay, `removed` of those that this artifact says go.
+    documents that stay, `removed` of those that this artifact says go, and `removed_by` of those by reason.
     """
 
     name: str
@@ -73,6 +100,7 @@ class Shard(Record):
     footer_digest: str
     counts: Counts = Counts()
     removed: Counts = Counts()
+    removed_by: dict[str, Counts] = {}
 
 
 class Manifest(Record):
@@ -81,6 +109,7 @@ class Manifest(Record):
     `beside` are the columns of these artifacts that are published beside a document that stays, `evidence` those
     that are published of one that goes: a schema, packed.
     `intermediate` are the paths of others that were made on the way, and save work the next time.
+    `removed_by` is `removed` by reason, `cleaned` what each cleaning changed, by its name.
     """
 
     stage: str
@@ -89,7 +118,9 @@ class Manifest(Record):
     entering: Counts = Counts()
     out: Counts = Counts()
     removed: Counts = Counts()
+    removed_by: dict[str, Counts] = {}
     set_aside: Counts = Counts()
+    cleaned: dict[str, Cleaned] = {}
     facts: dict[str, Any] = {}
     beside: tuple[str, ...] = ()
     evidence: str = ""
@@ -115,6 +146,8 @@ class Receipt(Record):
     out: Counts
     removed: Counts
     set_aside: Counts
+    removed_by: dict[str, Counts] = {}
+    cleaned: dict[str, Cleaned] = {}
 
     def sentence(self) -> str:
         """Say what happened, for a log."""
@@ -223,7 +256,8 @@ def finish_stage(folder: Folder, manifest: Manifest, key: str) -> Receipt:
 
 
 def receipt_of(manifest: Manifest, key: str, path: str) -> Receipt:
-    counts = manifest.model_dump(include={"stage", "source", "entering", "out", "removed", "set_aside"})
+    handed_on = Receipt.model_fields.keys() - {"key", "path", "identity"}
+    counts = manifest.model_dump(include=set(handed_on))
     return Receipt(**counts, key=key, path=path, identity=manifest.identity)
 
 

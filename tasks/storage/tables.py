@@ -37,9 +37,7 @@ def parquet_writer(scratch: Path, schema: pa.Schema, **options: Any) -> pq.Parqu
     )
 
 
-def write_shard(
-    folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Counts
-) -> Shard:
+def write_shard(folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Any) -> Shard:
     """Write an artifact with `fill(scratch)`, put it in place, then its record.
 
     fill: may return the counts of what it wrote, where nobody knows them before.
@@ -63,8 +61,8 @@ def write_shard(
     return shard
 
 
-def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted: Counts) -> Shard:
-    """Write a narrow table as an artifact."""
+def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted: Any) -> Shard:
+    """Write a narrow table as an artifact. counted: what its record says of its documents."""
 
     def fill(scratch: Path) -> None:
         with parquet_writer(scratch, table.schema) as writer:

@@ -62,7 +62,7 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     files = set(recipe.folder.files(""))
     assert build(larger.write()) == ledger
     assert set(recipe.folder.files("")) == files
-    accounted = (*pipeline.accounted(), "against")
+    accounted = (*pipeline.accounted(), "rules", "against")
     expected = {f"{stage} {source}" for stage in accounted for source in ("best", "middle", "worst")}
     expected |= {*STAGES, "prepare", "other corpora", "corpus", "note", "accounts"} - {*accounted}
     states = task_states(len(expected))  # the server hears of task runs a moment after they end

@@ -18,7 +18,7 @@ def test_schema_in_the_repository_is_that_of_the_fields():
     assert PUBLISHED.read_text() == schema(), "make schema writes it"
 
 
-@pytest.mark.parametrize("name", ["demo.yaml", "zyda2.yaml"])
+@pytest.mark.parametrize("name", ["demo.yaml", "zyda2.yaml", "zyda1.yaml", "fineweb.yaml"])
 def test_recipes_of_the_repository_fit_the_schema_and_name_it(name):
     text = (REPOSITORY / "recipes" / name).read_text()
     assert text.startswith("# yaml-language-server: $schema=schema.json\n")
@@ -28,22 +28,12 @@ def test_recipes_of_the_repository_fit_the_schema_and_name_it(name):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            {"documents": [{"clean": "zyda1"}]},
-            "documents: steps on documents while their text is in memory: not built",
-        ),
         ({"judges": ["fasttext"]}, "judges: judges of documents: not built yet; leave it out"),
     ],
 )
 def test_field_that_is_reserved_is_refused_with_its_line(corpus, change, said):
     with pytest.raises(BadRecipe, match=rf"recipe\.yaml:\d+: {said}"):
         corpus.load(**change)
-
-
-def test_steps_of_a_source_are_reserved_too(corpus):
-    corpus.recipe["sources"][1]["documents"] = []
-    with pytest.raises(BadRecipe, match=r"sources\[1\]\.documents: steps on documents .* not built yet"):
-        corpus.load()
 
 
 FIELDS = [

@@ -1,0 +1,49 @@
+"""Cleaning as a recipe asks for it: what is to be done to a text, in one order."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.documents.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
+
+Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
+
+
+class Clean(Protocol):
+    """Changes texts: returns them, and which are others now, (n,) bool."""
+
+    def __call__(self, texts: pa.LargeStringArray, /) -> Changed: ...
+
+
+def cleanings(asked: Mapping[str, Any]) -> Iterator[Clean]:
+    """Return what a recipe's Cleaning, as a mapping, asks for."""
+    if asked["unicode"]:
+        from tasks.documents.repair import repaired  # ftfy: where it is wanted
+
+        yield partial(repaired, options=asked["unicode"] if isinstance(asked["unicode"], dict) else {})
+    if asked["newlines"]:
+        yield with_newlines
+    if asked["control_characters"]:
+        yield without_control_characters
+    if asked["runs"]:
+        yield partial(without_long_runs, longest=ZYDA1 if asked["runs"] == "zyda1" else asked["runs"])
+    if lines := asked["lines"]:
+        from tasks.documents.prose import without_c4_lines, without_refinedweb_lines
+
+        if lines["rules"] == "c4":
+            yield partial(without_c4_lines, terminal=lines["terminal_punctuation"])
+        else:
+            yield without_refinedweb_lines
+
+
+def cleaned(texts: pa.LargeStringArray, asked: Mapping[str, Any]) -> Changed:
+    """Do all that a recipe's Cleaning asks for."""
+    is_changed = np.zeros(len(texts), np.bool_)
+    for clean in cleanings(asked):
+        texts, by_this = clean(texts)
+        is_changed |= by_this
+    return texts, is_changed

@@ -1,0 +1,182 @@
+"""What is to be done to the documents of a source, with all that its outcome depends on."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.documents.functions import digest_of_code
+from tasks.errors import BadRecipe, ZydaError
+from tasks.recipe.faults import where
+from tasks.recipe.fields import Recipe
+from tasks.recipe.rules import SETS
+from tasks.recipe.steps import Step
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
+
+STEPS = "document_steps"  # the column of a shard with what was measured of its documents
+EMPTIED = "emptied"
+
+
+class Bound(Record):
+    """A rule: the column of the statistics that it looks at, and which values let a document stay.
+
+    One without low and high is a filter of the user's own: whatever stands in its column lets a document go.
+    """
+
+    rule: str
+    column: str
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def is_own(self) -> bool:
+        return self.low is None and self.high is None
+
+
+class Measure(Record):
+    """A rule set whose statistics are wanted. terms: of the lists that it counts, by their names."""
+
+    of: str
+    options: dict[str, Any] = {}
+    terms: dict[str, tuple[str, ...]] = {}
+
+
+class PlannedStep(Record):
+    """One step, the `number`th. code: a hash of the module of the user's own function, if it is one."""
+
+    number: int
+    kind: str
+    name: str
+    cleaning: dict[str, Any] | None = None
+    measures: tuple[Measure, ...] = ()
+    bounds: tuple[Bound, ...] = ()
+    function: str | None = None
+    code: str | None = None
+
+    def columns(self) -> Iterator[pa.Field]:
+        """Return the columns of its statistics."""
+        if self.kind == "clean":
+            yield pa.field(f"{self.number}.{EMPTIED}", pa.float64())
+        elif self.function:
+            kind = pa.string() if self.kind == "filter" else pa.float64()
+            yield pa.field(f"{self.number}.{self.function}", kind)
+        for measure in self.measures:
+            for name in statistics_of(measure.of, measure.terms):
+                yield pa.field(f"{self.number}.{measure.of}.{name}", pa.float64())
+
+
+class Plan(Record):
+    """The steps of a source. keeps_text: whether documents that go keep their text, and all is measured."""
+
+    steps: tuple[PlannedStep, ...] = ()
+    keeps_text: bool = False
+
+    def columns(self) -> pa.Schema:
+        """Return what is measured: the fields of STEPS."""
+        return pa.schema([field for step in self.steps for field in step.columns()])
+
+
+def planned(recipe: Recipe, source: str) -> Plan:
+    """Read what the steps of a source need. Raises BadRecipe with the line of the recipe."""
+    asked_steps = recipe.steps_of(source)
+    own = recipe.source(source).documents is not None
+    steps = list[PlannedStep]()
+    for i, step in enumerate(asked_steps):
+        place = [place for place, one in enumerate(recipe.sources) if one.name == source]
+        location = ("sources", place[0], "documents", i) if own else ("documents", i)
+        try:
+            steps.append(planned_step(recipe, i + 1, step))
+        except (ZydaError, ValueError) as error:
+            raise BadRecipe(f"{where(recipe, *location)}: {error}") from error
+    columns = [name for name, _ in published_columns(asked_steps)]
+    for name in columns:
+        if columns.count(name) > 1:
+            raise BadRecipe(f"source {source}: documents: {name} is measured twice; leave one out")
+    return Plan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
+
+
+def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
+    cleaning = step.cleaning.model_dump() if step.kind == "clean" and not step.function else None
+    if cleaning is not None:
+        check_cleaning(cleaning)
+    return PlannedStep(
+        number=number,
+        kind=step.kind,
+        name=step.name,
+        cleaning=cleaning,
+        measures=() if step.kind == "clean" or step.function else tuple(measures_of(step)),
+        # Of documents that keep their text, the filters decide later, from the statistics alone.
+        bounds=() if recipe.keep_text else tuple(bounds_of_step(number, step)),
+        function=step.function,
+        code=digest_of_code(step.function) if step.function else None,
+    )
+
+
+def check_cleaning(cleaning: Mapping[str, Any]) -> None:
+    """Raise ValueError for options that ftfy does not have."""
+    if cleaning["unicode"]:
+        from tasks.documents.repair import check_options
+
+        check_options(cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
+
+
+def measures_of(step: Step) -> Iterator[Measure]:
+    """Return the rule sets that a step wants to be measured, each once, with the terms of its lists."""
+    named = dict[str, Measure]()
+    for asked in step.sets():
+        terms = {name: terms_of(url) for name, url in asked.lists.items()}
+        for of in [asked.of] if asked.of else [rule.partition(".")[0] for rule in asked.bounds]:
+            options = asked.options if asked.of else SETS[of].options
+            named.setdefault(of, Measure(of=of, options=options, terms=terms))
+    yield from named.values()
+
+
+def terms_of(url: str) -> tuple[str, ...]:
+    """Read a list of terms. Raises Denied, ValueError."""
+    from tasks.documents.patterns import Patterns, word_list
+
+    folder, _, name = url.rpartition("/")
+    content = Folder(folder or "/").read_if_there(name)
+    if content is None:
+        raise ValueError(f"{url}: there is no such file")
+    terms = word_list(content, url)
+    Patterns(terms)  # raises re.error, a ValueError, for what is no regular expression
+    return terms
+
+
+def bounds_of(recipe: Recipe, source: str) -> tuple[Bound, ...]:
+    """Return the rules of a source in their order."""
+    steps = enumerate(recipe.steps_of(source), 1)
+    return tuple(bound for number, step in steps for bound in bounds_of_step(number, step))
+
+
+def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
+    if step.kind == "clean":
+        yield Bound(rule=f"{step.name}.{EMPTIED}", column=f"{number}.{EMPTIED}", high=0)
+    elif step.kind == "filter" and step.function:
+        yield Bound(rule=step.function, column=f"{number}.{step.function}")
+    elif step.kind == "filter":
+        for asked in step.sets():
+            for rule, (low, high) in asked.bounds.items():
+                column = f"{number}.{asked.name}.{rule}" if asked.of else f"{number}.{rule}"
+                yield Bound(rule=f"{asked.name}.{rule}", column=column, low=low, high=high)
+
+
+def published_columns(steps: tuple[Step, ...]) -> Iterator[tuple[str, str]]:
+    """Return the columns that `measure` puts beside the documents, each with that of the statistics."""
+    for number, step in enumerate(steps, 1):
+        if step.kind == "measure" and step.function:
+            yield step.function.partition(":")[2], f"{number}.{step.function}"
+        elif step.kind == "measure":
+            for asked in step.sets():
+                yield from (
+                    (f"{asked.name}_{rule}".replace("-", "_"), f"{number}.{asked.name}.{rule}")
+                    for rule in statistics_of(asked.name, asked.lists)
+                )
+
+
+def statistics_of(of: str, lists: Collection[str]) -> list[str]:
+    """Return the statistics of a set, without those of lists that nobody gives."""
+    of_set = SETS[of]
+    return [rule for rule in of_set.rules if of_set.lists.get(rule) in (None, *lists)]

@@ -1,0 +1,146 @@
+"""Rules: which documents the filters of a recipe let go, from what ingest measured; no text is read.
+
+Rows out: for each document that goes, `doc_id`, `reason` (the rule, `gopher-quality.words`), and its evidence:
+the `value` of the statistic, the `threshold` that it does not reach or is above, `also` (the other rules that it
+breaks, of those that were looked at) and `note` (what a filter of the user's own said). Where the recipe measures,
+a row for every document, with the columns that are published beside it.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.documents.bounds import all_broken, first_broken
+from tasks.documents.plan import EMPTIED, STEPS, Bound, bounds_of, published_columns
+from tasks.recipe.fields import Recipe
+from tasks.recipe.rules import SETS
+from tasks.recipe.steps import Step
+from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.verdicts import VERDICTS, JobSoFar, Trail, nothing_said, said_by, shards_so_far
+from tasks.storage.artifacts import Manifest, stage_key
+from tasks.storage.tables import read_table
+
+VERSION = 1
+EVIDENCE = pa.schema(
+    [
+        ("value", pa.float64()), ("threshold", pa.float64()), ("also", pa.list_(pa.string())),
+        ("note", pa.string()),
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RulesOfShard(JobSoFar):
+    """Which documents of a shard break rules. published: columns beside the documents, each with its statistic."""
+
+    stage, version = "rules", VERSION
+
+    bounds: tuple[Bound, ...]
+    published: tuple[tuple[str, str], ...]
+
+    @property
+    def asked(self) -> list[Any]:
+        return [[bound.model_dump() for bound in self.bounds], [list(names) for names in self.published]]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        beside = [pa.field(name, pa.float64()) for name in self.beside]
+        return pa.schema([*VERDICTS, *EVIDENCE, *beside])
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.published)
+
+    @property
+    def reasons(self) -> Collection[str]:
+        return {bound.rule for bound in self.bounds}
+
+    def say(self, left: pa.Table) -> pa.Table:
+        table = read_table(self.folder, self.so_far.shard, ["doc_id", STEPS])
+        measured = table.column(STEPS).combine_chunks()
+        columns = {field.name: measured.field(i) for i, field in enumerate(measured.type)}
+        said = verdicts(table.column("doc_id"), columns, self.bounds)
+        for name, statistic in self.published:
+            said = said.append_column(name, columns[statistic])
+        return said if self.published else said.filter(said.column("reason").is_valid())
+
+
+def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Sequence[Bound]) -> pa.Table:
+    """Judge documents by their statistics: a row each, with the evidence of those that go."""
+    is_broken = all_broken(columns, bounds).reshape(len(bounds), len(doc_ids))
+    first = first_broken(is_broken)
+    values, thresholds = np.zeros((2, len(first)))
+    notes = np.full(len(first), None, object)
+    for i, bound in enumerate(bounds):
+        places = np.flatnonzero(first == i)
+        if not len(places):
+            continue
+        of_rule = columns[bound.column].take(pa.array(places))
+        if bound.is_own:
+            notes[places] = of_rule.to_pylist()
+        else:
+            values[places] = of_rule.to_numpy(zero_copy_only=False)
+            is_below = values[places] < (-np.inf if bound.low is None else bound.low)
+            thresholds[places] = np.where(is_below, bound.low or 0, bound.high or 0)
+    names = np.array([bound.rule for bound in bounds], object)
+    reasons = [names[i] if i >= 0 else None for i in first]
+    has_value = np.array([i >= 0 and not bounds[i].is_own for i in first], np.bool_)
+    also = [list(names[np.flatnonzero(is_broken[:, n])[1:]]) if i >= 0 else None for n, i in enumerate(first)]
+    evidence = [pa.array(numbers, mask=~has_value) for numbers in (values, thresholds)]
+    return pa.table(
+        [
+            doc_ids,
+            pa.array(reasons, pa.string()),
+            *evidence,
+            pa.array(also, pa.list_(pa.string())),
+            pa.array(notes, pa.string()),
+        ],
+        schema=pa.schema([*VERDICTS, *EVIDENCE]),
+    )
+
+
+def reasons_of(recipe: Recipe) -> dict[str, str]:
+    """Return the rules of a recipe, of whichever source, each with a sentence about a document."""
+    steps = {step.name: step for source in recipe.sources for step in recipe.steps_of(source.name)}
+    return {rule: sentence for step in steps.values() for rule, sentence in sentences(step).items()}
+
+
+def sentences(step: Step) -> dict[str, str]:
+    """Return what each rule of a step means."""
+    if step.kind == "clean":
+        return {f"{step.name}.{EMPTIED}": "nothing is left of it after cleaning"}
+    if step.kind == "measure":
+        return {}
+    if step.function:
+        return {step.function: "the function of that name let it go"}
+    found = dict[str, str]()
+    for asked in step.sets():
+        for rule in asked.bounds:
+            of, _, statistic = f"{asked.of}.{rule}".partition(".") if asked.of else rule.partition(".")
+            found[f"{asked.name}.{rule}"] = SETS[of].rules[statistic].sentence
+    return found
+
+
+def key(recipe: Recipe, trail: Trail) -> str:
+    bounds = [bound.model_dump() for bound in bounds_of(recipe, trail.source)]
+    columns = [list(names) for names in published_columns(recipe.steps_of(trail.source))]
+    return stage_key("rules", VERSION, [bounds, columns], *trail.identities)
+
+
+@task(cache_policy=BY_MANIFEST, **STAGE)
+@leaves_manifest("rules", key, reasons_of, evidence=EVIDENCE)
+def rules(recipe: Recipe, trail: Trail) -> Manifest:
+    """Let documents of a source go by the rules of the recipe."""
+    steps = recipe.steps_of(trail.source)
+    if not steps:
+        return nothing_said("rules", trail)
+    bounds, columns = bounds_of(recipe, trail.source), tuple(published_columns(steps))
+    jobs = [
+        RulesOfShard(recipe.folder, trail.source, so_far, bounds, columns)
+        for so_far in shards_so_far(recipe.folder, trail)
+    ]
+    return said_by("rules", trail, jobs)

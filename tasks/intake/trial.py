@@ -1,0 +1,146 @@
+"""A trial: the steps on documents of a recipe, done to some documents of each source; nothing is written.
+
+This is how thresholds are tuned: what each rule takes, how much of it other rules take too, and examples. All
+statistics are measured for every document, as with `keep_text`.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.documents.bounds import all_broken, first_broken
+from tasks.documents.plan import Bound, bounds_of, planned
+from tasks.documents.steps import carried_out
+from tasks.errors import BadRecipe
+from tasks.recipe.fields import Recipe, Source
+from tasks.sources.columns import one_array
+from tasks.sources.listing import InputFile, list_files
+from tasks.sources.reading import inspect, read
+from tasks.storage.artifacts import Cleaned, totals
+
+SHARES = 8  # of a source's documents, each from another file where there are so many
+SHARD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Example:
+    """A document that a rule takes. value: of the statistic, or what a function of the user's own said."""
+
+    source: str
+    file: str
+    row: int
+    value: float | str
+    text: str
+
+
+@dataclass
+class Taken:
+    """What a rule takes: how many documents of each source; those of them that no rule before it takes.
+
+    also: those that another rule takes, too. values: of the documents that it takes, as far as they are numbers.
+    """
+
+    bound: Bound
+    documents: dict[str, int] = field(default_factory=dict)
+    first: int = 0
+    also: int = 0
+    examples: list[Example] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return sum(self.documents.values())
+
+
+@dataclass
+class Trial:
+    """What the steps did to some documents. rules: by source and rule, those of the same name together."""
+
+    documents: dict[str, int] = field(default_factory=dict)
+    left: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    rules: dict[str, Taken] = field(default_factory=dict)
+    cleaned: dict[str, Cleaned] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SomeDocuments:
+    """Some documents of a file."""
+
+    file: InputFile
+    rows: np.ndarray
+    texts: pa.LargeStringArray
+
+
+def tried(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
+    """Do the steps of a recipe to so many documents, as many of each source. Raises BadRecipe without steps."""
+    if not recipe.has_steps:
+        raise BadRecipe("the recipe has no steps on documents to try: give `documents` some")
+    trial, each = Trial(), ceil(documents / len(recipe.sources))
+    all_measured = recipe.model_copy(update={"keep_text": True})
+    for source in recipe.sources:
+        plan, bounds = planned(all_measured, source.name), bounds_of(recipe, source.name)
+        for bound in bounds:
+            trial.rules.setdefault(bound.rule, Taken(bound))
+        for some in some_documents(recipe, source, each):
+            start = time.perf_counter()
+            done = carried_out(plan, some.texts)
+            is_broken = all_broken(done.columns, bounds).reshape(len(bounds), len(some.texts))
+            trial.seconds += time.perf_counter() - start
+            trial.bytes += pc.sum(pc.binary_length(some.texts)).as_py() or 0
+            trial.cleaned = totals([trial.cleaned, done.cleaned])
+            trial.documents[source.name] = trial.documents.get(source.name, 0) + len(some.texts)
+            trial.left += int((~is_broken.any(axis=0)).sum())
+            first = first_broken(is_broken)
+            several = is_broken.sum(axis=0) > 1
+            for i, bound in enumerate(bounds):
+                taken = trial.rules[bound.rule]
+                places = np.flatnonzero(is_broken[i])
+                taken.documents[source.name] = taken.documents.get(source.name, 0) + len(places)
+                taken.first += int((first == i).sum())
+                taken.also += int(several[places].sum())
+                for place in places[: max(0, examples - len(taken.examples))]:
+                    taken.examples.append(example(source, some, int(place), done.columns[bound.column]))
+    return trial
+
+
+def example(source: Source, some: SomeDocuments, place: int, column: pa.Array) -> Example:
+    text = some.texts[place].as_py()
+    return Example(source.name, some.file.url, int(some.rows[place]), column[place].as_py(), text)
+
+
+def some_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SomeDocuments]:
+    """Read some documents of a source, from several of its files and from different places in them."""
+    files = list_files(source)
+    files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
+    of_file, left = max(1, ceil(count / min(SHARES, len(files)))), count
+    for file in files:
+        if left <= 0:
+            return
+        for some in beginning_of(recipe, source, file, min(left, of_file)):
+            left -= len(some.texts)
+            yield some
+
+
+def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) -> Iterator[SomeDocuments]:
+    """Read so many documents of one piece of a file, chosen by a hash of the file's name."""
+    may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
+    pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
+    piece = pieces[file.seed % len(pieces)]
+    for chunk in read(source.name, file, piece, source.text):
+        if count <= 0:
+            return
+        texts = one_array(chunk.table.column(source.text))[:count]
+        count -= len(texts)
+        yield SomeDocuments(file, chunk.rows[: len(texts)], texts)
+
+
+def rules_that_take(trial: Trial) -> Sequence[Taken]:
+    """Return the rules that take documents, and those that take none after them."""
+    return sorted(trial.rules.values(), key=lambda taken: taken.total == 0)

@@ -1,0 +1,132 @@
+"""The rule sets that a recipe can name: what each rule looks at, and which values let a document stay.
+
+A rule has the name of the statistic that it looks at (see `tasks.documents`). Where the published code lets a
+document go for less than a number or for more than one, that is the rule's `low` or its `high`: both may be
+reached. The order is that of the published code, and the first rule that a document breaks is its reason.
+
+    zyda1               Zyphra's Zyda_processing, `filtering.py`
+    gopher-quality      table A1 and section A.1 of arXiv:2112.11446, as datatrove has them
+    gopher-repetition   the same
+    c4                  section 2.2 of arXiv:1910.10683, as datatrove has it
+    fineweb             arXiv:2406.17557, section 3.5
+    refinedweb-lines    arXiv:2306.01116, section G.2, as DCLM has it
+    code                The Stack and StarCoder, arXiv:2305.06161, section 3
+"""
+
+from typing import Any, NamedTuple
+
+
+class Rule(NamedTuple):
+    """Which values let a document stay, and what is said of one that goes. low, high: None where all may."""
+
+    low: float | None
+    high: float | None
+    sentence: str
+
+
+class RuleSet(NamedTuple):
+    """Rules by the names of their statistics. options: what else a recipe can say of the set, with defaults.
+
+    lists: for rules that count the terms of a list, which the user gives: what it is called.
+    """
+
+    rules: dict[str, Rule]
+    options: dict[str, Any] = {}
+    lists: dict[str, str] = {}
+
+
+def least(low: float, sentence: str) -> Rule:
+    return Rule(low, None, sentence)
+
+
+def most(high: float, sentence: str) -> Rule:
+    return Rule(None, high, sentence)
+
+
+ZYDA1 = RuleSet(
+    {
+        "length": least(100, "it has too few characters, cleaned"),
+        "mean_word_length": Rule(3, 12, "its words are too short or too long"),
+        "symbols": most(0.3, "too many of its characters are neither of words nor white space"),
+        "digits": most(0.2, "too many of its characters are digits"),
+        "runs": most(50, "one character stands seven times or more in too many places"),
+        "xml": most(10, "it says xml too often"),
+        "xml_declarations": most(1, "it has several XML declarations"),
+        "lorem_ipsum": most(2, "it says lorem ipsum too often"),
+        "https_share": most(0.002, "it has too many URLs for its length"),
+        "less_than_share": most(0.03, "it has too many < for its length"),
+        "json_keys_share": most(0.002, "it has too many JSON keys for its length"),
+        "www_share": most(0.01, "it has too many www. for its length"),
+        "zh_porn": most(1, "it has terms of the list zh_porn"),
+        "sexual": most(10, "it has too many terms of the list sexual"),
+        "sexual_share": most(0.001, "it has too many terms of the list sexual for its length"),
+        "profanity_share": most(0.0025, "it has too many terms of the list profanity for its length"),
+        "cursed_share": most(0.01, "it has too many of the list cursed for its length"),
+    },
+    lists={"zh_porn": "zh_porn", "sexual": "sexual", "sexual_share": "sexual",
+           "profanity_share": "profanity", "cursed_share": "cursed"},
+)  # fmt: skip
+GOPHER_QUALITY = RuleSet(
+    {
+        "words": Rule(50, 100_000, "it has too few or too many words"),
+        "mean_word_length": Rule(3, 10, "its words are too short or too long"),
+        "hashes": most(0.1, "it has too many # for its words"),
+        "ellipses": most(0.1, "it has too many ellipses for its words"),
+        "bullet_lines": most(0.9, "too many of its lines begin with a bullet"),
+        "ellipsis_lines": most(0.3, "too many of its lines end with an ellipsis"),
+        "alphabetic_words": least(0.8, "too few of its words have a letter"),
+        "stop_words": least(2, "it has too few of the commonest English words"),
+    }
+)
+SAID_OFTEN = "too much of it is {} that it has said before"
+GOPHER_REPETITION = RuleSet(
+    {
+        "duplicate_paragraphs": most(0.3, "too many of its paragraphs were there before"),
+        "duplicate_paragraph_characters": most(0.2, SAID_OFTEN.format("paragraphs")),
+        "duplicate_lines": most(0.3, "too many of its lines were there before"),
+        "duplicate_line_characters": most(0.2, SAID_OFTEN.format("lines")),
+        **{
+            f"top_{n}_grams": most(share, f"too much of it is one sequence of {n} words")
+            for n, share in ((2, 0.2), (3, 0.18), (4, 0.16))
+        },
+        **{
+            f"duplicate_{n}_grams": most(share, SAID_OFTEN.format(f"sequences of {n} words"))
+            for n, share in ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10))
+        },
+    }
+)
+C4 = RuleSet(
+    {
+        "lorem_ipsum": most(0, "it says lorem ipsum"),
+        "curly_brackets": most(0, "it has a curly bracket"),
+        "sentences": least(5, "it has too few sentences in the lines that stay"),
+    },
+    options={"terminal_punctuation": True},
+)
+FINEWEB = RuleSet(
+    {
+        "line_punctuation": least(0.12, "too few of its lines end with punctuation"),
+        "short_lines": most(0.67, "too many of its lines are short"),
+        "duplicate_line_characters": most(0.01, SAID_OFTEN.format("lines")),
+        "new_lines": most(0.3, "it has too many line ends for its words"),
+    }
+)
+REFINEDWEB_LINES = RuleSet(
+    {"removed_words": most(0.05, "too many of its words stand in lines of menus, counters and the like")}
+)
+CODE = RuleSet(
+    {
+        "max_line_length": most(1000, "it has a very long line"),
+        "mean_line_length": most(100, "its lines are long"),
+        "alphanumeric": least(0.25, "too few of its characters are letters or digits"),
+    }
+)
+SETS = {
+    "zyda1": ZYDA1,
+    "gopher-quality": GOPHER_QUALITY,
+    "gopher-repetition": GOPHER_REPETITION,
+    "c4": C4,
+    "fineweb": FINEWEB,
+    "refinedweb-lines": REFINEDWEB_LINES,
+    "code": CODE,
+}

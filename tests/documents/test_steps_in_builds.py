@@ -1,0 +1,432 @@
+"""Steps on documents in a build: what is cleaned and let go, and that all of it is accounted for."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda
+
+from flows.command.show import decision, print_explanation
+from flows.report import write_report
+from tasks import pipeline
+from tasks.documents.bounds import all_broken, first_broken
+from tasks.documents.plan import Plan, bounds_of, planned
+from tasks.documents.steps import carried_out
+from tasks.errors import BadInput, BadRecipe, NotConserved
+from tasks.publish.explain import explain
+from tasks.publish.findings import find
+from tasks.storage.tables import read_table
+
+DIGITS, RUNS, SHORT = "1234 5678 " * 40, "a-" + "-" * 60 + " " + prose("runs"), "Only this."
+XML = "xml " * 40 + prose("xml")
+STEPS = [{"clean": "zyda1"}, {"filter": "zyda1"}]
+
+
+@pytest.fixture
+def raw(corpus):
+    """The small corpus with documents that rules let go, some of them near-duplicates of each other."""
+    write_rows(
+        corpus.folder / "in/best-5.parquet", rows(digits=DIGITS, runs=RUNS, short=SHORT, xml=XML, digits_too=DIGITS)
+    )
+    write_rows(corpus.folder / "in/worst-5.jsonl.zst", rows(xml_again=XML, dashes="-" * 50, emptied="\n" * 30))
+    corpus.recipe["documents"] = STEPS
+    return corpus
+
+
+def removed(recipe, stage="rules"):
+    return {row["doc_id"]: row for row in table_of(recipe, "removed") if row["stage"] == stage}
+
+
+def test_rules_let_documents_go_each_with_its_evidence(raw):
+    recipe = raw.load()
+    ledger = build_here(recipe)
+    assert {"runs"} <= kept_names(recipe)
+    assert not {"digits", "short", "xml", "xml_again", "dashes"} & kept_names(recipe)
+    reasons = [row["reason"] for row in removed(recipe).values()]
+    assert reasons.count("zyda1.digits") == 2
+    assert reasons.count("zyda1.xml") == 2
+    for row in removed(recipe).values():
+        low, high = {
+            "length": (100, None), "mean_word_length": (3, 12), "digits": (None, 0.2), "xml": (None, 10),
+        }[row["reason"].removeprefix("zyda1.")]  # fmt: skip
+        assert row["threshold"] in (low, high)
+        assert (row["value"] < low) if row["threshold"] == low else (row["value"] > high)
+    per_rule = {row["reason"]: 0 for row in removed(recipe).values()}
+    for row in ledger.reasons().to_pylist():
+        if row["stage"] == "rules":
+            per_rule[row["reason"]] += row["documents"]
+    assert per_rule == {reason: reasons.count(reason) for reason in reasons}
+    # Documents in = documents out + removed, and so are the tokens, by rule.
+    assert ledger.of("ingest").tokens - ledger.of("rules").tokens == sum(
+        counts.tokens for counts in ledger.removed_by("rules").values()
+    )
+
+
+def test_text_is_published_as_it_was_cleaned_and_is_counted_so(raw):
+    recipe = raw.load()
+    ledger = build_here(recipe)
+    (runs,) = [row for row in table_of(recipe, "best") if row["name"] == "runs"]
+    assert runs["text"] == "a- " + prose("runs")
+    never = raw.load(name="never", documents=[])
+    build_here(never)
+    (before,) = [row for row in table_of(never, "best") if row["name"] == "runs"]
+    assert before["text"] == RUNS
+    assert runs["n_tokens"] < before["n_tokens"]
+    (cleaned,) = [row for row in ledger.cleaned().to_pylist() if row["source"] == "best"]
+    assert (cleaned["cleaning"], cleaned["documents"]) == ("zyda1", 1)
+    assert cleaned["characters_before"] - cleaned["characters_after"] == len(RUNS) - len(runs["text"])
+    with recipe.folder.open("published/cleaned.parquet") as file:
+        assert pq.read_table(file) == ledger.cleaned()
+    with recipe.folder.open("published/reasons.parquet") as file:
+        assert pq.read_table(file) == ledger.reasons()
+
+
+def test_text_of_documents_that_go_is_not_written_again(raw):
+    recipe = raw.load()
+    build_here(recipe)
+    for path in recipe.folder.files("work/ingest/best"):
+        if path.endswith(".parquet"):
+            with recipe.folder.open(path) as file:
+                texts = pq.read_table(file, columns=["text"]).column("text").to_pylist()
+            assert DIGITS not in texts
+    row = next(row for row in removed(recipe).values() if row["reason"] == "zyda1.digits")
+    explanation = explain(recipe, str(row["doc_id"]))
+    assert explanation.text == DIGITS
+    assert re.search(r"reason zyda1\.\w+: .*\(value .*, threshold ", decision(explanation))
+
+
+def test_explanation_shows_the_text_that_went(raw, capsys):
+    recipe = raw.load()
+    build_here(recipe)
+    doc_id = next(doc_id for doc_id, row in removed(recipe).items() if row["reason"] == "zyda1.xml")
+    print_explanation(explain(recipe, str(doc_id)))
+    shown = capsys.readouterr().out
+    assert "it says xml too often" in shown
+    assert "its text, as its source has it:\n  xml xml xml" in shown
+
+
+def test_documents_that_went_by_a_rule_are_as_if_they_had_never_been_there(raw):
+    recipe = raw.load()
+    build_here(recipe)
+    gone = set(removed(recipe))
+    assert not gone & {row["doc_id"] for row in table_of(recipe, "clusters")}
+    for name in ("best-5.parquet", "worst-5.jsonl.zst"):
+        (raw.folder / "in" / name).unlink()
+    write_rows(raw.folder / "in/best-5.parquet", rows(runs=RUNS))
+    never = raw.load(name="never")
+    build_here(never)
+    assert kept_names(recipe) == kept_names(never)
+    assert len(table_of(recipe, "clusters")) == len(table_of(never, "clusters")) > 0
+
+
+def test_first_reason_is_that_of_the_recipes_order_and_the_others_stand_beside_it(raw):
+    gopher = {"filter": {"zyda1": {"xml": None, "mean_word_length": [3.5, None]}}}
+    own = {"filter": {"mine": {"zyda1.digits": [None, 0.1]}}}
+    recipe = raw.load(documents=[own, gopher], keep_text=True)  # else a document that went is not looked at again
+    build_here(recipe)
+    digits = [row for row in removed(recipe).values() if row["value"] > 0.2 and "digits" in row["reason"]]
+    assert [(row["reason"], row["also"]) for row in digits] == [("mine.zyda1.digits", ["zyda1.digits"])] * 2
+    recipe = raw.load(documents=[gopher, own], keep_text=True)
+    build_here(recipe)
+    digits = [row for row in removed(recipe).values() if row["reason"] == "zyda1.digits"]
+    assert [row["also"] for row in digits] == [["mine.zyda1.digits"]] * 2
+
+
+def test_what_cleaning_empties_goes_and_says_so(raw):
+    raw.recipe["sources"][2]["documents"] = [{"clean": {"runs": {"\n": 1}}}, {"clean": {"unicode": True}}]
+    recipe = raw.load(documents=[{"clean": "refinedweb-lines"}])
+    write_rows(raw.folder / "in/best-6.parquet", rows(menu="HOME\nABOUT\nLOGIN", empty=""))
+    build_here(recipe)
+    assert "empty" in kept_names(recipe)  # nothing was taken from it
+    (row,) = [row for row in removed(recipe).values() if row["reason"] == "refinedweb-lines.emptied"]
+    assert row["source"] == "best"
+
+
+def spied(monkeypatch):
+    """Have the columns that the rules read of shards noted, and nothing be ingested any more."""
+    read, rules = [], importlib.import_module("tasks.documents.rules")
+
+    def note(folder, shard, columns=None):
+        read.append(tuple(columns))
+        return read_table(folder, shard, columns)
+
+    def refuse(*_):
+        raise AssertionError("a source is read again")
+
+    monkeypatch.setattr(rules, "read_table", note)
+    monkeypatch.setattr(importlib.import_module("tasks.intake.ingest"), "ingest_piece", refuse)
+    return read
+
+
+def test_other_values_cost_no_reading_of_text_where_it_is_kept(raw, monkeypatch):
+    recipe = raw.load(keep_text=True)
+    build_here(recipe)
+    before = kept_names(recipe)
+    read = spied(monkeypatch)
+    looser = raw.load(keep_text=True, documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"xml": 1000, "length": 5}}}])
+    build_here(looser)
+    assert set(read) == {("doc_id", "document_steps")}
+    assert kept_names(looser) == before | {"xml", "best_short"}  # others are too short in their words, or a duplicate
+    texts = {row["name"]: row["text"] for row in table_of(looser, "best")}
+    assert texts["xml"] == XML
+
+
+def test_keeping_the_text_changes_nothing_that_is_published_but_what_else_would_have_let_it_go(raw):
+    recipe = raw.load(name="without")
+    build_here(recipe)
+    kept = raw.load(name="with", keep_text=True)
+    build_here(kept)
+    for name in ("best", "middle", "worst", "clusters"):
+        assert table_of(recipe, name) == table_of(kept, name)
+    with_more, without = removed(kept), removed(recipe)
+    assert {i: row | {"also": 0} for i, row in with_more.items()} == {i: row | {"also": 0} for i, row in without.items()}
+    assert all(set(without[i]["also"]) <= set(with_more[i]["also"]) for i in without)
+
+
+def test_other_values_make_the_shards_again_where_the_text_is_not_kept(raw):
+    recipe = raw.load()
+    build_here(recipe)
+    looser = raw.load(documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"xml": 1000}}}])
+    build_here(looser)
+    assert {"xml"} <= kept_names(looser)
+    again = raw.load()
+    build_here(again)
+    assert "xml" not in kept_names(again)
+
+
+def test_sources_without_steps_are_as_in_a_recipe_without_any(raw):
+    raw.recipe["sources"][2]["documents"] = []
+    recipe = raw.load()
+    ledger = build_here(recipe)
+    assert not ledger.removed("rules", "worst").documents
+    plain = raw.load(name="plain", documents=[])
+    raw.recipe["sources"][2].pop("documents")
+    build_here(plain)
+    ingested = [
+        {path.partition("/worst/")[2] for path in one.folder.files("work/ingest/worst")} for one in (recipe, plain)
+    ]
+    assert ingested[0] == ingested[1]
+
+
+def test_recipe_without_steps_has_no_stage_for_them(corpus):
+    recipe = corpus.load()
+    ledger = build_here(recipe)
+    assert "rules" not in ledger.stages
+    assert "rules" not in pipeline.reasons(recipe)
+
+
+def test_measured_statistics_are_columns_of_the_published_documents(raw):
+    recipe = raw.load(documents=[{"measure": "zyda1"}, {"filter": {"zyda1": {"xml": 1000}}}])
+    build_here(recipe)
+    for source in recipe.sources:
+        for row in table_of(recipe, source.name):
+            assert row["zyda1_length"] == len(row["text"])
+            assert row["zyda1_xml"] == row["text"].count("xml")
+            assert "document_steps" not in row
+    assert "zyda1_length" not in table_of(recipe, "removed")[0]
+
+
+def test_column_of_the_source_with_the_name_of_a_statistic_is_refused(raw):
+    write_rows(raw.folder / "in/best-6.parquet", [{"name": "x", "text": "x", "zyda1_length": 3}])
+    with pytest.raises(NotConserved, match="stage rules puts a column zyda1_length beside .* give it another"):
+        build_here(raw.load(documents=[{"measure": "zyda1"}]))
+
+
+def test_columns_of_the_source_keep_their_names(raw):
+    write_rows(raw.folder / "in/best-6.parquet", [{"name": "x", "text": prose("x"), "document_steps": 3, "value": 1}])
+    recipe = raw.load()
+    build_here(recipe)
+    (row,) = [row for row in table_of(recipe, "best") if row["name"] == "x"]
+    assert (row["source_document_steps"], row["value"]) == (3, 1)
+
+
+# A user's own steps
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Give a way to write a module of steps, which may be used."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("ZYDA_STEPS", "other_steps, steps_of_mine")
+
+    def write(code):
+        (tmp_path / "steps_of_mine.py").write_text(f"import pyarrow as pa\nimport pyarrow.compute as pc\n{code}")
+        sys.modules.pop("steps_of_mine", None)
+        importlib.invalidate_caches()
+        importlib.import_module("tasks.documents.functions").imported.cache_clear()
+
+    yield write
+    sys.modules.pop("steps_of_mine", None)
+
+
+CODE = """
+def lower(texts):
+    return pc.utf8_lower(texts)
+
+def shouting(texts):
+    return pc.if_else(pc.match_substring(texts, "BUY"), "it shouts", pa.scalar(None, pa.string()))
+
+def commas(texts):
+    return pc.count_substring(texts, ",")
+"""
+
+
+def test_functions_of_ones_own_clean_filter_and_measure(raw, own):
+    own(CODE)
+    write_rows(raw.folder / "in/best-6.parquet", rows(loud="BUY now, and here, " + prose("loud"), Quiet="A, b"))
+    steps = [
+        {"filter": "steps_of_mine:shouting"}, {"clean": "steps_of_mine:lower"}, {"measure": "steps_of_mine:commas"},
+    ]  # fmt: skip
+    recipe = raw.load(documents=steps)
+    ledger = build_here(recipe)
+    (row,) = removed(recipe).values()
+    assert (row["reason"], row["note"], row["value"]) == ("steps_of_mine:shouting", "it shouts", None)
+    assert "the function of that name let it go" in decision(explain(recipe, str(row["doc_id"])))
+    quiet = next(row for row in table_of(recipe, "best") if row["name"] == "Quiet")
+    assert (quiet["text"], quiet["commas"]) == ("a, b", 1)
+    assert sum(row["documents"] for row in ledger.cleaned().to_pylist()) > 0
+
+
+def test_changed_function_is_another(raw, own):
+    own(CODE)
+    recipe = raw.load(documents=[{"filter": "steps_of_mine:shouting"}])
+    write_rows(raw.folder / "in/best-6.parquet", rows(loud="BUY now", sold="SELL now"))
+    build_here(recipe)
+    assert "sold" in kept_names(recipe)
+    own(CODE.replace("BUY", "SELL"))
+    build_here(recipe)
+    assert "sold" not in kept_names(recipe)
+    assert "loud" in kept_names(recipe)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("def bad(texts): return pa.array(['x'])", r"steps_of_mine:bad returned 1 values for \d+ documents"),
+        ("def bad(texts): return 3", "steps_of_mine:bad: an array of string is expected"),
+        ("def bad(texts): raise KeyError('no')", "steps_of_mine:bad failed: KeyError: 'no'"),
+        ("def bad(texts): return None", "steps_of_mine:bad: an array of string is expected"),
+    ],
+)
+def test_function_that_answers_something_else_is_told(raw, own, function, said):
+    own(function)
+    with pytest.raises(BadInput, match=said):
+        build_here(raw.load(documents=[{"filter": "steps_of_mine:bad"}]))
+
+
+def test_cleaning_that_returns_no_text_is_told(raw, own):
+    own("def bad(texts): return pa.nulls(len(texts), pa.string())")
+    with pytest.raises(BadInput, match="steps_of_mine:bad returned no text for a document"):
+        build_here(raw.load(documents=[{"clean": "steps_of_mine:bad"}]))
+
+
+@pytest.mark.parametrize(
+    ("code", "step", "said"),
+    [
+        ("", "steps_of_mine:gone", "steps_of_mine:gone cannot be imported: .*gone"),
+        ("number = 3", "steps_of_mine:number", "steps_of_mine:number is no function"),
+        ("1/0", "steps_of_mine:any", "steps_of_mine:any cannot be imported: division by zero"),
+        ("", "os:getcwd", "os:getcwd is code, which a recipe runs only where it is allowed"),
+        ("", "steps_of_mine.deeper:any", "steps_of_mine.deeper:any is code"),
+    ],
+)
+def test_function_that_may_not_or_cannot_be_called_is_told_before_any_work(raw, own, code, step, said):
+    own(code)
+    with pytest.raises(BadRecipe, match=rf"recipe\.yaml:\d+: documents\[0\]: {said}"):
+        build_here(raw.load(documents=[{"filter": step}]))
+
+
+def test_recipe_that_comes_from_elsewhere_runs_no_code(raw, tmp_path):
+    said = zyda("build", raw.write(documents=[{"filter": "os:abort"}]))
+    assert said.returncode == 1
+    assert "os:abort is code, which a recipe runs only where it is allowed: set ZYDA_STEPS=os" in said.stderr
+
+
+# The whole of Zyda-1's filter
+
+
+def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus, shared):
+    _, said, texts = judged
+    lists = {
+        "profanity": "profanity_word_list", "sexual": "sexual_word_list", "zh_porn": "zh_pornsignals",
+        "cursed": "cursed_substrings",
+    }  # fmt: skip
+    lists = {name: str(shared / f"oracles/word-lists/{file}.json") for name, file in lists.items()}
+    recipe = corpus.load(documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"lists": lists}}}])
+    bounds = bounds_of(recipe, "best")
+    whole = carried_out(planned(recipe.model_copy(update={"keep_text": True}), "best"), texts)
+    early = carried_out(planned(recipe, "best"), texts)
+    names = {
+        "length": "length<", "mean_word_length": "mean_word_length<", "xml": "count xml",
+        "https_share": "fraction https://", "json_keys_share": 'fraction ":',
+    }  # fmt: skip
+    for done in (whole, early):
+        first = first_broken(all_broken(done.columns, bounds))
+        rules = [bounds[i].rule.removeprefix("zyda1.") if i >= 0 else None for i in first]
+        assert [rule and names[rule] for rule in rules] == [row["first_reason"] for row in said]
+        assert (done.left == (first < 0)).all() or done is whole
+    for name, column in (("xml", "count xml"), ("sexual", "count sexual_word_list.json")):
+        found = whole.columns[f"2.zyda1.{name}"].to_numpy().astype(int)
+        assert found.tolist() == [row[column] for row in said]
+    lengths = np.array([max(1, row["length"]) for row in said])
+    for name, column in (("profanity_share", "profanity_word_list"), ("cursed_share", "cursed_substrings")):
+        expected = np.array([row[f"count {column}.json"] for row in said]) / lengths
+        np.testing.assert_allclose(whole.columns[f"2.zyda1.{name}"].to_numpy(), expected, atol=1e-12)
+
+
+def test_steps_on_no_documents():
+    done = carried_out(Plan(), pa.array([], pa.large_string()))
+    assert len(done.now) == 0
+
+
+# `zyda try`
+
+
+def test_try_shows_what_each_rule_takes_and_writes_nothing(raw):
+    said = zyda("try", raw.write(), "--documents", "1000", "--examples", "1")
+    assert said.returncode == 0, said.stderr
+    assert re.search(r"\d+ documents of 3 sources, .* MB/s\); \d+ stay", said.stdout)
+    assert re.search(r"zyda1\.digits +│ +2 ", said.stdout)
+    assert "zyda1.xml: at most 10 stays" in said.stdout
+    assert not (raw.folder / "out").exists()
+    stay = int(re.search(r"([\d,]+) stay", said.stdout)[1].replace(",", ""))
+    assert stay == build_here(raw.load()).of("rules").documents
+
+
+def test_try_without_steps_says_so(corpus):
+    said = zyda("try", corpus.write())
+    assert said.returncode == 1
+    assert said.stderr == "zyda: the recipe has no steps on documents to try: give `documents` some\n"
+
+
+def test_same_corpus_with_other_sizes_of_shards(raw):
+    recipe = raw.load(name="large")
+    build_here(recipe)
+    small = raw.load(name="small", shard_mib=0.002)
+    build_here(small)
+    assert contents(recipe).keys() != contents(small).keys()
+    assert removed(recipe) == removed(small)
+    assert kept_names(recipe) == kept_names(small)
+
+
+def test_report_draws_what_the_rules_took(raw):
+    recipe = raw.load()
+    build_here(recipe)
+    page = Path(write_report(recipe)).read_text(encoding="utf-8")
+    assert "What the rules took" in page
+    assert "zyda1.digits" in page
+    found = find(recipe).rules
+    assert {rule.rule: sum(rule.documents.values()) for rule in found} == {
+        reason: counts.documents for reason, counts in build_here(recipe).removed_by("rules").items()
+    }
+    assert [rule.rule for rule in found][0] == "zyda1.length"
+    also = sum(1 for row in removed(recipe).values() if row["also"])
+    assert sum(rule.also for rule in found) == also > 0
+    card = recipe.folder.read("published/README.md").decode()
+    assert "| `zyda1.digits` | 2 (" in card
+    assert "- `zyda1` changed 1 documents of `best`" in card

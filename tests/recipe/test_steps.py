@@ -1,0 +1,170 @@
+"""What a recipe may say of steps on documents, and what it is told of the rest."""
+
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from tasks.documents.plan import bounds_of, planned, published_columns
+from tasks.errors import BadRecipe
+from tasks.recipe.loading import load_recipe
+from tasks.recipe.rules import SETS
+from tasks.recipe.schema import schema
+
+
+def of(step):
+    return {"documents": [step]}
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ({}, "give one of clean, filter and measure"),
+        ({"clean": "zyda1", "filter": "c4"}, "give one of clean, filter and measure"),
+        ({"clean": None}, "give one of clean, filter and measure"),
+        ({"sort": "zyda1"}, "sort: there is no such field"),
+        ({"clean": "zyda3"}, "clean: there is no zyda3; there are zyda1, unicode"),
+        ({"clean": {}}, "clean: it says nothing to be cleaned"),
+        ({"clean": {"newlines": False}}, "clean: it says nothing to be cleaned"),
+        ({"clean": {"newlines": "yes"}}, "newlines"),
+        ({"clean": {"runs": {"ab": 3}}}, "runs"),
+        ({"clean": {"runs": {"a": 0}}}, "runs"),
+        ({"clean": {"lines": {"rules": "c5"}}}, "c4"),
+        ({"filter": "zyda3"}, "there is no rule set zyda3; there are zyda1, gopher-quality"),
+        ({"filter": {}}, "filter: it names no rule set"),
+        ({"filter": {"zyda1": {"digitz": 1}}}, "zyda1: there is no rule digitz; there are length"),
+        ({"filter": {"zyda1": {"digits": "0.2"}}}, "zyda1.digits: a number is expected"),
+        ({"filter": {"zyda1": {"digits": True}}}, "zyda1.digits: a number is expected"),
+        ({"filter": {"zyda1": {"digits": [1]}}}, "zyda1.digits: two values are expected"),
+        ({"filter": {"zyda1": {"digits": float("nan")}}}, "zyda1.digits: a number is expected"),
+        (
+            {"filter": {"zyda1": {"sexual": 3}}},
+            "zyda1.sexual: it counts the list sexual, which `lists` has not",
+        ),
+        (
+            {"filter": {"zyda1": {"lists": {"mine": "a.txt"}}}},
+            "zyda1.lists: there is no list mine; there are zh_porn",
+        ),
+        ({"filter": {"zyda1": {"lists": {"sexual": "s3://a:b@c/d"}}}}, "a recipe holds no credentials"),
+        ({"filter": {"zyda1": {"lists": "a.txt"}}}, "zyda1.lists: a mapping of names to files is expected"),
+        ({"filter": {"gopher-quality": {"words": [5, 1]}}}, "gopher-quality.words: 5 is more than 1"),
+        ({"filter": {"gopher-quality": {"words": 5}}}, "gopher-quality.words: two values are expected"),
+        ({"filter": {"gopher-quality": {"lists": {}}}}, "gopher-quality: there is no rule lists"),
+        (
+            {"filter": {"c4": {"terminal_punctuation": 3}}},
+            "c4.terminal_punctuation: true or false is expected",
+        ),
+        ({"filter": {"c4": []}}, "c4: a mapping of its rules to values is expected"),
+        ({"filter": {"mine": {}}}, "there is no rule set mine"),
+        ({"filter": {"mine": {"digits": [0, 1]}}}, "mine.digits: a statistic of a rule set is expected"),
+        (
+            {"filter": {"mine": {"zyda1.sexual": [0, 1]}}},
+            "mine.zyda1.sexual: a statistic of a rule set is expected",
+        ),
+        ({"filter": {"mine": {"zyda1.digits": 0.2}}}, "mine.zyda1.digits: two values are expected"),
+        ({"filter": {"mine": {"zyda1.digits": [None, None]}}}, "mine.zyda1.digits: two values are expected"),
+        ({"measure": {"mine": {"zyda1.digits": [0, 1]}}}, "there is no rule set mine"),
+        ({"measure": []}, "measure: it names no rule set"),
+        ({"measure": ["zyda1", "zyda3"]}, "there is no rule set zyda3"),
+    ],
+)
+def test_step_that_cannot_be_done_is_told_with_its_line(corpus, step, said):
+    with pytest.raises(BadRecipe) as error:
+        corpus.load(**of(step))
+    assert all(re.match(r".*recipe\.yaml:\d+: documents", fault) for fault in error.value.faults)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ({"clean": "nowhere_here:clean"}, "nowhere_here:clean is code, .* set ZYDA_STEPS=nowhere_here"),
+        ({"filter": {"zyda1": {"lists": {"sexual": "gone.txt"}}}}, "gone.txt: there is no such file"),
+        ({"clean": {"unicode": {"normalisation": "NFC"}}}, "normalisation"),
+    ],
+)
+@pytest.mark.parametrize("own", [False, True])
+def test_what_a_step_needs_is_looked_at_before_any_work(corpus, step, said, own):
+    if own:
+        corpus.recipe["sources"][1]["documents"] = [{"measure": "code"}, step]
+        recipe, place = corpus.load(), r"sources\[1\]\.documents\[1\]"
+    else:
+        recipe, place = corpus.load(**of(step)), r"documents\[0\]"
+    with pytest.raises(BadRecipe, match=rf"recipe\.yaml:\d+: {place}: .*{said}"):
+        planned(recipe, "middle")
+
+
+def test_same_columns_cannot_be_measured_twice(corpus):
+    recipe = corpus.load(
+        documents=[{"measure": "code"}, {"clean": "newlines"}, {"measure": ["fineweb", "code"]}]
+    )
+    with pytest.raises(BadRecipe, match="code_max_line_length is measured twice"):
+        planned(recipe, "best")
+
+
+def rules_of(corpus, *steps):
+    return {bound.rule: (bound.low, bound.high) for bound in bounds_of(corpus.load(documents=steps), "best")}
+
+
+def test_named_set_has_its_published_values_in_their_order(corpus):
+    for name, of_set in SETS.items():
+        expected = {
+            f"{name}.{rule}": one[:2] for rule, one in of_set.rules.items() if rule not in of_set.lists
+        }
+        assert list(rules_of(corpus, {"filter": name}).items()) == list(expected.items())
+
+
+def test_recipe_says_other_values_or_none(corpus):
+    rules = rules_of(
+        corpus,
+        {"filter": {"gopher-quality": {"words": [20, None], "hashes": 0.5, "ellipses": None}}},
+        {"filter": {"mine": {"fineweb.short_lines": [0.1, 0.5], "code.max_line_length": [None, 80]}}},
+    )
+    assert rules["gopher-quality.words"] == (20, None)
+    assert rules["gopher-quality.hashes"] == (None, 0.5)
+    assert "gopher-quality.ellipses" not in rules
+    assert rules["gopher-quality.stop_words"] == (2, None)
+    assert rules["mine.fineweb.short_lines"] == (0.1, 0.5)
+    assert rules["mine.code.max_line_length"] == (None, 80)
+
+
+def test_lists_bring_their_rules_and_lie_beside_the_recipe(corpus):
+    (corpus.folder / "words.txt").write_text("moss\nfern\n")
+    step = {"filter": {"zyda1": {"lists": {"sexual": "words.txt"}, "sexual": 3}}}
+    rules = rules_of(corpus, step)
+    assert rules["zyda1.sexual"] == (None, 3)
+    assert rules["zyda1.sexual_share"] == (None, 0.001)
+    assert "zyda1.zh_porn" not in rules
+    recipe = corpus.load(documents=[step])
+    (planned_step,) = planned(recipe, "best").steps
+    assert planned_step.measures[0].terms == {"sexual": ("moss", "fern")}
+    assert recipe.as_written["documents"] == [step]  # and not where this machine has it
+
+
+def test_source_has_its_own_steps_or_none(corpus):
+    corpus.recipe["sources"][0]["documents"] = []
+    corpus.recipe["sources"][1]["documents"] = [{"measure": "code"}]
+    recipe = corpus.load(documents=[{"filter": "fineweb"}])
+    assert [len(planned(recipe, source.name).steps) for source in recipe.sources] == [0, 1, 1]
+    assert not bounds_of(recipe, "middle")
+    assert len(bounds_of(recipe, "worst")) == 4
+    assert [name for name, _ in published_columns(recipe.steps_of("middle"))] == [
+        "code_max_line_length", "code_mean_line_length", "code_alphanumeric",
+    ]  # fmt: skip
+
+
+def test_what_is_written_is_read_again(corpus, tmp_path):
+    steps = [
+        {"clean": {"unicode": {"uncurl_quotes": False}, "runs": {"-": 9}}},
+        {"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}},
+        {"filter": {"gopher-quality": {"words": [50, None], "hashes": None}, "c4": {}}},
+        {"measure": ["fineweb"]},
+        {"filter": "steps:of_mine"},
+    ]
+    recipe = corpus.load(documents=steps, keep_text=True)
+    again = tmp_path / "again.yaml"
+    again.write_text(yaml.safe_dump(recipe.as_written | {"storage": "out"}))
+    assert load_recipe(str(again)).documents == recipe.documents
+    small = {name: corpus.recipe[name] for name in ("name", "storage", "tokenizer", "sources")}
+    jsonschema.validate(small | {"documents": recipe.as_written["documents"]}, yaml.safe_load(schema()))
