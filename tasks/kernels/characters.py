@@ -1,4 +1,4 @@
-"""Counting the characters of documents by their classes, and the runs of one character. Compiled by numba.
+"""Counting the characters of documents by their classes, and leaving some of them out. Compiled by numba.
 
 A class is a set of bits that a table gives for each code point (see `tasks.documents.classes`); what is counted of
 a document is found in one pass over its bytes, of which those of ASCII take the short way.
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 CODE_POINTS = 0x110000
 WORD, SPACE, DIGIT, CUT = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
 COUNTED = ("characters", "others", "digits", "cuts", "runs")
+AS_IT_IS, LEFT_OUT, NEW_LINE = np.uint8(0), np.uint8(1), np.uint8(2)  # what becomes of a character
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
@@ -139,4 +140,62 @@ def shorten(
     out = np.empty(int(offsets[-1] - offsets[0]), np.uint8)
     ends = np.zeros(len(offsets), np.int64)
     _shorten(data, offsets, longest, out, ends)
+    return out[: ends[-1]], ends
+
+
+@njit(cache=True, nogil=True)
+def _has_any(data, offsets, kinds, found):
+    for d in range(offsets.size - 1):
+        i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        while i < stop and not found[d]:
+            code, size = code_point(data, i)
+            i += size
+            found[d] = kinds[code] != AS_IT_IS
+
+
+@njit(cache=True, nogil=True)
+def _without(data, offsets, kinds, out, ends):
+    n = np.uint64(0)
+    ends[0] = 0
+    for d in range(offsets.size - 1):
+        i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        while i < stop:
+            code, size = code_point(data, i)
+            end = i + size
+            if kinds[code] == AS_IT_IS:
+                while i < end:
+                    out[n] = data[i]
+                    n += ONE
+                    i += ONE
+            elif kinds[code] == NEW_LINE:
+                out[n] = np.uint8(10)
+                n += ONE
+                if code == 13 and end < stop and data[end] == 10:
+                    end += ONE
+            i = end
+        ends[d + 1] = np.int64(n)
+
+
+def has_any(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], kinds: NDArray[np.uint8]
+) -> NDArray[np.bool_]:
+    """Say which documents have a character that is not AS_IT_IS: (n,) bool.
+
+    kinds: (0x110000,) uint8, of each code point: AS_IT_IS, LEFT_OUT or NEW_LINE.
+    """
+    found = np.zeros(len(offsets) - 1, np.bool_)
+    _has_any(data, offsets, kinds, found)
+    return found
+
+
+def without(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], kinds: NDArray[np.uint8]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    r"""Leave characters out, or put \n in their place, one for \r\n.
+
+    Returns the texts, uint8, and (n + 1,) ends.
+    """
+    out = np.empty(int(offsets[-1] - offsets[0]), np.uint8)
+    ends = np.zeros(len(offsets), np.int64)
+    _without(data, offsets, kinds, out, ends)
     return out[: ends[-1]], ends

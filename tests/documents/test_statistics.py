@@ -1,29 +1,44 @@
 """What is counted of a text and cleaned in it, against plain Python and against what Zyda-1's own code says."""
 
 import re
+import unicodedata
 import zlib
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.documents.classes import character_classes
-from tasks.documents.cleaning import ZYDA1, without_long_runs
+from tasks.documents.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
 from tasks.documents.counting import RUN, statistics
 from tasks.kernels.characters import DIGIT, SPACE, WORD
-from tasks.recipe.fields import Source
-from tasks.sources.listing import list_files
-from tasks.sources.reading import inspect, read
 
 HOSTILE = [
     "", " ", "\n" * 1_000_000, "a" * 100, "12345", "\0\0\0", "e\u0301" * 9, "👩‍👩‍👧" * 8, "שלום " * 20, "\xa0" * 10,
     "\xa0" * 9, "-" * 9, "-" * 10, "\t" * 20 + " " * 40, "\t" * 19 + " " * 39, "漢" * 7, "٣" * 7, "__________",
-    "\r\n" * 20, "x" * 10_000_000, "\u2028\x1c\x85", "aaaaaaabbbbbbb", "a.b-c/d\\e f",
+    "\r\n" * 20, "\r\r\n\n\r", "\ufeffa\x9f\x7f\x80b\x1b[0m", "\x85\u2028\u2029", "x" * 10_000_000, "\u2028\x1c\x85", "aaaaaaabbbbbbb", "a.b-c/d\\e f",
 ]  # fmt: skip
-CHARACTERS = st.sampled_from([*"ab_-/\\\n\r.,:?\t 7", "\xa0", "é", "漢", "🙂", "٣", "\u0301", "\u2003"])
+CHARACTERS = st.sampled_from(
+    [
+        *"ab_-/\\\n\r.,:?\t 7",
+        "\xa0",
+        "é",
+        "漢",
+        "🙂",
+        "٣",
+        "\u0301",
+        "\u2003",
+        "\x85",
+        "\u2028",
+        "\u2029",
+        "\ufeff",
+        "\x00",
+        "\x7f",
+        "\x9f",
+    ]
+)
 TEXTS = st.lists(st.tuples(CHARACTERS, st.integers(1, 45)), max_size=12).map(
     lambda runs: "".join(character * times for character, times in runs)
 )
@@ -48,6 +63,22 @@ def plain_cleaning(text):
     return text
 
 
+def plain_newlines(text):
+    return re.sub("\r\n|[\r\x85\u2028\u2029]", "\n", text)
+
+
+def plain_control_characters(text):
+    kept = (one for one in text if one in "\t\n\r" or (unicodedata.category(one) != "Cc" and one != "\ufeff"))
+    return "".join(kept)
+
+
+CLEANINGS = [
+    (without_long_runs, plain_cleaning),
+    (with_newlines, plain_newlines),
+    (without_control_characters, plain_control_characters),
+]
+
+
 def column(*texts):
     return pa.array(texts, pa.large_string())
 
@@ -64,9 +95,10 @@ def test_characters_are_what_regular_expressions_take_them_for():
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text(text):
     assert statistics(column(text)).to_pylist() == [plain_statistics(text)]
-    cleaned, is_changed = without_long_runs(column(text))
-    assert cleaned.to_pylist() == [plain_cleaning(text)]
-    assert is_changed.tolist() == [plain_cleaning(text) != text]
+    for cleaning, plainly in CLEANINGS:
+        cleaned, is_changed = cleaning(column(text))
+        assert cleaned.to_pylist() == [plainly(text)]
+        assert is_changed.tolist() == [plainly(text) != text]
 
 
 @settings(deadline=None)
@@ -74,37 +106,30 @@ def test_hostile_text(text):
 def test_any_text(texts, skipped):
     given_texts = column(*texts)[skipped:]  # a part of a column has the buffers of the whole
     assert statistics(given_texts).to_pylist() == [plain_statistics(text) for text in texts[skipped:]]
-    cleaned, is_changed = without_long_runs(given_texts)
-    assert cleaned.to_pylist() == [plain_cleaning(text) for text in texts[skipped:]]
-    assert is_changed.tolist() == [plain_cleaning(text) != text for text in texts[skipped:]]
+    for cleaning, plainly in CLEANINGS:
+        cleaned, is_changed = cleaning(given_texts)
+        expected = [plainly(text) for text in texts[skipped:]]
+        assert cleaned.to_pylist() == expected
+        assert is_changed.tolist() == [
+            one != other for one, other in zip(texts[skipped:], expected, strict=True)
+        ]
+
+
+def test_control_characters_are_those_of_unicode():
+    every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
+    assert without_control_characters(column(every))[0].to_pylist() == [plain_control_characters(every)]
 
 
 def test_text_that_nothing_changes_is_not_copied():
-    texts = column("as it is", "and this")
-    cleaned, is_changed = without_long_runs(texts)
-    assert cleaned is texts
-    assert not is_changed.any()
-
-
-@pytest.fixture(scope="module")
-def judged(shared):
-    """The documents of the shared corpora, and what the published code of Zyda-1 says of each."""
-    if not (shared / "oracles/zyda1.parquet").is_file():
-        pytest.skip("needs ../shared/oracles, which is not part of the project")
-    said = pq.read_table(shared / "oracles/zyda1.parquet").to_pylist()
-    texts = dict[tuple[str, str, int], str]()
-    for name in sorted({row["source"] for row in said}):
-        files = tuple(str(path) for path in (shared / "corpora" / name).glob("part-*"))
-        for file in list_files(Source(name=name, files=files)):
-            for piece in inspect(name, file, "text", 1 << 30, may_be_bad=True).file.pieces:
-                for chunk in read(name, file, piece, "text"):
-                    found = zip(chunk.rows.tolist(), chunk.table.column("text").to_pylist(), strict=True)
-                    texts |= {(name, file.url.rpartition("/")[2], row): text for row, text in found}
-    return said, column(*(texts[row["source"], row["file"], row["row"]] for row in said))
+    texts = column("as it is\n", "and\tthis: é 漢")
+    for cleaning, _ in CLEANINGS:
+        cleaned, is_changed = cleaning(texts)
+        assert cleaned is texts
+        assert not is_changed.any()
 
 
 def test_statistics_are_those_of_the_published_code(judged):
-    said, texts = judged
+    said, texts = judged.rows, judged.texts
     cleaned, _ = without_long_runs(texts)
     pairs = zip(said, statistics(texts).to_pylist(), statistics(cleaned).to_pylist(), strict=True)
     for row, before, after in pairs:

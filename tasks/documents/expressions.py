@@ -1,0 +1,193 @@
+"""What a regular expression asks of a text, read from the tree that Python's own parser makes of it.
+
+`plain` finds those that are one string and nothing else, `sequence` those that ask something of so many
+characters, one after the other. Of any other, `necessary` makes an expression for a scan of UTF-8 bytes:
+whatever Python finds, the scan finds, and some more. Where the scan knows less of Unicode, less is asked.
+
+The parser is not a public part of Python. What is not known here is None: Python alone can say what it means.
+"""
+
+import importlib
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
+
+parser = importlib.import_module("re._parser")
+
+PLAIN = re.UNICODE | re.VERBOSE | re.DOTALL | re.MULTILINE  # a character is itself and no other
+KNOWN = PLAIN | re.IGNORECASE
+SEQUENCES = {"LITERAL", "NOT_LITERAL", "ANY"}
+OTHERS = r"[\xc2-\xf4][\x80-\xbf]{1,3}"  # any character that is not of ASCII, in bytes
+MOST = 8  # of a repeat that is counted: more are taken for any number
+CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
+Tree = Any
+
+
+class UnknownError(Exception):
+    """An expression has something that is not known here."""
+
+
+def plain(expression: str) -> str | None:
+    """Return the string that an expression is, if it is one."""
+    tree = parser.parse(expression)
+    if len(tree) == 0 or tree.state.flags & ~PLAIN or any(str(kind) != "LITERAL" for kind, _ in tree):
+        return None
+    string = "".join(chr(code) for _, code in tree)
+    return string if is_utf8(string) else None
+
+
+def is_utf8(string: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in string)
+
+
+def sequence(expression: str) -> list[tuple[bool, str]] | None:
+    """Return what an expression asks of each character, where it asks of one after the other, else None.
+
+    It is to be the one with which True stands, or any but the one with which False stands ("" for none).
+    """
+    tree = parser.parse(expression)
+    if tree.state.flags & ~PLAIN or any(str(kind) not in SEQUENCES for kind, _ in tree):
+        return None
+    but = "" if tree.state.flags & re.DOTALL else "\n"
+    return [(str(kind) == "LITERAL", but if value is None else chr(value)) for kind, value in tree]
+
+
+def necessary(expression: str) -> bytes | None:
+    """Return an expression in bytes that is found wherever this one is, for a scan that knows no Unicode."""
+    tree = parser.parse(expression)
+    try:
+        return of_tree(tree, tree.state.flags).encode()
+    except UnknownError:
+        return None
+
+
+def of_tree(tree: Tree, flags: int) -> str:
+    if flags & ~KNOWN:
+        raise UnknownError
+    return "".join(of_node(str(kind), value, flags) for kind, value in tree)
+
+
+def of_node(kind: str, value: Any, flags: int) -> str:
+    if kind not in NODES:
+        raise UnknownError
+    return NODES[kind](value, flags)
+
+
+def of_literal(code: int, flags: int) -> str:
+    same = cases(chr(code)) if flags & re.IGNORECASE else chr(code)
+    if not is_utf8(same):
+        raise UnknownError
+    return either("".join(rf"\x{byte:02x}" for byte in one.encode()) for one in same)
+
+
+@lru_cache(maxsize=1)
+def cased() -> str:
+    """Return every character that has another case."""
+    every = (chr(code) for code in range(0x110000))
+    return "".join(one for one in every if one.lower() != one or one.upper() != one)
+
+
+@lru_cache(maxsize=4096)
+def cases(character: str) -> str:
+    """Return all that a character matches where case does not count."""
+    found = re.findall(re.escape(character), cased(), re.IGNORECASE)
+    return "".join(sorted({character, *found}))
+
+
+def of_not_literal(code: int, flags: int) -> str:
+    left_out = cases(chr(code)) if flags & re.IGNORECASE else chr(code)
+    return any_of(set(range(128)) - set(map(ord, left_out)), with_others=True)
+
+
+def of_any(_: None, flags: int) -> str:
+    return any_of(set(range(128)) - (set() if flags & re.DOTALL else {10}), with_others=True)
+
+
+def of_class(items: list[tuple[Any, Any]], flags: int) -> str:
+    is_negated = str(items[0][0]) == "NEGATE"
+    if flags & re.IGNORECASE and is_negated:
+        return any_of(set(range(128)), with_others=True)
+    codes, with_others = set[int](), is_negated
+    for kind, value in items[is_negated:]:
+        of_item, more = CLASSES.get(str(kind), unknown)(value)
+        codes |= of_item
+        with_others |= more
+    if flags & re.IGNORECASE:  # characters of ASCII that match one that is not, too
+        codes |= {ord(chr(code).swapcase()) for code in codes} | set(map(ord, "iIkKsS"))
+        with_others = True
+    return any_of(set(range(128)) - codes if is_negated else codes, with_others)
+
+
+def of_range(bounds: tuple[int, int]) -> tuple[set[int], bool]:
+    """Return which of ASCII it has, and whether it may have others."""
+    return set(range(bounds[0], min(bounds[1], 127) + 1)), bounds[1] > 127
+
+
+def of_category(category: Any) -> tuple[set[int], bool]:
+    name = str(category).removeprefix("CATEGORY_")
+    if name.removeprefix("NOT_") not in CATEGORIES:
+        raise UnknownError
+    of_it = re.compile(CATEGORIES[name.removeprefix("NOT_")])
+    is_it = {code for code in range(128) if of_it.match(chr(code))}
+    return set(range(128)) - is_it if name.startswith("NOT_") else is_it, True
+
+
+def unknown(_: Any) -> tuple[set[int], bool]:
+    raise UnknownError
+
+
+def any_of(codes: set[int], with_others: bool) -> str:
+    ascii_ones = "[" + "".join(rf"\x{code:02x}" for code in sorted(codes)) + "]" if codes else None
+    return either(filter(None, [ascii_ones, OTHERS if with_others else None]))
+
+
+def either(choices: Iterable[str]) -> str:
+    found = list(choices)
+    if not found:
+        raise UnknownError  # nothing can be there: the expression is found in no text
+    return found[0] if len(found) == 1 else "(?:" + "|".join(found) + ")"
+
+
+def of_repeat(value: tuple[int, Any, Tree], flags: int) -> str:
+    least, most, tree = value
+    most_said = "" if most is parser.MAXREPEAT or most > MOST else str(int(most))
+    return f"(?:{of_tree(tree, flags)}){{{min(least, MOST)},{most_said}}}"
+
+
+def of_group(value: tuple[Any, int, int, Tree], flags: int) -> str:
+    _, added, taken, tree = value
+    return f"(?:{of_tree(tree, (flags | added) & ~taken)})"
+
+
+def of_branch(value: tuple[None, list[Tree]], flags: int) -> str:
+    return "(?:" + "|".join(of_tree(tree, flags) for tree in value[1]) + ")"
+
+
+def of_place(place: Any, flags: int) -> str:
+    """Ask for the end of the text, and for no other place: words are not the same to the scan."""
+    return "" if flags & re.MULTILINE else {"AT_END": "$", "AT_END_STRING": r"\z"}.get(str(place), "")
+
+
+NODES: dict[str, Callable[[Any, int], str]] = {
+    "LITERAL": of_literal,
+    "NOT_LITERAL": of_not_literal,
+    "ANY": of_any,
+    "IN": of_class,
+    "BRANCH": of_branch,
+    "SUBPATTERN": of_group,
+    "ATOMIC_GROUP": of_tree,
+    "MAX_REPEAT": of_repeat,
+    "MIN_REPEAT": of_repeat,
+    "POSSESSIVE_REPEAT": of_repeat,
+    "AT": of_place,
+    "ASSERT": lambda value, flags: "",
+    "ASSERT_NOT": lambda value, flags: "",
+    "GROUPREF": lambda value, flags: f"(?:[\\x00-\\x7f]|{OTHERS})*",
+    "GROUPREF_EXISTS": lambda value, flags: f"(?:[\\x00-\\x7f]|{OTHERS})*",
+}
+CLASSES: dict[str, Callable[[Any], tuple[set[int], bool]]] = {
+    "LITERAL": lambda code: of_range((code, code)),
+    "RANGE": of_range,
+    "CATEGORY": of_category,
+}

@@ -1,0 +1,131 @@
+"""Finding the segments of texts, which are mostly lines, that a repair may change. Compiled by numba.
+
+What a character can mean for a repair is a set of bits that a table gives for each code point; see
+`tasks.documents.repair`, which fills it.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# Of a character: it ends a segment, it is <, it is &, it is changed, it may join another, it can be part of
+# mojibake beside another such, or before what is no letter of ASCII, or it is for ftfy to judge anywhere.
+NEWLINE, LESS, AND, CHANGED, JOINS, SUSPECT, LONELY, JUDGED = (np.uint8(1 << bit) for bit in range(8))
+# Of a segment, besides: it has an entity of HTML, and what may be mojibake.
+ENTITY, MOJIBAKE = np.int64(1 << 8), np.int64(1 << 9)
+WORTH = np.int64(CHANGED | JOINS | JUDGED) | MOJIBAKE  # a look
+LONGEST_ENTITY = 24
+ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+NEVER, UNLESS_LESS, ALWAYS = 0, 1, 2  # entities are unescaped
+
+
+# As in characters.py, once more: what numba has compiled for this file does not notice a change in another.
+@njit(cache=True, nogil=True, inline="always")
+def code_point(data, i):
+    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
+    first = np.uint32(data[i])
+    if first < 0x80:
+        return first, ONE
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | np.uint32(data[i + ONE] & 0x3F), TWO
+    code = np.uint32(data[i + ONE] & 0x3F) << 6 | np.uint32(data[i + TWO] & 0x3F)
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | code, THREE
+    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + THREE] & 0x3F), FOUR
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_letter(code):
+    lower = code | 0x20
+    return (lower >= 0x61) & (lower <= 0x7A)
+
+
+@njit(cache=True, nogil=True)
+def is_entity(data, i, stop):
+    """Say whether byte i, after an &, begins the rest of an entity: # or not, letters or digits, and ;."""
+    if i < stop and data[i] == 0x23:
+        i += ONE
+    start = i
+    while i < stop and (is_letter(data[i]) or (data[i] >= 0x30) & (data[i] <= 0x39)):
+        i += ONE
+    return i < stop and data[i] == 0x3B and i > start and i - start <= LONGEST_ENTITY
+
+
+@njit(cache=True, nogil=True)
+def _segment(data, i, stop, kinds, longest):
+    """Return where the segment ends that begins at byte i, and the bits of what is in it."""
+    found, before, length = np.int64(0), np.uint8(0), 0
+    while i < stop and length < longest:
+        code, size = code_point(data, i)
+        i += size
+        length += 1
+        kind = kinds[code]
+        if kind | before:
+            found |= kind
+            if before & kind & SUSPECT or (before & LONELY and not is_letter(code)):
+                found |= MOJIBAKE
+            if kind & AND and is_entity(data, i, stop):
+                found |= ENTITY
+            if kind & NEWLINE:
+                break
+        before = kind
+    return i, found
+
+
+@njit(cache=True, nogil=True)
+def _find(data, offsets, kinds, longest, unescapes, only_first, out):
+    """Write each segment that is worth a look, or the first of each text, as far as there is room."""
+    n = 0
+    for d in range(offsets.size - 1):
+        i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        now = unescapes
+        while i < stop:
+            start = i
+            i, found = _segment(data, i, stop, kinds, longest)
+            if now == UNLESS_LESS and found & LESS:
+                now = NEVER
+            if now == NEVER:
+                found &= ~ENTITY
+            if found & (WORTH | ENTITY):
+                if n < len(out):
+                    out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = d, start, i, found, now
+                n += 1
+                if only_first:
+                    break
+    return n
+
+
+def worth_a_look(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    kinds: NDArray[np.uint8],
+    longest: int,
+    unescapes: int,
+) -> NDArray[np.bool_]:
+    """Say which texts have a segment that a repair may change: (n,) bool.
+
+    data: the texts' UTF-8 bytes, valid. offsets: (n + 1,). kinds: (0x110000,) uint8. longest: how many characters
+    a segment has at most. unescapes: NEVER, UNLESS_LESS (up to the first segment with a <) or ALWAYS.
+    """
+    found = np.zeros((len(offsets) - 1, 5), np.int64)
+    n = _find(data, offsets, kinds, longest, unescapes, True, found)
+    is_worth = np.zeros(len(offsets) - 1, np.bool_)
+    is_worth[found[:n, 0]] = True
+    return is_worth
+
+
+def segments(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    kinds: NDArray[np.uint8],
+    longest: int,
+    unescapes: int,
+) -> NDArray[np.int64]:
+    """Return the segments that a repair may change, of the same: (m, 5) int64.
+
+    Of each they are its text, its first byte and its end, the bits of what is in it, and `unescapes` there.
+    """
+    none = np.zeros((0, 5), np.int64)
+    out = np.zeros((_find(data, offsets, kinds, longest, unescapes, False, none), 5), np.int64)
+    _find(data, offsets, kinds, longest, unescapes, False, out)
+    return out

@@ -1,0 +1,199 @@
+"""Texts are repaired as ftfy repairs them, byte for byte."""
+
+import importlib
+import unicodedata
+from itertools import pairwise
+
+import ftfy
+import numpy as np
+import pyarrow as pa
+import pytest
+from ftfy.badness import BADNESS_RE
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tasks.documents.repair import LONELY, check_options, not_alone, repaired, suspects
+
+# Clean and not, of each thing that ftfy does.
+PIECES = [
+    *"ab Z09_-<>&;#\n\n\t'\".,?!|+", "\r", "\r\n", "\x00", "\x0b", "\x0c", "\x1b", "\x1b[31m", "\x7f", "\x85", "\x92", "\xa0", "\u00ad",
+    "é", "É", "ß", "à la", "À", "œ", "Œ", "Ã", "Â", "£", "€", "²", "°", "»", "«", "“", "”", "’", "‘", "–", "—", "…", "ʼ", "ŉ", "ﬁ", "Ĳ", "ǅ",
+    "Ａ", "＆", "；", "＜", "，", "\u3000", "ｶ", "ﾞ", "￥", "漢字", "かな", "か\u3099", "\u3099", "\u0301", "e\u0301", "\u0323", "각", "\u1100",
+    "\u1161", "\u11a8", "Å", "\u212b", "µ", "³", "\u0958", "\u0915\u093c", "\u2028", "\u2029", "\u200d", "\u206a", "\ufeff", "\ufffc", "\ufffd", "�",
+    "&amp;", "&lt;", "&LT;", "&eacute;", "&EACUTE;", "&#233;", "&#xe9;", "&#0;", "&#x110000;", "&nosuch;", "&amp;amp;", "&amp", "& ;", "&#;",
+    "&" + "a" * 24 + ";", "&" + "a" * 25 + ";", "＆amp;", "&#60;", "<p>", "🙂", "naïve café", "в Ђ", "Привет", "ВГ", "ΒΓ", "â€™", "Ã©", "â€œ",
+    "Ã ", "Â ", "Ã\xa0", "Ð¿Ñ€", "ã‚\x82", "ðŸ™‚", "вЂ", "ГўВЂВ. ", "│┤", "├──", "═║", "√©", "‚Ä¶", "Ã¢â‚¬â„¢", "l’été", "cœur ", "SŒUR", "«\xa0où\xa0»",
+]  # fmt: skip
+MOJIBAKE = st.tuples(
+    st.sampled_from(
+        ["é", "l’été", "漢字", "“Zoë”", "Привет", "Γειά", "🙂", "à la", "ž", "\xa0", "—", "مرحبا", "中文，ok"]
+    ),
+    st.sampled_from(
+        ["latin-1", "windows-1252", "windows-1251", "windows-1250", "macroman", "cp437", "iso-8859-2"]
+    ),
+).map(lambda both: both[0].encode().decode(both[1], "replace"))
+TEXT = st.lists(st.one_of(st.sampled_from(PIECES), MOJIBAKE), max_size=24).map("".join)
+BOOLEANS = [
+    name
+    for name, value in ftfy.TextFixerConfig._field_defaults.items()
+    if value is True and name != "explain"
+]
+OPTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        **{name: st.booleans() for name in BOOLEANS},
+        "unescape_html": st.sampled_from(["auto", True, False]),
+        "normalization": st.sampled_from(["NFC", "NFD", "NFKC", "NFKD", None]),
+        "max_decode_length": st.sampled_from([1, 2, 3, 5, 9, 1_000_000]),
+    },
+)
+HOSTILE = [
+    "", "\n", "a" * 3_000_000, "é" * 1_000_001, "\n" * 100_000, "“" * 1_000_001 + "\n", "x" * 999_999 + "’\n’", "x" * 999_998 + "&amp;",
+    "&amp;\n<\n&amp;", "&lt;b&gt;\n&lt;", "<&amp;\n’", "\u0301a\n\u0301b", "a\n\u0301", "&amp;amp;amp;", "\r\x00\n", "\r\ufeff\n", "é\u206a£",
+    "\x1b[\u206am", "Ａ＆ａｍｐ；", "＜&amp;\n&amp;", "ＴＨＥ &amp;", "\u1100\u1161\u11a8", "Ã\n ", "œ\n", "œ", "ŒŒ", "â€", "\u2028" * 3, "\ufeffa",
+]  # fmt: skip
+
+
+def column(*texts):
+    return pa.array(texts, pa.large_string())
+
+
+def plainly(texts, options):
+    return [ftfy.fix_text(text, ftfy.TextFixerConfig(**options)) for text in texts]
+
+
+def check(texts, options, skipped=0):
+    given_texts = column(*texts)[skipped:]
+    expected = plainly(texts[skipped:], options)
+    found, is_changed = repaired(given_texts, options)
+    assert found.to_pylist() == expected
+    assert found.type == pa.large_string()
+    assert is_changed.tolist() == [one != other for one, other in zip(texts[skipped:], expected, strict=True)]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text(text):
+    check([text], {})
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(TEXT, max_size=6), st.integers(0, 3))
+def test_any_text(texts, skipped):
+    check(texts, {}, skipped)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(TEXT, max_size=3), OPTIONS)
+@example(["\x1b[31mé", "\x9b31m\x85"], {"remove_control_chars": False, "fix_encoding": False})
+@example(["a&amp;b\nc"], {"max_decode_length": 3})
+def test_any_options(texts, options):
+    check(texts, options)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.text(), max_size=5), OPTIONS)
+def test_any_characters(texts, options):
+    check(texts, options)
+
+
+def test_every_character_alone_and_after_another():
+    every = [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000]
+    for form in ("NFC", "NFKD"):
+        check(
+            [f"a{one}\n{one}o{one}" for one in every[:: 7 if form == "NFKD" else 1]], {"normalization": form}
+        )
+
+
+def test_text_that_nothing_changes_is_not_copied():
+    texts = column("as it is\n\twith & and <b> &amp;", "naïve cœur, 漢字, Привет, 🙂: no mojibake — none")
+    found, is_changed = repaired(texts, {})
+    assert found is texts
+    assert not is_changed.any()
+
+
+def test_texts_that_are_looked_at_and_left_alone_are_not_copied():
+    texts = column("&nosuch; ││", "नमस्ते")
+    assert repaired(texts, {})[0] is texts
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"uncurl": True}, "uncurl is no option of ftfy; there are unescape_html, "),
+        ({"explain": False}, "explain is no option"),
+        ({"uncurl_quotes": 1}, "uncurl_quotes cannot be 1: true or false"),
+        ({"unescape_html": "yes"}, "unescape_html cannot be 'yes'"),
+        ({"normalization": "NFX"}, "NFC, NFD, NFKC, NFKD or null"),
+        ({"normalization": ["NFC"]}, "NFC, NFD, NFKC, NFKD or null"),
+        ({"max_decode_length": 0}, "a number of 1 or more"),
+        ({"max_decode_length": True}, "a number of 1 or more"),
+    ],
+)
+def test_bad_options(options, why):
+    with pytest.raises(ValueError, match=why):
+        repaired(column("a"), options)
+    with pytest.raises(ValueError, match=why):
+        check_options(options)
+
+
+def characters_of(kind, value):
+    """Return the characters of part of an expression that is one character, else None."""
+    parser = importlib.import_module("re._parser")
+    if str(kind) == "LITERAL":
+        return {chr(value)}
+    if str(kind) != "IN":
+        return None
+    if any(str(one) == "CATEGORY" for one, _ in value):
+        return None
+    codes = {code for one, of_one in value if one is parser.RANGE for code in range(of_one[0], of_one[1] + 1)}
+    named = {chr(code) for code in codes | {of_one for one, of_one in value if one is parser.LITERAL}}
+    if str(value[0][0]) == "NEGATE":
+        return {chr(code) for code in range(0x3000)} - named
+    return named
+
+
+def branches_of(tree):
+    """Return the ways through an expression, each a list of its parts."""
+    ways = [[]]
+    for kind, value in tree:
+        if str(kind) == "BRANCH":
+            more = [way for one in value[1] for way in branches_of(one)]
+        elif str(kind) == "SUBPATTERN":
+            more = branches_of(value[3])
+        else:
+            more = [[(kind, value)]]
+        ways = [way + one for way in ways for one in more]
+    return ways
+
+
+def test_mojibake_is_never_where_the_scan_does_not_look():
+    tree = importlib.import_module("re._parser").parse(BADNESS_RE.pattern, BADNESS_RE.flags)
+    named = {chr(code) for code in suspects(BADNESS_RE.pattern)}
+    letters = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    ways = branches_of(tree)
+    assert len(ways) > 30
+    for way in ways:
+        parts = [characters_of(kind, value) for kind, value in way]
+        is_c1 = any(part and part <= {chr(code) for code in range(0x80, 0xA0)} for part in parts)
+        pairs = [(one, other) for one, other in pairwise(parts) if one and other]
+
+        def is_seen(one, other):
+            others = other - named  # these are seen after the lonely ones, but for letters
+            return one <= named and (not others or (one <= set(LONELY) and not others & letters))
+
+        assert is_c1 or any(is_seen(*pair) for pair in pairs), way
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_without_characters_that_join_a_text_is_in_its_normal_form(form):
+    joining = set(not_alone(form).tolist())
+    others = [chr(code) for code in range(0x110000) if code not in joining and not 0xD800 <= code < 0xE000]
+    np.random.default_rng(7).shuffle(others)
+    text = "".join(others)
+    assert unicodedata.normalize(form, text) == text
+
+
+@pytest.mark.timeout(120)
+def test_texts_of_the_shared_corpora(judged):
+    texts = judged.texts.take(np.arange(0, len(judged.texts), 20))
+    check(texts.to_pylist(), {})
