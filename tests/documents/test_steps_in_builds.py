@@ -233,7 +233,7 @@ def test_measured_statistics_are_columns_of_the_published_documents(raw):
 
 def test_column_of_the_source_with_the_name_of_a_statistic_is_refused(raw):
     write_rows(raw.folder / "in/best-6.parquet", [{"name": "x", "text": "x", "zyda1_length": 3}])
-    with pytest.raises(NotConserved, match="stage rules puts a column zyda1_length beside .* give it another"):
+    with pytest.raises(NotConserved, match=r"stage rules puts a column zyda1_length beside .* give it another"):
         build_here(raw.load(documents=[{"measure": "zyda1"}]))
 
 
@@ -424,7 +424,7 @@ def test_report_draws_what_the_rules_took(raw):
     assert {rule.rule: sum(rule.documents.values()) for rule in found} == {
         reason: counts.documents for reason, counts in build_here(recipe).removed_by("rules").items()
     }
-    assert [rule.rule for rule in found][0] == "zyda1.length"
+    assert found[0].rule == "zyda1.length"
     also = sum(1 for row in removed(recipe).values() if row["also"])
     assert sum(rule.also for rule in found) == also > 0
     card = recipe.folder.read("published/README.md").decode()
