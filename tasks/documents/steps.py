@@ -28,24 +28,25 @@ class Documents:
     """Texts on their way through the steps.
 
     came: as they came. now: as they are. columns: what was measured, null where a document had gone.
-    left: which are left, (n,) bool. cleaned: what each cleaning changed, by its name.
+    is_changed: which texts are others than they came, (n,) bool. left: which are left, (n,) bool. cleaned: what each cleaning changed, by its name.
     """
 
     came: pa.LargeStringArray
     now: pa.LargeStringArray
     columns: Columns = field(default_factory=dict)
+    is_changed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     left: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     cleaned: dict[str, Cleaned] = field(default_factory=dict)
 
     def those_left(self) -> "Documents":
         """Return the documents that are left, without a copy where all are."""
         if self.left.all():
-            return Documents(self.came, self.now, self.columns)
+            return Documents(self.came, self.now, self.columns, self.is_changed)
         mask = pa.array(self.left)
         came = self.came.filter(mask)
         now = came if self.now is self.came else self.now.filter(mask)
         columns = {name: column.filter(mask) for name, column in self.columns.items()}
-        return Documents(came, now, columns)
+        return Documents(came, now, columns, self.is_changed[self.left])
 
     def statistics(self, plan: Plan) -> pa.StructArray:
         """Return what was measured of each document, a struct of the plan's columns."""
@@ -84,7 +85,8 @@ Part = Callable[[Documents], None]  # does a part of the steps to the documents 
 
 def carried_out(plan: Plan, texts: pa.LargeStringArray) -> Documents:
     """Do all the steps of a plan."""
-    documents = Documents(texts, texts, left=np.ones(len(texts), np.bool_))
+    n = len(texts)
+    documents = Documents(texts, texts, is_changed=np.zeros(n, np.bool_), left=np.ones(n, np.bool_))
     bounds = [bound for step in plan.steps for bound in step.bounds]
     for is_cleaning, together in groupby(plan.steps, lambda step: step.kind == "clean"):
         steps = list(together)
@@ -118,13 +120,14 @@ def cleaning_of(step: PlannedStep) -> Part:
         is_emptied[is_changed] = (lengths[1] == 0) & (lengths[0] > 0)
         documents.learn({f"{step.number}.{EMPTIED}": pa.array(is_emptied)})
         if is_changed.any():
-            put_back(documents, texts)
+            put_back(documents, texts, is_changed)
 
     return clean
 
 
-def put_back(documents: Documents, texts: pa.LargeStringArray) -> None:
+def put_back(documents: Documents, texts: pa.LargeStringArray, is_changed: NDArray[np.bool_]) -> None:
     """Have those that are left be other texts."""
+    documents.is_changed[documents.left] |= is_changed
     if documents.left.all():
         documents.now = texts
     else:
@@ -182,7 +185,7 @@ def numbered(step: PlannedStep, of: str, columns: Mapping[str, NDArray[np.float6
 def characters_of(step: PlannedStep) -> Part:
     def measure_characters(documents: Documents) -> None:
         those = documents.those_left()
-        documents.learn(numbered(step, "zyda1", of_characters(those.came, those.now)))
+        documents.learn(numbered(step, "zyda1", of_characters(those.came, those.now, those.is_changed)))
 
     return measure_characters
 

@@ -30,18 +30,21 @@ def patterns(expressions: tuple[str, ...]) -> Patterns:
     return Patterns(expressions)
 
 
-def of_characters(came: pa.LargeStringArray, now: pa.LargeStringArray) -> Columns:
+def of_characters(
+    came: pa.LargeStringArray, now: pa.LargeStringArray, is_changed: NDArray[np.bool_]
+) -> Columns:
     """Return the statistics that the characters of texts give, (n,) float64 each.
 
-    came: the texts as they came. now: as they are after cleaning.
+    came: the texts as they came. now: as they are after cleaning. is_changed: those that are others now, (n,).
     """
     counted = statistics(came)
-    cleaned = counted if now is came else statistics(now)
-    sources = {
-        "length": cleaned["characters"], "mean_word_length": counted["mean_word_length"],
-        "symbols": counted["symbols"], "digits": counted["digits"], "runs": cleaned["runs"],
-    }  # fmt: skip
-    return {name: column.to_numpy().astype(np.float64) for name, column in sources.items()}
+    columns = {name: counted.column(name).to_numpy().astype(np.float64) for name in counted.column_names}
+    columns["length"] = columns.pop("characters")
+    if is_changed.any():
+        cleaned = statistics(now.filter(pa.array(is_changed)))
+        for name, of_cleaned in (("length", "characters"), ("runs", "runs")):
+            columns[name][is_changed] = cleaned.column(of_cleaned).to_numpy()
+    return columns
 
 
 def of_patterns(

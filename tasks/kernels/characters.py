@@ -95,30 +95,26 @@ def _shorten(data, offsets, longest, out, ends):
     ends[0] = 0
     for d in range(offsets.size - 1):
         i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        before, size_before, length, run = np.uint32(0xFFFFFFFF), ONE, np.uint32(0), n
+        most = np.uint32(0xFFFFFFFF)
         while i < stop:
-            code, size = code_point(data, i)
-            end, length = i + size, 1
-            while end < stop and same(data, i, end, size, stop):
-                end += size
-                length += 1
-            kept = i + size if length > longest[code] else end
-            while i < kept:
-                out[n] = data[i]
+            first = data[i]
+            if first < 0x80:
+                code, size = np.uint32(first), ONE
+            else:
+                code, size = code_point(data, i)
+            if code != before:
+                # All of a run has been written when it ends; of one that is too long, all but the first is taken back.
+                n = run + size_before if length > most else n
+                before, size_before, length, run = code, size, np.uint32(0), n
+                most = longest[code]
+            length += np.uint32(1)
+            for k in range(size):
+                out[n] = data[i + np.uint64(k)]
                 n += ONE
-                i += ONE
-            i = end
+            i += size
+        n = run + size_before if length > most else n
         ends[d + 1] = np.int64(n)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def same(data, i, j, size, stop):
-    """Say whether the character at byte j is that at byte i, of so many bytes."""
-    if j + size > stop:
-        return False
-    is_same = True
-    for k in range(size):
-        is_same &= data[i + np.uint64(k)] == data[j + np.uint64(k)]
-    return is_same
 
 
 def has_long_runs(
