@@ -28,7 +28,8 @@ class Documents:
     """Texts on their way through the steps.
 
     came: as they came. now: as they are. columns: what was measured, null where a document had gone.
-    is_changed: which texts are others than they came, (n,) bool. left: which are left, (n,) bool. cleaned: what each cleaning changed, by its name.
+    is_changed: which texts are others than they came, (n,) bool. left: which are left, (n,) bool.
+    cleaned: what each cleaning changed, by its name.
     """
 
     came: pa.LargeStringArray

@@ -104,7 +104,7 @@ def _shorten(data, offsets, longest, out, ends):
             else:
                 code, size = code_point(data, i)
             if code != before:
-                # All of a run has been written when it ends; of one that is too long, all but the first is taken back.
+                # A run has been written when it ends; of one that is too long, all but the first is taken back.
                 n = run + size_before if length > most else n
                 before, size_before, length, run = code, size, np.uint32(0), n
                 most = longest[code]
