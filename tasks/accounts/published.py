@@ -69,7 +69,7 @@ class PublishedKeys(Record):
 
 
 class Named(Record):
-    """Another corpus, by its name and the SHA-256 of its manifest."""
+    """Something that is not part of the corpus, by its name and the SHA-256 of it: of a corpus, of its manifest."""
 
     name: str
     sha256: str
@@ -80,7 +80,7 @@ class Published(Record):
 
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
     document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
-    other corpora, as they were. `files` are the corpus. `accounts` are for people, and are written after the
+    other corpora, as they were. `lists` are the lists of terms that rules counted. `files` are the corpus. `accounts` are for people, and are written after the
     manifest.
     """
 
@@ -95,6 +95,7 @@ class Published(Record):
     audits: dict[str, Audited] = {}
     bands: dict[str, PublishedKeys] = {}
     against: tuple[Named, ...] = ()
+    lists: tuple[Named, ...] = ()
     files: tuple[File, ...]
     accounts: tuple[File, ...]
 

@@ -1,6 +1,7 @@
 """What is to be done to the documents of a source, with all that its outcome depends on."""
 
 from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
@@ -35,11 +36,15 @@ class Bound(Record):
 
 
 class Measure(Record):
-    """A rule set whose statistics are wanted. terms: of the lists that it counts, by their names."""
+    """A rule set whose statistics are wanted.
+
+    terms: of the lists that it counts, by their names. digests: of the files that these were read from, SHA-256.
+    """
 
     of: str
     options: dict[str, Any] = {}
     terms: dict[str, tuple[str, ...]] = {}
+    digests: dict[str, str] = {}
 
 
 class PlannedStep(Record):
@@ -125,21 +130,28 @@ def measures_of(step: Step) -> Iterator[Measure]:
     """Return the rule sets that a step wants to be measured, each once, with the terms of its lists."""
     named = dict[str, Measure]()
     for asked in step.sets():
-        terms = {name: terms_of(url) for name, url in asked.lists.items()}
+        contents = {name: content_of(url) for name, url in asked.lists.items()}
+        terms = {name: terms_of(asked.lists[name], content) for name, content in contents.items()}
+        digests = {name: sha256(content).hexdigest() for name, content in contents.items()}
         for of in [asked.of] if asked.of else [rule.partition(".")[0] for rule in asked.bounds]:
             options = asked.options if asked.of else SETS[of].options
-            named.setdefault(of, Measure(of=of, options=options, terms=terms))
+            named.setdefault(of, Measure(of=of, options=options, terms=terms, digests=digests))
     yield from named.values()
 
 
-def terms_of(url: str) -> tuple[str, ...]:
-    """Read a list of terms. Raises Denied, ValueError."""
-    from tasks.documents.patterns import Patterns, word_list
-
+def content_of(url: str) -> bytes:
+    """Read a list of terms. Raises Denied, Unavailable, and ValueError where there is none."""
     folder, _, name = url.rpartition("/")
     content = Folder(folder or "/").read_if_there(name)
     if content is None:
         raise ValueError(f"{url}: there is no such file")
+    return content
+
+
+def terms_of(url: str, content: bytes) -> tuple[str, ...]:
+    """Return the terms of a list, which are regular expressions. Raises ValueError."""
+    from tasks.documents.patterns import Patterns, word_list
+
     terms = word_list(content, url)
     Patterns(terms)  # raises re.error, a ValueError, for what is no regular expression
     return terms

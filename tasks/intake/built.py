@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import MANIFEST, doubts, published_manifest, stamps_now
+from tasks.documents.plan import Plan, planned
 from tasks.errors import Damaged, ZydaError
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus, corpus_at
@@ -37,22 +38,25 @@ class Built(Record):
     entries: int = 0
 
 
-def plan_with(recipe: Recipe, tokenizer: str, models: Sequence[str]) -> str:
+def plan_with(recipe: Recipe, tokenizer: str, models: Sequence[str], documents: Sequence[Plan]) -> str:
     """Hash all that decides what is built, but for the files of the sources.
 
-    tokenizer, models: their digests, of the models in the order of the sources that have one.
+    tokenizer, models: their digests, of the models in the order of the sources that have one. documents: the steps
+    of each source, with the lists and the functions that they use.
     """
-    return digest_of([recipe.model_dump(mode="json"), tokenizer, list(models), digest_of_code()])
+    steps = [plan.model_dump() for plan in documents]
+    return digest_of([recipe.model_dump(mode="json"), tokenizer, list(models), steps, digest_of_code()])
 
 
 def plan_now(recipe: Recipe) -> str | None:
-    """Hash the same with the tokenizer and the models as they are now, or None where one cannot be read."""
+    """Hash the same with tokenizer, models and lists as they are now, or None where one cannot be read."""
     classifiers = [source.classify for source in recipe.sources if source.classify]
     try:
         models = [
             digest_of_model(model_folder(classifier.model, classifier.revision)) for classifier in classifiers
         ]
-        return plan_with(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models)
+        documents = [planned(recipe, source.name) for source in recipe.sources]
+        return plan_with(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models, documents)
     except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
         return None
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tasks.documents.plan import STEPS
 from tasks.documents.steps import carried_out
-from tasks.errors import bad_input
+from tasks.errors import BadInput, bad_input
 from tasks.ids import MAX_ROWS
 from tasks.intake.plan import IngestParameters
 from tasks.sources.columns import one_array
@@ -97,7 +97,10 @@ class Reader:
         plan, documents = self.parameters.documents, None
         if plan.steps:
             self.check_sizes(texts, rows)
-            documents = carried_out(plan, texts)
+            try:
+                documents = carried_out(plan, texts)
+            except BadInput as error:  # what a user's own step did
+                raise bad_input(self.source, str(error), file=self.file.url) from error
             self.cleaned = totals([self.cleaned, documents.cleaned])
             texts = documents.now
         sizes = self.check_sizes(texts, rows)

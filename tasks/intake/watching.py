@@ -58,7 +58,8 @@ def note_built(
     """Remember what the published corpus was built from."""
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
-    plan = plan_with(recipe, inputs[0].parameters.tokenizer, models)
+    documents = [prepared.parameters.documents for prepared in inputs]
+    plan = plan_with(recipe, inputs[0].parameters.tokenizer, models, documents)
     listings = {prepared.source: prepared.listing for prepared in inputs}
     built = built_of(recipe, plan, listings, others, receipts)
     if last_build(folder) != built:

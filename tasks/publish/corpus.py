@@ -72,7 +72,7 @@ def publish_corpus(
     )
     named = {other.label: other.digest for other in others.values()}
     against = tuple(Named(name=name, sha256=digest) for name, digest in named.items())
-    manifest = manifest.model_copy(update={"against": against})
+    manifest = manifest.model_copy(update={"against": against, "lists": lists_of(inputs)})
     texts = accounts(recipe, inputs, manifest)
     account_files = [
         File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
@@ -156,6 +156,13 @@ def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) 
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
         "README.md": card(recipe, manifest).encode(),
     }
+
+
+def lists_of(inputs: Sequence[SourcePlan]) -> tuple[Named, ...]:
+    """Return the lists of terms that rules counted, by the set and their name there."""
+    measures = [m for plan in inputs for step in plan.parameters.documents.steps for m in step.measures]
+    lists = {(f"{m.of}.{name}", digest) for m in measures for name, digest in m.digests.items()}
+    return tuple(Named(name=name, sha256=digest) for name, digest in sorted(lists))
 
 
 def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audited]:

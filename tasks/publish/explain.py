@@ -150,7 +150,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         kept=kept,
         kept_went_by=went_by(corpus, kept),
         diff=difference(corpus, wanted, kept, removal),
-        text=corpus.text(wanted) if removal.get("stage") == "rules" else "",
+        text=text_of(corpus, wanted) if removal.get("stage") == "rules" else "",
     )
 
 
@@ -169,6 +169,14 @@ def difference(corpus: Corpus, doc_id: int, kept: Place | None, removal: dict[st
     except (ZydaError, StopIteration):  # it is no part of this corpus: it may be gone, or published anew
         return (f"(the corpus {named} is not there any more as it was then)",)
     return diff(corpus.text(doc_id), texts[matched_id], kept=named) or ("(no difference)",)
+
+
+def text_of(corpus: Corpus, doc_id: int) -> str:
+    """Read a text that a rule let go, or say that it cannot be had any more."""
+    try:
+        return corpus.text(doc_id)
+    except (ZydaError, StopIteration) as error:
+        return f"({error})"
 
 
 def went_by(corpus: Corpus, kept: Place | None) -> str | None:

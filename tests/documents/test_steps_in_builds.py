@@ -18,6 +18,7 @@ from tasks.documents.bounds import all_broken, first_broken
 from tasks.documents.plan import Plan, bounds_of, planned
 from tasks.documents.steps import carried_out
 from tasks.errors import BadInput, BadRecipe, NotConserved
+from tasks.intake.built import ledger_if_complete
 from tasks.publish.explain import explain
 from tasks.publish.findings import find
 from tasks.storage.tables import read_table
@@ -31,9 +32,12 @@ STEPS = [{"clean": "zyda1"}, {"filter": "zyda1"}]
 def raw(corpus):
     """The small corpus with documents that rules let go, some of them near-duplicates of each other."""
     write_rows(
-        corpus.folder / "in/best-5.parquet", rows(digits=DIGITS, runs=RUNS, short=SHORT, xml=XML, digits_too=DIGITS)
+        corpus.folder / "in/best-5.parquet",
+        rows(digits=DIGITS, runs=RUNS, short=SHORT, xml=XML, digits_too=DIGITS),
     )
-    write_rows(corpus.folder / "in/worst-5.jsonl.zst", rows(xml_again=XML, dashes="-" * 50, emptied="\n" * 30))
+    write_rows(
+        corpus.folder / "in/worst-5.jsonl.zst", rows(xml_again=XML, dashes="-" * 50, emptied="\n" * 30)
+    )
     corpus.recipe["documents"] = STEPS
     return corpus
 
@@ -127,7 +131,9 @@ def test_documents_that_went_by_a_rule_are_as_if_they_had_never_been_there(raw):
 def test_first_reason_is_that_of_the_recipes_order_and_the_others_stand_beside_it(raw):
     gopher = {"filter": {"zyda1": {"xml": None, "mean_word_length": [3.5, None]}}}
     own = {"filter": {"mine": {"zyda1.digits": [None, 0.1]}}}
-    recipe = raw.load(documents=[own, gopher], keep_text=True)  # else a document that went is not looked at again
+    recipe = raw.load(
+        documents=[own, gopher], keep_text=True
+    )  # else a document that went is not looked at again
     build_here(recipe)
     digits = [row for row in removed(recipe).values() if row["value"] > 0.2 and "digits" in row["reason"]]
     assert [(row["reason"], row["also"]) for row in digits] == [("mine.zyda1.digits", ["zyda1.digits"])] * 2
@@ -168,10 +174,15 @@ def test_other_values_cost_no_reading_of_text_where_it_is_kept(raw, monkeypatch)
     build_here(recipe)
     before = kept_names(recipe)
     read = spied(monkeypatch)
-    looser = raw.load(keep_text=True, documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"xml": 1000, "length": 5}}}])
+    looser = raw.load(
+        keep_text=True, documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"xml": 1000, "length": 5}}}]
+    )
     build_here(looser)
     assert set(read) == {("doc_id", "document_steps")}
-    assert kept_names(looser) == before | {"xml", "best_short"}  # others are too short in their words, or a duplicate
+    assert kept_names(looser) == before | {
+        "xml",
+        "best_short",
+    }  # others are too short in their words, or a duplicate
     texts = {row["name"]: row["text"] for row in table_of(looser, "best")}
     assert texts["xml"] == XML
 
@@ -184,7 +195,9 @@ def test_keeping_the_text_changes_nothing_that_is_published_but_what_else_would_
     for name in ("best", "middle", "worst", "clusters"):
         assert table_of(recipe, name) == table_of(kept, name)
     with_more, without = removed(kept), removed(recipe)
-    assert {i: row | {"also": 0} for i, row in with_more.items()} == {i: row | {"also": 0} for i, row in without.items()}
+    assert {i: row | {"also": 0} for i, row in with_more.items()} == {
+        i: row | {"also": 0} for i, row in without.items()
+    }
     assert all(set(without[i]["also"]) <= set(with_more[i]["also"]) for i in without)
 
 
@@ -208,7 +221,8 @@ def test_sources_without_steps_are_as_in_a_recipe_without_any(raw):
     raw.recipe["sources"][2].pop("documents")
     build_here(plain)
     ingested = [
-        {path.partition("/worst/")[2] for path in one.folder.files("work/ingest/worst")} for one in (recipe, plain)
+        {path.partition("/worst/")[2] for path in one.folder.files("work/ingest/worst")}
+        for one in (recipe, plain)
     ]
     assert ingested[0] == ingested[1]
 
@@ -233,12 +247,16 @@ def test_measured_statistics_are_columns_of_the_published_documents(raw):
 
 def test_column_of_the_source_with_the_name_of_a_statistic_is_refused(raw):
     write_rows(raw.folder / "in/best-6.parquet", [{"name": "x", "text": "x", "zyda1_length": 3}])
-    with pytest.raises(NotConserved, match=r"stage rules puts a column zyda1_length beside .* give it another"):
+    with pytest.raises(
+        NotConserved, match=r"stage rules puts a column zyda1_length beside .* give it another"
+    ):
         build_here(raw.load(documents=[{"measure": "zyda1"}]))
 
 
 def test_columns_of_the_source_keep_their_names(raw):
-    write_rows(raw.folder / "in/best-6.parquet", [{"name": "x", "text": prose("x"), "document_steps": 3, "value": 1}])
+    write_rows(
+        raw.folder / "in/best-6.parquet", [{"name": "x", "text": prose("x"), "document_steps": 3, "value": 1}]
+    )
     recipe = raw.load()
     build_here(recipe)
     (row,) = [row for row in table_of(recipe, "best") if row["name"] == "x"]
@@ -255,7 +273,9 @@ def own(tmp_path, monkeypatch):
     monkeypatch.setenv("ZYDA_STEPS", "other_steps, steps_of_mine")
 
     def write(code):
-        (tmp_path / "steps_of_mine.py").write_text(f"import pyarrow as pa\nimport pyarrow.compute as pc\n{code}")
+        (tmp_path / "steps_of_mine.py").write_text(
+            f"import pyarrow as pa\nimport pyarrow.compute as pc\n{code}"
+        )
         sys.modules.pop("steps_of_mine", None)
         importlib.invalidate_caches()
         importlib.import_module("tasks.documents.functions").imported.cache_clear()
@@ -278,7 +298,9 @@ def commas(texts):
 
 def test_functions_of_ones_own_clean_filter_and_measure(raw, own):
     own(CODE)
-    write_rows(raw.folder / "in/best-6.parquet", rows(loud="BUY now, and here, " + prose("loud"), Quiet="A, b"))
+    write_rows(
+        raw.folder / "in/best-6.parquet", rows(loud="BUY now, and here, " + prose("loud"), Quiet="A, b")
+    )
     steps = [
         {"filter": "steps_of_mine:shouting"}, {"clean": "steps_of_mine:lower"}, {"measure": "steps_of_mine:commas"},
     ]  # fmt: skip
@@ -430,3 +452,22 @@ def test_report_draws_what_the_rules_took(raw):
     card = recipe.folder.read("published/README.md").decode()
     assert "| `zyda1.digits` | 2 (" in card
     assert "- `zyda1` changed 1 documents of `best`" in card
+
+
+def test_build_with_nothing_to_do_notices_other_values_lists_and_functions(raw, own):
+    own(CODE)
+    (raw.folder / "terms.txt").write_text("moss\n")
+
+    def recipe(**values):
+        lists = {"filter": {"zyda1": {"lists": {"sexual": "terms.txt"}, **values}}}
+        return raw.load(documents=[lists, {"measure": "steps_of_mine:commas"}])
+
+    build_here(recipe())
+    assert ledger_if_complete(recipe())
+    assert not ledger_if_complete(recipe(xml=3))
+    (raw.folder / "terms.txt").write_text("moss\nfern\n")
+    assert not ledger_if_complete(recipe())
+    (raw.folder / "terms.txt").write_text("moss\n")
+    assert ledger_if_complete(recipe())
+    own(CODE + "# another\n")
+    assert not ledger_if_complete(recipe())
