@@ -80,8 +80,8 @@ class Published(Record):
 
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
     document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
-    other corpora, as they were. `lists` are the lists of terms that rules counted. `files` are the corpus. `accounts` are for people, and are written after the
-    manifest.
+    other corpora, as they were, `lists` the lists of terms that rules counted. `files` are the corpus. `accounts`
+    are for people, and are written after the manifest.
     """
 
     name: str
