@@ -1,7 +1,7 @@
 """Which characters beside each other may be mojibake, read from the expression by which ftfy finds it.
 
-The expression has some forty choices, most of them classes of characters, one after the other. Each is given up
-but for the two neighbours that are rarest: where no two such neighbours are in a text, ftfy finds nothing in it.
+The expression has some forty choices, most of them classes of characters, one after the other. Of each only the
+two neighbours that are rarest are kept: where no two such neighbours are in a text, ftfy finds nothing in it.
 """
 
 import importlib
@@ -35,8 +35,8 @@ class Neighbours(NamedTuple):
     """What may be mojibake.
 
     alone: the code points that are it wherever they are. firsts: those that may be with the next one.
-    kinds: (0x110000,) uint8, the kind of each code point. follows: (kinds, kinds) bool, whether the second may be
-    mojibake after the first.
+    kinds: (0x110000,) uint8, the kind of each code point. follows: (kinds, kinds) bool, whether the second may
+    be mojibake after the first.
     """
 
     alone: frozenset[int]
@@ -47,7 +47,7 @@ class Neighbours(NamedTuple):
 
 @cache
 def neighbours(expression: re.Pattern[str]) -> Neighbours:
-    """Return the neighbours without which an expression is found nowhere. Raises ValueError where it has others."""
+    """Return the neighbours without which an expression finds nothing. Raises ValueError if there are none."""
     alone, pairs = frozenset[int](), list[tuple[Characters, Characters]]()
     for way in ways_of(parser.parse(expression.pattern, expression.flags)):
         if len(way) == 1 and way[0]:
@@ -56,7 +56,7 @@ def neighbours(expression: re.Pattern[str]) -> Neighbours:
             pairs.append(rarest_pair(way))
     named = sorted(set().union(*(one.codes for pair in pairs for one in pair)))
     other = next(code for code in range(CODE_POINTS) if code not in named)
-    # Characters are of one kind where each choice takes them for the same. Kind 0 is that of all that none names.
+    # Characters are of one kind where each choice takes them for the same. Kind 0 is that of what none names.
     kinds, signs = np.zeros(CODE_POINTS, np.uint8), dict[tuple[tuple[bool, bool], ...], int]()
     for code in [other, *named]:
         sign = tuple((first.has(code), second.has(code)) for first, second in pairs)
@@ -74,7 +74,7 @@ def rarest_pair(way: list[Characters | None]) -> tuple[Characters, Characters]:
 
 
 def ways_of(tree: Any) -> list[list[Characters | None]]:
-    """Return the choices of an expression: the characters that each takes, one after the other, None for others."""
+    """Return the choices of an expression: what characters each takes, one after the other, or None."""
     ways: list[list[Characters | None]] = [[]]
     for kind, value in tree:
         if str(kind) == "BRANCH":
