@@ -1,7 +1,7 @@
 """Which characters beside each other may be mojibake, read from the expression by which ftfy finds it.
 
-The expression has some forty choices, most of them classes of characters, one after the other. Of each only the
-two neighbours that are rarest are kept: where no two such neighbours are in a text, ftfy finds nothing in it.
+The expression has some forty choices, most of them classes of characters, one after the other. Of each only
+the two neighbours that are rarest are kept: where no two such are in a text, ftfy finds nothing in it.
 """
 
 import importlib
@@ -35,8 +35,8 @@ class Neighbours(NamedTuple):
     """What may be mojibake.
 
     alone: the code points that are it wherever they are. firsts: those that may be with the next one.
-    kinds: (0x110000,) uint8, the kind of each code point. follows: (kinds, kinds) bool, whether the second may
-    be mojibake after the first.
+    kinds: (0x110000,) uint8, the kind of each code point. follows: (kinds, kinds) bool, whether the second
+    may be mojibake after the first.
     """
 
     alone: frozenset[int]
@@ -47,7 +47,7 @@ class Neighbours(NamedTuple):
 
 @cache
 def neighbours(expression: re.Pattern[str]) -> Neighbours:
-    """Return the neighbours without which an expression finds nothing. Raises ValueError if there are none."""
+    """Return the neighbours without which an expression finds nothing. Raises ValueError without any."""
     alone, pairs = frozenset[int](), list[tuple[Characters, Characters]]()
     for way in ways_of(parser.parse(expression.pattern, expression.flags)):
         if len(way) == 1 and way[0]:

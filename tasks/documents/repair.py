@@ -119,7 +119,7 @@ class Repair:
 
     @cached_property
     def tables(self) -> kernel.Tables:
-        """What each code point can mean, in the kernel's bits, (0x110000,), and of which kinds neighbours are."""
+        """What each code point can mean, in the kernel's bits, and which neighbours may be mojibake."""
         bits = np.zeros(CODE_POINTS, np.uint8)
         of_pairs = neighbours(self.ftfy.badness.BADNESS_RE)
         for character, bit in (("\n", kernel.NEWLINE), ("<", kernel.LESS), ("&", kernel.AND)):
