@@ -2,8 +2,8 @@
 
 Which of them occur at all is found for all together in a scan (Hyperscan), and only those are counted one by
 one, so that what is counted is Python's own meaning of each. Those in which a scan finds nothing to hold on
-to, such as ` [^ ] [^ ] [^ ]`, are counted by a kernel of their own. Without Hyperscan the counts are the same,
-and slower.
+to, such as ` [^ ] [^ ] [^ ]`, are counted by a kernel of their own. Without Hyperscan the counts are the
+same, and slower.
 """
 
 import json

@@ -6,8 +6,7 @@ be changed, and the rest are left alone. Of those found, most have characters th
 (curly quotes, full width), which is done here as well. Only what may be mojibake, has entities or controls of
 terminals goes through ftfy.
 
-What this relies on of ftfy's heuristic is that mojibake has two of the characters that the heuristic names
-beside each other, or one of LONELY before what is no letter of ASCII, or one of C1. A test reads it there.
+What a scan cannot know is read from ftfy: which neighbours may be mojibake (`mojibake`), what it replaces.
 """
 
 import re
@@ -21,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.documents.mojibake import neighbours
 from tasks.kernels import segments as kernel
 from tasks.kernels.characters import CODE_POINTS
 from tasks.kernels.texts import text_buffers
 
 C1 = range(0x80, 0xA0)
-LONELY = "ŒœÃÂ"
 ESCAPE = 0x1B
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 # How ftfy replaces characters one by one, in its order.
@@ -39,7 +38,9 @@ ONE_BY_ONE = (
 )
 JAMO = (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))  # that join the one before
 CHUNK = 4096  # code points that are tried together
-TO_FTFY = int(kernel.JUDGED) | int(kernel.ENTITY)
+CHANGED, JUDGED, ENTITY, MOJIBAKE = (
+    int(bit) for bit in (kernel.CHANGED, kernel.JUDGED, kernel.ENTITY, kernel.MOJIBAKE)
+)
 
 
 def repaired(
@@ -114,22 +115,22 @@ class Repair:
     def worth_a_look(self, texts: pa.LargeStringArray) -> NDArray[np.bool_]:
         """Say which texts have a segment that may change: (n,) bool."""
         of_texts, longest = text_buffers(texts), self.config.max_decode_length
-        return kernel.worth_a_look(*of_texts, self.kinds, longest, self.unescapes)
+        return kernel.worth_a_look(*of_texts, self.tables, longest, self.unescapes)
 
     @cached_property
-    def kinds(self) -> NDArray[np.uint8]:
-        """What each code point can mean, in the kernel's bits: (0x110000,)."""
-        kinds = np.zeros(CODE_POINTS, np.uint8)
+    def tables(self) -> kernel.Tables:
+        """What each code point can mean, in the kernel's bits, and which neighbours may be mojibake."""
+        bits = np.zeros(CODE_POINTS, np.uint8)
+        of_pairs = neighbours(self.ftfy.badness.BADNESS_RE)
         for character, bit in (("\n", kernel.NEWLINE), ("<", kernel.LESS), ("&", kernel.AND)):
-            kinds[ord(character)] = bit
+            bits[ord(character)] = bit
         if self.config.fix_encoding:
-            kinds[list(suspects(self.ftfy.badness.BADNESS_RE.pattern))] |= kernel.SUSPECT
-            kinds[list(map(ord, LONELY))] |= kernel.LONELY
-        kinds[[ESCAPE, *C1]] |= kernel.JUDGED
-        kinds[list(map(ord, self.replaced))] |= kernel.CHANGED
+            bits[of_pairs.firsts] |= kernel.SUSPECT
+        bits[[ESCAPE, *C1, *of_pairs.alone]] |= kernel.JUDGED
+        bits[list(map(ord, self.replaced))] |= kernel.CHANGED
         if self.config.normalization is not None:
-            kinds[not_alone(self.config.normalization)] |= kernel.JOINS
-        return kinds
+            bits[not_alone(self.config.normalization)] |= kernel.JOINS
+        return bits, of_pairs.kinds, of_pairs.follows
 
     @cached_property
     def replaced(self) -> dict[str, str]:
@@ -152,7 +153,7 @@ class Repair:
         data, ends = text_buffers(texts)
         view, pieces = memoryview(data.data), dict[int, list[Any]]()
         at = ends.tolist()
-        segments = kernel.segments(data, ends, self.kinds, self.config.max_decode_length, self.unescapes)
+        segments = kernel.segments(data, ends, self.tables, self.config.max_decode_length, self.unescapes)
         for text, start, stop, found, unescapes in segments.tolist():
             segment = str(view[start:stop], "utf-8")
             fixed = self.of_segment(segment, found, bool(unescapes))
@@ -166,12 +167,21 @@ class Repair:
 
     def of_segment(self, segment: str, found: int, unescapes: bool) -> str:
         """Return a segment as ftfy fixes it, of which the kernel has found these bits."""
-        if not (found & TO_FTFY or (found & int(kernel.MOJIBAKE) and self.is_bad(segment))):
+        if not self.is_for_ftfy(segment, found, unescapes):
             fixed = self.one_by_one(segment)
-            if fixed == segment or self.is_fixed(fixed, unescapes):
+            if fixed == segment:
+                return segment
+            found = kernel.all_in(fixed.encode(), self.tables)
+            if not (found & CHANGED or self.is_for_ftfy(fixed, found, unescapes)):
                 return fixed
         config = self.config if unescapes else self.config._replace(unescape_html=False)
-        return self.ftfy.fix_and_explain(segment, config).text
+        return str(self.ftfy.fix_and_explain(segment, config).text)
+
+    def is_for_ftfy(self, segment: str, found: int, unescapes: bool) -> bool:
+        """Say whether ftfy may do more with a segment than to replace characters one by one and normalize."""
+        if found & JUDGED or (found & ENTITY and unescapes):
+            return True
+        return bool(found & MOJIBAKE and self.ftfy.badness.is_bad(segment))
 
     def one_by_one(self, segment: str) -> str:
         fixed = self.to_replace.sub(self.replacement, segment) if self.replaced else segment
@@ -180,24 +190,6 @@ class Repair:
 
     def replacement(self, match: re.Match[str]) -> str:
         return "\n" if match[0] == "\r\n" else self.replaced[match[0]]
-
-    def is_fixed(self, segment: str, unescapes: bool) -> bool:
-        """Say whether ftfy would leave a segment as it is, once it is replaced and normalized."""
-        if unescapes and self.ftfy.chardata.HTML_ENTITY_RE.search(segment):
-            return False
-        if self.replaced and self.to_replace.search(segment):
-            return False
-        return not (self.config.fix_encoding and self.may_be_bad.search(segment) and self.is_bad(segment))
-
-    def is_bad(self, segment: str) -> bool:
-        """Say whether ftfy takes a segment for mojibake, which it finds out at 4 MB/s."""
-        return bool(self.ftfy.badness.is_bad(segment))
-
-    @cached_property
-    def may_be_bad(self) -> re.Pattern[str]:
-        """What the kernel takes for a sign of mojibake."""
-        names = "".join(map(chr, sorted(suspects(self.ftfy.badness.BADNESS_RE.pattern))))
-        return re.compile(f"[{names}]{{2}}|[{LONELY}][^A-Za-z]")
 
 
 @cache
@@ -211,13 +203,6 @@ def replaced_by(name: str) -> frozenset[str]:
         if FIXERS[name](characters) != characters:
             found |= {one for one in characters if FIXERS[name](one) != one}
     return frozenset(found)
-
-
-def suspects(expression: str) -> set[int]:
-    """Return the code points that are not of ASCII and that an expression names, in its ranges too."""
-    bounds = re.findall("([^\0-\x7f])-([^\0-\x7f])", expression)
-    of_ranges = {code for first, last in bounds for code in range(ord(first), ord(last) + 1)}
-    return of_ranges | {ord(character) for character in expression if not character.isascii()}
 
 
 @lru_cache(maxsize=len(FORMS))

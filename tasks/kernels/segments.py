@@ -1,7 +1,8 @@
 """Finding the segments of texts, which are mostly lines, that a repair may change. Compiled by numba.
 
 What a character can mean for a repair is a set of bits that a table gives for each code point; see
-`tasks.documents.repair`, which fills it.
+`tasks.documents.repair`, which fills it. `kinds` and `follows` say which neighbours may be mojibake; see
+`tasks.documents.mojibake`.
 """
 
 import numpy as np
@@ -9,10 +10,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 # Of a character: it ends a segment, it is <, it is &, it is changed, it may join another, it can be part of
-# mojibake beside another such, or before what is no letter of ASCII, or it is for ftfy to judge anywhere.
-NEWLINE, LESS, AND, CHANGED, JOINS, SUSPECT, LONELY, JUDGED = (np.uint8(1 << bit) for bit in range(8))
+# mojibake with the next one, or it is for ftfy to judge anywhere.
+NEWLINE, LESS, AND, CHANGED, JOINS, SUSPECT, JUDGED = (np.uint8(1 << bit) for bit in range(7))
 # Of a segment, besides: it has an entity of HTML, and what may be mojibake.
 ENTITY, MOJIBAKE = np.int64(1 << 8), np.int64(1 << 9)
+Tables = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]  # bits, kinds, follows
 WORTH = np.int64(CHANGED | JOINS | JUDGED) | MOJIBAKE  # a look
 LONGEST_ENTITY = 24
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
@@ -52,28 +54,43 @@ def is_entity(data, i, stop):
 
 
 @njit(cache=True, nogil=True)
-def _segment(data, i, stop, kinds, longest):
+def _segment(data, i, stop, bits, kinds, follows, longest):
     """Return where the segment ends that begins at byte i, and the bits of what is in it."""
-    found, before, length = np.int64(0), np.uint8(0), 0
+    found, before, kind, length = np.int64(0), np.uint8(0), np.uint8(0), 0
     while i < stop and length < longest:
         code, size = code_point(data, i)
         i += size
         length += 1
-        kind = kinds[code]
-        if kind | before:
-            found |= kind
-            if before & kind & SUSPECT or (before & LONELY and not is_letter(code)):
+        has = bits[code]
+        if has | before:
+            found |= has
+            if before & SUSPECT and follows[kind, kinds[code]]:
                 found |= MOJIBAKE
-            if kind & AND and is_entity(data, i, stop):
+            kind = kinds[code]
+            if has & AND and is_entity(data, i, stop):
                 found |= ENTITY
-            if kind & NEWLINE:
+            if has & NEWLINE:
                 break
-        before = kind
+        before = has
     return i, found
 
 
 @njit(cache=True, nogil=True)
-def _find(data, offsets, kinds, longest, unescapes, only_first, out):
+def _all_in(data, bits, kinds, follows):
+    i, stop, found = np.uint64(0), np.uint64(data.size), np.int64(0)
+    while i < stop:
+        i, more = _segment(data, i, stop, bits, kinds, follows, data.size)
+        found |= more
+    return found
+
+
+def all_in(text: bytes, tables: Tables) -> int:
+    """Return the bits of what is in a text."""
+    return int(_all_in(np.frombuffer(text, np.uint8), *tables))
+
+
+@njit(cache=True, nogil=True)
+def _find(data, offsets, bits, kinds, follows, longest, unescapes, only_first, out):
     """Write each segment that is worth a look, or the first of each text, as far as there is room."""
     n = 0
     for d in range(offsets.size - 1):
@@ -81,7 +98,7 @@ def _find(data, offsets, kinds, longest, unescapes, only_first, out):
         now = unescapes
         while i < stop:
             start = i
-            i, found = _segment(data, i, stop, kinds, longest)
+            i, found = _segment(data, i, stop, bits, kinds, follows, longest)
             if now == UNLESS_LESS and found & LESS:
                 now = NEVER
             if now == NEVER:
@@ -98,17 +115,17 @@ def _find(data, offsets, kinds, longest, unescapes, only_first, out):
 def worth_a_look(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
-    kinds: NDArray[np.uint8],
+    tables: Tables,
     longest: int,
     unescapes: int,
 ) -> NDArray[np.bool_]:
     """Say which texts have a segment that a repair may change: (n,) bool.
 
-    data: the texts' UTF-8 bytes, valid. offsets: (n + 1,). kinds: (0x110000,) uint8. longest: how many characters
-    a segment has at most. unescapes: NEVER, UNLESS_LESS (up to the first segment with a <) or ALWAYS.
+    data: the texts' UTF-8 bytes, valid. offsets: (n + 1,). longest: how many characters a segment
+    has at most. unescapes: NEVER, UNLESS_LESS (up to the first segment with a <) or ALWAYS.
     """
     found = np.zeros((len(offsets) - 1, 5), np.int64)
-    n = _find(data, offsets, kinds, longest, unescapes, True, found)
+    n = _find(data, offsets, *tables, longest, unescapes, True, found)
     is_worth = np.zeros(len(offsets) - 1, np.bool_)
     is_worth[found[:n, 0]] = True
     return is_worth
@@ -117,7 +134,7 @@ def worth_a_look(
 def segments(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
-    kinds: NDArray[np.uint8],
+    tables: Tables,
     longest: int,
     unescapes: int,
 ) -> NDArray[np.int64]:
@@ -126,6 +143,6 @@ def segments(
     Of each they are its text, its first byte and its end, the bits of what is in it, and `unescapes` there.
     """
     none = np.zeros((0, 5), np.int64)
-    out = np.zeros((_find(data, offsets, kinds, longest, unescapes, False, none), 5), np.int64)
-    _find(data, offsets, kinds, longest, unescapes, False, out)
+    out = np.zeros((_find(data, offsets, *tables, longest, unescapes, False, none), 5), np.int64)
+    _find(data, offsets, *tables, longest, unescapes, False, out)
     return out

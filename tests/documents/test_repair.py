@@ -1,18 +1,19 @@
 """Texts are repaired as ftfy repairs them, byte for byte."""
 
-import importlib
+import re
 import unicodedata
-from itertools import pairwise
+from itertools import pairwise, product
 
 import ftfy
 import numpy as np
 import pyarrow as pa
 import pytest
-from ftfy.badness import BADNESS_RE
+from ftfy.badness import BADNESS_RE, is_bad
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tasks.documents.repair import LONELY, check_options, not_alone, repaired, suspects
+from tasks.documents.mojibake import neighbours
+from tasks.documents.repair import check_options, not_alone, repaired
 
 # Clean and not, of each thing that ftfy does.
 PIECES = [
@@ -24,6 +25,15 @@ PIECES = [
     "&" + "a" * 24 + ";", "&" + "a" * 25 + ";", "＆amp;", "&#60;", "<p>", "🙂", "naïve café", "в Ђ", "Привет", "ВГ", "ΒΓ", "â€™", "Ã©", "â€œ",
     "Ã ", "Â ", "Ã\xa0", "Ð¿Ñ€", "ã‚\x82", "ðŸ™‚", "вЂ", "ГўВЂВ. ", "│┤", "├──", "═║", "√©", "‚Ä¶", "Ã¢â‚¬â„¢", "l’été", "cœur ", "SŒUR", "«\xa0où\xa0»",
 ]  # fmt: skip
+FINE = [
+    "l’été d’Éon",
+    "café’s “naïve” cœur",
+    "Привет, мир! Это",
+    "「漢字」",
+    "n°1",
+    "Γειά σου",
+    "Łódź, Škoda",
+]
 MOJIBAKE = st.tuples(
     st.sampled_from(
         ["é", "l’été", "漢字", "“Zoë”", "Привет", "Γειά", "🙂", "à la", "ž", "\xa0", "—", "مرحبا", "中文，ok"]
@@ -136,52 +146,39 @@ def test_bad_options(options, why):
         check_options(options)
 
 
-def characters_of(kind, value):
-    """Return the characters of part of an expression that is one character, else None."""
-    parser = importlib.import_module("re._parser")
-    if str(kind) == "LITERAL":
-        return {chr(value)}
-    if str(kind) != "IN":
-        return None
-    if any(str(one) == "CATEGORY" for one, _ in value):
-        return None
-    codes = {code for one, of_one in value if one is parser.RANGE for code in range(of_one[0], of_one[1] + 1)}
-    named = {chr(code) for code in codes | {of_one for one, of_one in value if one is parser.LITERAL}}
-    if str(value[0][0]) == "NEGATE":
-        return {chr(code) for code in range(0x3000)} - named
-    return named
+def test_what_may_be_mojibake():
+    """Of what ftfy takes for mojibake, each has neighbours that may be."""
+    found = neighbours(BADNESS_RE)
+    assert found.alone == set(range(0x80, 0xA0))
+    assert min(found.firsts) > 0x7F
+    assert len(found.follows) < 256
+
+    def may_be(one, other):
+        return ord(one) in found.firsts and found.follows[found.kinds[ord(one)], found.kinds[ord(other)]]
+
+    assert not any(may_be(*pair) for text in FINE for pair in pairwise(text))
+    named = sorted({one for one in BADNESS_RE.pattern if ord(one) > 0x9F})
+    for one, other in product(named, [*named, *"aA1 .\n漢"]):
+        if is_bad(one + other):
+            assert may_be(one, other), one + other
 
 
-def branches_of(tree):
-    """Return the ways through an expression, each a list of its parts."""
-    ways = [[]]
-    for kind, value in tree:
-        if str(kind) == "BRANCH":
-            more = [way for one in value[1] for way in branches_of(one)]
-        elif str(kind) == "SUBPATTERN":
-            more = branches_of(value[3])
-        else:
-            more = [[(kind, value)]]
-        ways = [way + one for way in ways for one in more]
-    return ways
+@settings(deadline=None, max_examples=2000)
+@given(st.text(st.sampled_from([*sorted(set(BADNESS_RE.pattern)), *"aA \n"]), max_size=12))
+def test_mojibake_is_never_where_the_scan_does_not_look(text):
+    found = neighbours(BADNESS_RE)
+    seen = [
+        ord(one) in found.firsts and found.follows[found.kinds[ord(one)], found.kinds[ord(other)]]
+        for one, other in pairwise(text)
+    ]
+    if is_bad(text):
+        assert any(seen) or any(ord(one) in found.alone for one in text)
 
 
-def test_mojibake_is_never_where_the_scan_does_not_look():
-    tree = importlib.import_module("re._parser").parse(BADNESS_RE.pattern, BADNESS_RE.flags)
-    named = {chr(code) for code in suspects(BADNESS_RE.pattern)}
-    letters = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    ways = branches_of(tree)
-    assert len(ways) > 30
-    for way in ways:
-        parts = [characters_of(kind, value) for kind, value in way]
-        is_c1 = any(part and part <= {chr(code) for code in range(0x80, 0xA0)} for part in parts)
-        pairs = [(one, other) for one, other in pairwise(parts) if one and other]
-
-        def is_seen(one, other):
-            others = other - named  # these are seen after the lonely ones, but for letters
-            return one <= named and (not others or (one <= set(LONELY) and not others & letters))
-
-        assert is_c1 or any(is_seen(*pair) for pair in pairs), way
+@pytest.mark.parametrize("expression", ["a.", r"\s\w", "é?", "[^a][^b]", "(?=é)"])
+def test_another_expression_is_not_taken_for_known(expression):
+    with pytest.raises(ValueError, match="not as it is known here"):
+        neighbours(re.compile(f"éé|{expression}"))
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
