@@ -1,0 +1,409 @@
+"""What repeats in a text, and what its lines are like. Compiled by numba.
+
+Tokens are those of `tokens.py`, where the bits of the classes are explained too. Counts are whole numbers, a row a
+document; `tasks.documents.prose` makes shares of them.
+"""
+
+import numpy as np
+from numba import njit
+
+# As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
+SPACE, LINE = np.uint32(1), np.uint32(2)
+ALPHA, SYMBOL, PUNCTUATION, PERIOD, TERMINAL, CAPITAL, NUMERAL, DECIMAL, ALNUM = (
+    np.uint32(1 << place) for place in range(14, 23)
+)
+START, END, CHARACTERS, MARKS = range(4)
+BASE = np.uint64(0xB492B66FBE98F273)
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+INVERSE = np.uint64(pow(int(BASE), -1, 1 << 64))
+MIX = np.uint64(0xFF51AFD7ED558CCD)
+SHIFT, EIGHT, STOP_SHIFT = np.uint64(32), np.uint64(8), np.uint64(56)
+AGE, AGES = np.uint64(0xFFFF), 1 << 16  # the bits of a slot that say in which round it was written
+SHORT = 64  # bytes of tokens for which powers are tabulated
+TOP_GRAMS, DUPLICATE_GRAMS = (2, 3, 4), (5, 6, 7, 8, 9, 10)
+
+QUALITY = (
+    "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "lines",
+    "bullet_lines", "ellipsis_lines",
+)  # fmt: skip
+LINES = (
+    "characters", "new_lines", "lines", "duplicate_lines", "duplicate_line_characters", "paragraphs",
+    "duplicate_paragraphs", "duplicate_paragraph_characters", "text_lines", "terminal_lines", "short_lines",
+    "duplicate_text_characters", "split_lines", "max_line_length", "alphanumeric",
+)  # fmt: skip
+SHORT_LINE = 30
+NEW_LINE, DOT, HASH, MINUS, BULLET, ELLIPSIS = 10, 46, 35, 45, 0x2022, 0x2026
+
+
+@njit(cache=True, nogil=True, inline="always")
+def code_at(data, i):
+    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
+    first = np.uint32(data[i])
+    if first < 0x80:
+        return first, 1
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
+    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | code, 3
+    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
+
+
+@njit(cache=True, nogil=True, inline="always")
+def characters_in(data, a, b):
+    n = 0
+    for i in range(a, b):
+        n += data[i] & 0xC0 != 0x80
+    return n
+
+
+@njit(cache=True, nogil=True)
+def stripped(data, a, b, classes):
+    """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b:
+        code, size = code_at(data, a)
+        if classes[code] & SPACE == 0:
+            break
+        a += size
+    while b > a:
+        p = b - 1
+        while data[p] & 0xC0 == 0x80:
+            p -= 1
+        if classes[code_at(data, p)[0]] & SPACE == 0:
+            break
+        b = p
+    return a, b
+
+
+@njit(cache=True, nogil=True)
+def line_end(data, i, stop):
+    """Return where the line at i ends, and where the next begins: `str.splitlines`."""
+    while i < stop:
+        byte = data[i]
+        if byte > 0x1E and byte < 0xC2:
+            i += 1
+        elif byte == 13 and i + 1 < stop and data[i + 1] == NEW_LINE:
+            return i, i + 2
+        elif 10 <= byte <= 13 or 0x1C <= byte <= 0x1E:
+            return i, i + 1
+        elif byte == 0xC2 and data[i + 1] == 0x85:
+            return i, i + 2
+        elif byte == 0xE2 and data[i + 1] == 0x80 and (data[i + 2] == 0xA8 or data[i + 2] == 0xA9):
+            return i, i + 3
+        else:
+            i += 1
+    return stop, stop
+
+
+@njit(cache=True, nogil=True, inline="always")
+def mixed(h):
+    h = (h ^ (h >> SHIFT)) * MIX
+    return h ^ (h >> SHIFT)
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(data, a, b):
+    h, i = np.uint64(b - a + 1) * SPREAD, a
+    while i + 8 <= b:
+        word = np.uint64(0)
+        for k in range(8):
+            word |= np.uint64(data[i + k]) << np.uint64(8 * k)
+        h = (h ^ word) * BASE
+        h ^= h >> SHIFT
+        i += 8
+    while i < b:
+        h = (h ^ np.uint64(data[i])) * BASE
+        i += 1
+    return mixed(h)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_known(h, table, mask, age):
+    """Say whether a hash was in the table in this round already; from now on it is."""
+    slot, entry = np.int64(h & mask), h & ~AGE | age
+    while table[slot] & AGE == age:
+        if table[slot] == entry:
+            return True
+        slot = np.int64(np.uint64(slot + 1) & mask)
+    table[slot] = entry
+    return False
+
+
+@njit(cache=True, nogil=True, inline="always")
+def new_age(table, age):
+    """Begin a round: what is in the table from before is not there any more."""
+    if age + 1 == AGES:
+        table[:] = 0
+        return 1
+    return age + 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def mask_for(n):
+    size = 16
+    while 3 * size < 4 * n:
+        size *= 2
+    return np.uint64(size - 1)
+
+
+@njit(cache=True, nogil=True)
+def _count_tokens(tokens, hashes, ends, stop_words, stop_bits, counts):
+    for d in range(ends.size - 1):
+        words = characters = alphabetic = 0
+        found = np.uint32(0)
+        for t in range(ends[d], ends[d + 1]):
+            marks, h = tokens[t, MARKS], hashes[t]
+            is_word = marks & SYMBOL == 0
+            words += is_word
+            characters += tokens[t, CHARACTERS] if is_word else 0
+            alphabetic += marks & ALPHA != 0
+            slot = (h * SPREAD) >> STOP_SHIFT
+            found |= stop_bits[slot] if stop_words[slot] == h else np.uint32(0)
+        stops = 0
+        while found:
+            stops += found & np.uint32(1)
+            found >>= np.uint32(1)
+        counts[d, 0], counts[d, 1], counts[d, 2] = ends[d + 1] - ends[d], words, characters
+        counts[d, 3], counts[d, 4] = alphabetic, stops
+
+
+@njit(cache=True, nogil=True)
+def _count_marks(data, offsets, classes, counts):
+    for d in range(offsets.size - 1):
+        i, stop = offsets[d], offsets[d + 1]
+        hashes = ellipses = lines = bullets = ends = dots = 0
+        for k in range(i, stop):
+            byte = data[k]
+            hashes += byte == HASH
+            dots = dots + 1 if byte == DOT else 0
+            ellipses += dots == 3
+            dots = 0 if dots == 3 else dots
+            if byte == 0xE2:
+                ellipses += data[k + 1] == 0x80 and data[k + 2] == 0xA6
+        while i < stop:
+            end, following = line_end(data, i, stop)
+            a, b = stripped(data, i, end, classes)
+            lines += 1
+            if a < b:
+                code, _ = code_at(data, a)
+                bullets += code == MINUS or code == BULLET
+                if b - a >= 3:
+                    x, y, z = data[b - 3], data[b - 2], data[b - 1]
+                    ends += (x == DOT and y == DOT and z == DOT) or (x == 0xE2 and y == 0x80 and z == 0xA6)
+            i = following
+        counts[d, 5], counts[d, 6], counts[d, 7], counts[d, 8], counts[d, 9] = hashes, ellipses, lines, bullets, ends
+
+
+def count_quality(data, offsets, classes, tokens, hashes, ends, stop_words):
+    """Count QUALITY of each document: (n, 10) int64.
+
+    stop_words: their hashes by slot, (256,) uint64, and a bit for each, (256,) uint32.
+    """
+    counts = np.zeros((len(offsets) - 1, len(QUALITY)), np.int64)
+    _count_tokens(tokens, hashes, ends, *stop_words, counts)
+    _count_marks(data, offsets, classes, counts)
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def top_characters(tokens, mixes, first, last, n, table, firsts, age):
+    """Return the characters of the n-gram that is found most often, spaces between, all times; of ties the first."""
+    mask, best, place = mask_for(last - first), 0, 0
+    for t in range(first, last - n + 1):
+        h = np.uint64(0)
+        for k in range(n):
+            h = (h + mixes[t + k]) * BASE
+        h = mixed(h)
+        slot, entry = np.int64(h & mask), h & ~AGE | age
+        while table[slot] & AGE == age and table[slot] != entry:
+            slot = np.int64(np.uint64(slot + 1) & mask)
+        if table[slot] != entry:
+            table[slot] = entry
+            firsts[slot, 0], firsts[slot, 1] = t, 0
+        firsts[slot, 1] += 1
+        times, since = firsts[slot, 1], firsts[slot, 0]
+        if times > best or (times == best and since < place):
+            best, place = times, since
+    characters = n - 1
+    for k in range(n):
+        characters += np.int64(tokens[place + k, CHARACTERS])
+    return characters * best
+
+
+@njit(cache=True, nogil=True)
+def duplicate_characters(sums, powers, places, count, n, table, age):
+    """Return the characters of n-grams that stood before; after one, the next begins behind it."""
+    mask, t, characters = mask_for(count), 0, 0
+    while t + n <= count:
+        h = mixed((sums[t + n] - sums[t]) * powers[t + n])
+        if is_known(h, table, mask, age):
+            characters += places[t + n] - places[t]
+            t += n
+        else:
+            t += 1
+    return characters
+
+
+@njit(cache=True, nogil=True)
+def power(base, n):
+    result = np.uint64(1)
+    while n:
+        if n & 1:
+            result *= base
+        base *= base
+        n >>= 1
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _count_grams(tokens, hashes, ends, table, firsts, age, counts):
+    """Count; return the round of the table."""
+    most = 0
+    for d in range(ends.size - 1):
+        most = max(most, ends[d + 1] - ends[d])
+    sums, powers, places = np.empty(most + 1, np.uint64), np.empty(most + 1, np.uint64), np.empty(most + 1, np.int64)
+    mixes = np.empty(ends[-1], np.uint64)
+    of_sizes, inverses = np.empty(SHORT, np.uint64), np.empty(SHORT, np.uint64)
+    for k in range(SHORT):
+        of_sizes[k], inverses[k] = power(BASE, k), power(INVERSE, k)
+    for d in range(ends.size - 1):
+        first, last = ends[d], ends[d + 1]
+        # The hash of joined tokens is that of their bytes: sums of bytes times powers of the base, by their places.
+        total, up, down, characters = np.uint64(0), np.uint64(1), np.uint64(1), 0
+        sums[0], powers[0], places[0] = total, up, characters
+        for t in range(first, last):
+            size = np.int64(tokens[t, END] - tokens[t, START])
+            up *= of_sizes[size] if size < SHORT else power(BASE, size)
+            down *= inverses[size] if size < SHORT else power(INVERSE, size)
+            total += hashes[t] * down
+            characters += np.int64(tokens[t, CHARACTERS])
+            mixes[t] = mixed(hashes[t])
+            sums[t - first + 1], powers[t - first + 1], places[t - first + 1] = total, up, characters
+        column = 0
+        for n in TOP_GRAMS:
+            if last - first >= n:
+                age = new_age(table, age)
+                counts[d, column] = top_characters(tokens, mixes, first, last, n, table, firsts, np.uint64(age))
+            column += 1
+        for n in DUPLICATE_GRAMS:
+            age = new_age(table, age)
+            counts[d, column] = duplicate_characters(
+                sums, powers, places, last - first, n, table, np.uint64(age)
+            )
+            column += 1
+    return age
+
+
+def count_grams(tokens, hashes, ends, table):
+    """Count the characters of the most frequent 2-, 3- and 4-grams and of duplicate 5- to 10-grams: (n, 9) int64.
+
+    table: see `new_table`; it is kept for the next documents.
+    """
+    counts = np.zeros((len(ends) - 1, len(TOP_GRAMS) + len(DUPLICATE_GRAMS)), np.int64)
+    table.make_room(int(np.diff(ends).max(initial=0)))
+    table.age = _count_grams(tokens, hashes, ends, table.entries, table.firsts, table.age, counts)
+    return counts
+
+
+class Table:
+    """A hash table that is used again and again, without being cleared: its entries have an age."""
+
+    def __init__(self):
+        self.age = 0
+        self.entries, self.firsts = np.zeros(0, np.uint64), np.zeros((0, 2), np.uint32)
+
+    def make_room(self, n):
+        """Make the table as large as so many entries need, a third more."""
+        size = int(mask_for(n)) + 1
+        if size > len(self.entries):
+            self.entries, self.firsts = np.zeros(size, np.uint64), np.empty((size, 2), np.uint32)
+
+
+@njit(cache=True, nogil=True)
+def paragraph_counts(data, a, b, table, mask, age, row):
+    """Count the paragraphs in the bytes from a to b, where neither end is white space, and what repeats of them."""
+    i, start = a, a
+    paragraphs = duplicates = characters = 0
+    while i <= b:
+        end = i
+        while i < b and data[i] == NEW_LINE:
+            i += 1
+        if i - end > 1 or end == b:
+            paragraphs += 1
+            if is_known(hash_bytes(data, start, end), table, mask, age):
+                duplicates += 1
+                characters += characters_in(data, start, end)
+            start = i
+        i += i == end
+    row[5], row[6], row[7] = paragraphs, duplicates, characters
+
+
+@njit(cache=True, nogil=True)
+def line_counts(data, start, stop, classes, table, mask, age, row):
+    i, lines, duplicates, duplicate, empty = start, 0, 0, 0, 0
+    texts = terminals = shorts = duplicate_text = new_lines = split = longest = 0
+    while i <= stop:
+        end = i
+        while end < stop and data[end] != NEW_LINE:
+            end += 1
+        length = characters_in(data, i, end)
+        new_lines += end < stop
+        split += end < stop or end > i
+        longest = max(longest, length)
+        a, b = stripped(data, i, end, classes)
+        if b > a:
+            texts += 1
+            shorts += length <= SHORT_LINE
+            p = end - 1
+            while data[p] & 0xC0 == 0x80:
+                p -= 1
+            terminals += classes[code_at(data, p)[0]] & TERMINAL != 0
+        if end > i:
+            lines += 1
+            if is_known(hash_bytes(data, i, end), table, mask, age):
+                duplicates += 1
+                duplicate += length
+                duplicate_text += length if b > a else 0
+        elif i == start or end == stop:  # all new lines together part two lines, of which the outermost may be empty
+            empty += 1
+        i = end + 1
+    row[1], row[2], row[3], row[4] = new_lines, lines + empty, duplicates + max(0, empty - 1), duplicate
+    row[8], row[9], row[10], row[11] = texts, terminals, shorts, duplicate_text
+    row[12], row[13] = split, longest
+
+
+@njit(cache=True, nogil=True)
+def _count_lines(data, offsets, classes, table, age, counts):
+    for d in range(offsets.size - 1):
+        start, stop = offsets[d], offsets[d + 1]
+        alphanumeric, new_lines, i = 0, 0, start
+        for k in range(start, stop):
+            new_lines += data[k] == NEW_LINE
+        mask = mask_for(new_lines + 1)
+        while i < stop:
+            if data[i] < 0x80:
+                alphanumeric += classes[data[i]] & ALNUM != 0
+                i += 1
+            else:
+                code, size = code_at(data, i)
+                alphanumeric += classes[code] & ALNUM != 0
+                i += size
+        counts[d, 0], counts[d, 14] = characters_in(data, start, stop), alphanumeric
+        age = new_age(table, age)
+        line_counts(data, start, stop, classes, table, mask, np.uint64(age), counts[d])
+        age = new_age(table, age)
+        a, b = stripped(data, start, stop, classes)
+        paragraph_counts(data, a, b, table, mask, np.uint64(age), counts[d])
+    return age
+
+
+def count_lines(data, offsets, classes, table):
+    """Count LINES of each document: (n, 15) int64.
+
+    `lines` are parted by runs of new lines, `text_lines` by each of them and have more than white space,
+    `paragraphs` by two new lines or more; `split_lines` are all lines. table: see `Table`.
+    """
+    counts = np.zeros((len(offsets) - 1, len(LINES)), np.int64)
+    table.make_room(int(np.diff(offsets).max(initial=0)) // 2 + 2)
+    table.age = _count_lines(data, offsets, classes, table.entries, table.age, counts)
+    return counts
