@@ -23,6 +23,8 @@ BITS = (
     DECIMAL, ALNUM,
 ) = (np.uint32(1 << place) for place in range(len(BITS)))  # fmt: skip
 START, END, CHARACTERS, MARKS = range(4)
+# While exceptions are made whole, bits of the marks: the token is taken, and how many more the exception has.
+TAKEN, CHOSEN = np.uint32(1 << 31), np.uint32(1 << 26)
 BASE = np.uint64(0xB492B66FBE98F273)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 SLOTS = 4096  # of the tables of exceptions and of units
@@ -39,6 +41,10 @@ LONGEST = 40  # bytes of an exception
 UNIT = 10  # bytes of the longest unit of measurement
 DOT, APOSTROPHE, PLUS, MINUS, AT, COLON, DOLLAR = 46, 39, 43, 45, 64, 58, 36
 RIGHT_QUOTE, ELLIPSIS, EN_DASH, EM_DASH = 0x2019, 0x2026, 0x2013, 0x2014
+
+
+# Counting the references to each array that a function is given takes longer than most of these functions.
+without_counts = njit(cache=True, nogil=True, _nrt=False)
 
 
 # As in words.py, once more: what numba has compiled for this file does not notice a change in another.
@@ -78,7 +84,7 @@ def is_digit(code):
     return (code >= 48) & (code <= 57)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def hash_of(data, a, b):
     h = np.uint64(0)
     for i in range(a, b):
@@ -105,7 +111,7 @@ def exception(data, a, b, rules):
     return look_up(hash_of(data, a, b), rules, KEYS)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def prefix_size(data, a, b, classes):
     """Return how many bytes a prefix takes at a, 0 if there is none."""
     code, size = code_at(data, a)
@@ -125,7 +131,7 @@ def prefix_size(data, a, b, classes):
     return 0
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def dot_size(data, a, b, p, classes):
     """Return how many bytes of dots come off at the end, of which p is the last."""
     q = p
@@ -144,7 +150,7 @@ def dot_size(data, a, b, p, classes):
     return 0
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def unit_size(data, a, b, rules):
     """Return how many bytes a unit of measurement or a currency takes at the end, after a digit."""
     i = b - 1
@@ -156,7 +162,7 @@ def unit_size(data, a, b, rules):
     return 0
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def suffix_size(data, a, b, classes, rules):
     """Return how many bytes the longest suffix takes before b, 0 if there is none."""
     if b <= a:
@@ -175,7 +181,7 @@ def suffix_size(data, a, b, classes, rules):
     return max(size, unit_size(data, a, b, rules))
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def hyphen_size(data, p, b, code, size, classes):
     """Return how many bytes a hyphen takes at p, of one to three characters and before a letter."""
     i = p + size
@@ -191,7 +197,7 @@ def hyphen_size(data, p, b, code, size, classes):
     return 0
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def infix_size(data, p, b, code, size, before, classes):
     """Return how many bytes an infix takes at p, where `code` stands after `before`; 0 if there is none."""
     if code == DOT:
@@ -217,7 +223,7 @@ def infix_size(data, p, b, code, size, before, classes):
     return 0
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def ends_host(data, i, b, classes):
     """Say whether a host's name may end at i: there is nothing more, or a port, or a path."""
     if i < b and data[i] == COLON:
@@ -234,7 +240,7 @@ def ends_host(data, i, b, classes):
     return i == b or data[i] == 47 or data[i] == 63 or data[i] == 35  # / ? #
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_domain(data, i, b, classes):
     """Say whether a host's name stands at i: labels with dots after them, then lower-case letters."""
     labels = 0
@@ -265,7 +271,7 @@ def is_domain(data, i, b, classes):
     return False
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_address(data, i, b, classes):
     """Say whether four numbers of a public network address stand at i."""
     numbers = (0, 0, 0, 0)
@@ -290,12 +296,12 @@ def is_address(data, i, b, classes):
     return not (is_private or (x == 172 and 16 <= y <= 31)) and ends_host(data, i, b, classes)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_host(data, i, b, classes):
     return is_domain(data, i, b, classes) or is_address(data, i, b, classes)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_url(data, a, b, classes):
     """Say whether the bytes from a to b are an address: a scheme or not, a user or not, a host, port and path."""
     if b - a < 4 or is_host(data, a, b, classes):
@@ -315,7 +321,7 @@ def is_url(data, a, b, classes):
     return False
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def put(data, a, b, base, classes, tokens, hashes, n):
     """Write the token in the bytes from a to b to place n, and return the next place."""
     h, any_of, all_of, characters, i = np.uint64(0), np.uint32(0), np.uint32(0xFFFFFFFF), 0, a
@@ -345,7 +351,7 @@ def put_as(start, end, characters, marks, h, tokens, hashes, n):
     return n + 1
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def put_exception(data, a, base, slot, classes, rules, tokens, hashes, n):
     cuts, start = CUTS + slot * PIECES, a
     for k in range(1, np.int64(rules[cuts]) + 1):
@@ -355,68 +361,89 @@ def put_exception(data, a, base, slot, classes, rules, tokens, hashes, n):
     return n
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def put_between_infixes(data, a, b, base, classes, tokens, hashes, n):
     start, i, before = a, a, np.uint32(0)
     while i < b:
         code, size = code_at(data, i)
-        infix = infix_size(data, i, b, code, size, before, classes)
-        if infix and i > a:
-            if i > start:
-                n = put(data, start, i, base, classes, tokens, hashes, n)
-            n = put(data, i, i + infix, base, classes, tokens, hashes, n)
-            start = i + infix
+        infix = 0
+        if classes[code] & BREAK:
+            infix = infix_size(data, i, b, code, size, before, classes)
+            if infix and i > a:
+                if i > start:
+                    n = put(data, start, i, base, classes, tokens, hashes, n)
+                n = put(data, i, i + infix, base, classes, tokens, hashes, n)
+                start = i + infix
         i += max(infix, size)
         before = code
     return put(data, start, b, base, classes, tokens, hashes, n) if start < b else n
 
 
-@njit(cache=True, nogil=True)
-def put_middle(data, a, b, base, classes, rules, tokens, hashes, n):
-    """Write what stays of a chunk without its prefixes and suffixes."""
-    slot = exception(data, a, b, rules)
+@without_counts
+def put_middle(data, a, b, base, slot, classes, rules, tokens, hashes, n):
+    """Write what stays of a chunk without its prefixes and suffixes: an exception in a slot, or something else."""
     if slot >= 0:
         return put_exception(data, a, base, slot, classes, rules, tokens, hashes, n)
-    if is_url(data, a, b, classes):
+    breaks, dots = np.uint32(0), False
+    for i in range(a, b):
+        breaks |= BREAK if data[i] >= 0x80 else classes[data[i]] & BREAK
+        dots |= data[i] == DOT
+    if breaks == 0 or (dots and is_url(data, a, b, classes)):
         return put(data, a, b, base, classes, tokens, hashes, n)
     return put_between_infixes(data, a, b, base, classes, tokens, hashes, n)
 
 
-@njit(cache=True, nogil=True)
-def cut_chunk(data, a, b, base, classes, rules, tokens, hashes, n):
+@njit(cache=True, nogil=True, inline="always")
+def is_inner(data, i, classes):
+    """Say whether byte i is a character of ASCII that is no affix by itself."""
+    return data[i] < 0x80 and classes[data[i]] & BREAK == 0
+
+
+@without_counts
+def cut_chunk(data, a, b, base, has_numbers, classes, rules, tokens, hashes, n):
     """Write the tokens of a chunk to place n and after, of which there are as many as it has bytes.
 
     Its suffixes wait at the end of `tokens` until what stands before them is written.
     """
-    last, waiting = len(tokens) - 1, 0
-    while a < b and exception(data, a, b, rules) < 0:
-        prefix = prefix_size(data, a, b, classes)
-        if prefix and a + prefix < b and exception(data, a + prefix, b, rules) >= 0:
-            n = put(data, a, a + prefix, base, classes, tokens, hashes, n)
-            a += prefix
+    last, waiting, slot = len(tokens) - 1, 0, -1
+    while a < b:
+        slot = exception(data, a, b, rules)
+        if slot >= 0:
             break
-        suffix = suffix_size(data, a + prefix, b, classes, rules)
+        prefix = suffix = 0
+        # Letters and digits are no prefix but for A$, C$ and US$, no suffix but for 's and units.
+        if not is_inner(data, a, classes) or (b - a > 1 and (data[a + 1] == DOLLAR or data[a + 1] == 83)):
+            prefix = prefix_size(data, a, b, classes)
+        if prefix and a + prefix < b:
+            slot = exception(data, a + prefix, b, rules)
+            if slot >= 0:
+                n = put(data, a, a + prefix, base, classes, tokens, hashes, n)
+                a += prefix
+                break
+        if has_numbers or not is_inner(data, b - 1, classes) or (b - a > 1 and not is_inner(data, b - 2, classes)):
+            suffix = suffix_size(data, a + prefix, b, classes, rules)
         if prefix == 0 and suffix == 0:
             break
-        is_left = suffix and a < b - suffix and exception(data, a, b - suffix, rules) >= 0
-        if prefix and not is_left:
+        if suffix and a < b - suffix:
+            slot = exception(data, a, b - suffix, rules)
+        if prefix and slot < 0:
             n = put(data, a, a + prefix, base, classes, tokens, hashes, n)
             a += prefix
         if suffix:
             tokens[last - waiting, START], tokens[last - waiting, END] = b - suffix - base, b - base
             waiting += 1
             b -= suffix
-        if is_left:
+        if slot >= 0:
             break
     if a < b:
-        n = put_middle(data, a, b, base, classes, rules, tokens, hashes, n)
+        n = put_middle(data, a, b, base, slot, classes, rules, tokens, hashes, n)
     for k in range(waiting - 1, -1, -1):
         start, end = np.int64(tokens[last - k, START]), np.int64(tokens[last - k, END])
         n = put(data, base + start, base + end, base, classes, tokens, hashes, n)
     return n
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def cut_exception(data, base, i, j, rules, tokens):
     """Return the slot of the exception that the tokens from i to j are pieces of, as the rules cut it, or -1."""
     a, b = base + np.int64(tokens[i, START]), base + np.int64(tokens[j, END])
@@ -432,7 +459,7 @@ def cut_exception(data, base, i, j, rules, tokens):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def has_cut_exceptions(data, base, first, n, rules, tokens):
     for i in range(first, n - 1):
         start = np.int64(tokens[i, START])
@@ -446,44 +473,79 @@ def has_cut_exceptions(data, base, first, n, rules, tokens):
     return False
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def join_exceptions(data, base, first, n, classes, rules, tokens, hashes):
     """Make exceptions whole again that the rules have cut in a chunk; return the place after it.
 
     Those of the most pieces go first, and of these the first. Tokens that may belong to one of them, be it whole
     again or not, belong to no other.
     """
-    chosen, is_taken = np.full(n - first, -1), np.zeros(n - first, np.bool_)
     for more in range(JOINED - 2, 0, -1):
         for i in range(first, n - more):
-            slot = cut_exception(data, base, i, i + more, rules, tokens)
-            if slot >= 0:
-                if not is_taken[i - first] and not is_taken[i + more - first]:
-                    chosen[i - first] = slot
-                is_taken[i - first : i + more + 1 - first] = True
+            if cut_exception(data, base, i, i + more, rules, tokens) >= 0:
+                if (tokens[i, MARKS] | tokens[i + more, MARKS]) & TAKEN == 0:
+                    tokens[i, MARKS] |= np.uint32(more) * CHOSEN
+                for k in range(i, i + more + 1):
+                    tokens[k, MARKS] |= TAKEN
     i = out = first
     while i < n:
-        slot = chosen[i - first]
-        if slot >= 0:
+        more = np.int64((tokens[i, MARKS] & ~TAKEN) // CHOSEN)
+        if more:
+            slot = cut_exception(data, base, i, i + more, rules, tokens)
             start = base + np.int64(tokens[i, START])
-            i += np.int64(rules[JOINS + slot * JOINED])
             out = put_exception(data, start, base, slot, classes, rules, tokens, hashes, out)
         else:
-            tokens[out], hashes[out] = tokens[i], hashes[i]
+            for column in range(MARKS + 1):
+                tokens[out, column] = tokens[i, column]
+            tokens[out, MARKS] &= CHOSEN - np.uint32(1)
+            hashes[out] = hashes[i]
             out += 1
-            i += 1
+        i += more + 1
     return out
 
 
-@njit(cache=True, nogil=True)
-def with_room(tokens, hashes, n, more):
-    """Return the tokens in arrays with room for so many more."""
-    if n + more <= len(tokens):
-        return tokens, hashes
-    room = max(2 * len(tokens), n + more)
-    new_tokens, new_hashes = np.empty((room, 4), np.uint32), np.empty(room, np.uint64)
-    new_tokens[:n], new_hashes[:n] = tokens[:n], hashes[:n]
-    return new_tokens, new_hashes
+@without_counts
+def cut_on(data, i, stop, base, classes, rules, tokens, hashes, n):
+    """Write the tokens from byte i on; return where it came to and the next place, and the room that it lacks."""
+    while i < stop:
+        a, h, characters = i, np.uint64(0), 0
+        any_of, all_of = np.uint32(0), np.uint32(0xFFFFFFFF)
+        while i < stop:
+            first = data[i]
+            if first < 0x80:
+                of_code = classes[first]
+                if of_code & SPACE:
+                    break
+                h = h * BASE + np.uint64(first + np.uint64(1))
+                i += 1
+            else:
+                code, size = code_at(data, i)
+                of_code = classes[code]
+                if of_code & SPACE:
+                    break
+                for _ in range(size):
+                    h = h * BASE + np.uint64(data[i] + np.uint64(1))
+                    i += 1
+            any_of |= of_code
+            all_of &= of_code
+            characters += 1
+        if i == a:
+            i += 1 if data[i] < 0x80 else code_at(data, i)[1]
+            continue
+        if n + i - a + 2 > len(tokens):
+            return a, n, i - a + 2
+        is_plain = any_of & BREAK == 0 and (any_of & NUMBER == 0 or all_of & NUMBER != 0)
+        if is_plain and i - a <= LONGEST and (rules[LENGTHS + data[a]] >> np.uint64(i - a)) & np.uint64(1):
+            is_plain = look_up(h, rules, KEYS) < 0
+        if is_plain:
+            marks = marks_of(any_of, all_of, characters)
+            n = put_as(a - base, i - base, characters, marks, h, tokens, hashes, n)
+            continue
+        start = n
+        n = cut_chunk(data, a, i, base, any_of & NUMBER != 0, classes, rules, tokens, hashes, n)
+        if n > start + 1 and has_cut_exceptions(data, base, start, n, rules, tokens):
+            n = join_exceptions(data, base, start, n, classes, rules, tokens, hashes)
+    return i, n, 0
 
 
 @njit(cache=True, nogil=True)
@@ -496,43 +558,12 @@ def tokenize(data, offsets, classes, rules, tokens, hashes, ends):
     n = ends[0] = 0
     for d in range(offsets.size - 1):
         base, stop = offsets[d], offsets[d + 1]
-        i = base
-        while i < stop:
-            a, h, characters = i, np.uint64(0), 0
-            any_of, all_of = np.uint32(0), np.uint32(0xFFFFFFFF)
-            while i < stop:
-                first = data[i]
-                if first < 0x80:
-                    of_code = classes[first]
-                    if of_code & SPACE:
-                        break
-                    h = h * BASE + np.uint64(first + np.uint64(1))
-                    i += 1
-                else:
-                    code, size = code_at(data, i)
-                    of_code = classes[code]
-                    if of_code & SPACE:
-                        break
-                    for _ in range(size):
-                        h = h * BASE + np.uint64(data[i] + np.uint64(1))
-                        i += 1
-                any_of |= of_code
-                all_of &= of_code
-                characters += 1
-            if i == a:
-                i += 1 if data[i] < 0x80 else code_at(data, i)[1]
-                continue
-            tokens, hashes = with_room(tokens, hashes, n, i - a + 2)
-            is_plain = any_of & BREAK == 0 and (any_of & NUMBER == 0 or all_of & NUMBER != 0)
-            if is_plain and i - a <= LONGEST and (rules[LENGTHS + data[a]] >> np.uint64(i - a)) & np.uint64(1):
-                is_plain = look_up(h, rules, KEYS) < 0
-            if is_plain:
-                marks = marks_of(any_of, all_of, characters)
-                n = put_as(a - base, i - base, characters, marks, h, tokens, hashes, n)
-                continue
-            start = n
-            n = cut_chunk(data, a, i, base, classes, rules, tokens, hashes, n)
-            if n > start + 1 and has_cut_exceptions(data, base, start, n, rules, tokens):
-                n = join_exceptions(data, base, start, n, classes, rules, tokens, hashes)
+        i, n, lacking = cut_on(data, base, stop, base, classes, rules, tokens, hashes, n)
+        while lacking:
+            room = max(2 * len(tokens), n + lacking)
+            more_tokens, more_hashes = np.empty((room, 4), np.uint32), np.empty(room, np.uint64)
+            more_tokens[:n], more_hashes[:n] = tokens[:n], hashes[:n]
+            tokens, hashes = more_tokens, more_hashes
+            i, n, lacking = cut_on(data, i, stop, base, classes, rules, tokens, hashes, n)
         ends[d + 1] = n
     return tokens, hashes
