@@ -204,3 +204,15 @@ def cut(texts: list[bytes], rules: NDArray[np.uint64]) -> list[list[bytes]]:
         [text[start:end] for start, end in tokens[first:last, :2].tolist()]
         for text, first, last in zip(texts, ends[:-1], ends[1:], strict=True)
     ]
+
+
+@lru_cache(maxsize=1)
+def stop_words() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+    """Return the hashes of STOP_WORDS by slot, (256,) uint64, and a bit for each, (256,) uint32."""
+    hashes, bits = np.zeros(256, np.uint64), np.zeros(256, np.uint32)
+    for place, word in enumerate(STOP_WORDS):
+        h = int(kernel.hash_of(np.frombuffer(word.encode(), np.uint8), 0, len(word)))
+        slot = (h * int(kernel.SPREAD) % (1 << 64)) >> 56
+        assert bits[slot] == 0
+        hashes[slot], bits[slot] = h, 1 << place
+    return hashes, bits

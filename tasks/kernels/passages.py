@@ -407,3 +407,475 @@ def count_lines(data, offsets, classes, table):
     table.make_room(int(np.diff(offsets).max(initial=0)) // 2 + 2)
     table.age = _count_lines(data, offsets, classes, table.entries, table.age, counts)
     return counts
+
+
+# The rules of C4 for lines. What is said of a line:
+LOREM, CURLY, KEPT, REWRITTEN = 1, 2, 4, 8
+SCRIPT, POLICY, BRACKET = 16, 32, 64
+FEWEST_WORDS, LONGEST_WORD = 3, 1000
+JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, TERMS, LOREM_IPSUM = (
+    np.frombuffer(phrase, np.uint8)
+    for phrase in (
+        b"javascript", b"privacy policy", b"cookie policy", b"use cookies", b"uses cookies", b"use of cookies",
+        b"terms of use", b"lorem ipsum",
+    )
+)  # fmt: skip
+EDIT, CITATION = np.frombuffer(b"edit]", np.uint8), np.frombuffer(b"citation needed]", np.uint8)
+
+
+@njit(cache=True, nogil=True)
+def stands_at(data, i, a, b, phrase):
+    """Say whether a phrase in lower case stands at byte i, within those from a to b, in any case of ASCII."""
+    if i < a or i + len(phrase) > b:
+        return False
+    for k in range(len(phrase)):
+        byte = data[i + k]
+        if (byte + 32 if 65 <= byte <= 90 else byte) != phrase[k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def phrases_in(data, a, b):
+    """Return which of the phrases and brackets that C4 looks for are in the bytes from a to b."""
+    found = 0
+    for i in range(a, b):
+        low = data[i] | 32
+        if low == 123:  # [ and {
+            found |= CURLY if data[i] == 123 else BRACKET
+        elif low == 118:  # each phrase is looked for by a letter that is rare: v, k, f or p
+            found |= SCRIPT if stands_at(data, i - 2, a, b, JAVASCRIPT) else 0
+            found |= POLICY if stands_at(data, i - 3, a, b, PRIVACY) else 0
+        elif low == 107:
+            if stands_at(data, i - 3, a, b, COOKIE_POLICY) or stands_at(data, i - 7, a, b, USE_COOKIES):
+                found |= POLICY
+            elif stands_at(data, i - 8, a, b, USES_COOKIES) or stands_at(data, i - 10, a, b, USE_OF_COOKIES):
+                found |= POLICY
+        elif low == 102:
+            found |= POLICY if stands_at(data, i - 7, a, b, TERMS) else 0
+        elif low == 112:
+            found |= LOREM if stands_at(data, i - 7, a, b, LOREM_IPSUM) else 0
+    return found
+
+
+@njit(cache=True, nogil=True)
+def without_citations(data, a, b, classes, out):
+    """Write the bytes from a to b without [1], [edit] and [citation needed]; return how many are left."""
+    n, i = 0, a
+    while i < b:
+        if data[i] == 91:
+            j = i + 1
+            while j < b:
+                code, size = code_at(data, j)
+                if classes[code] & DECIMAL == 0:
+                    break
+                j += size
+            if j < b and data[j] == 93:
+                i = j + 1
+                continue
+            is_found = False
+            for phrase in (EDIT, CITATION):
+                if i + 1 + len(phrase) <= b:
+                    is_same = True
+                    for k in range(len(phrase)):
+                        is_same &= data[i + 1 + k] == phrase[k]
+                    if is_same:
+                        i += 1 + len(phrase)
+                        is_found = True
+                        break
+            if is_found:
+                continue
+        out[n] = data[i]
+        n += 1
+        i += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def words_and_longest(data, a, b, classes):
+    """Return how many words stand between white space, and the characters of the longest."""
+    words = longest = length = 0
+    i = a
+    while i < b:
+        if data[i] < 0x80:
+            of_code = classes[data[i]]
+            i += 1
+        else:
+            code, size = code_at(data, i)
+            of_code = classes[code]
+            i += size
+        if of_code & SPACE:
+            length = 0
+        else:
+            words += length == 0
+            length += 1
+            longest = max(longest, length)
+    return words, longest
+
+
+@njit(cache=True, nogil=True)
+def ends_sentence(data, a, b):
+    if b <= a or data[b - 1] not in (46, 63, 33, 34, 39):  # . ? ! " '
+        return False
+    return not (b - a >= 3 and data[b - 1] == DOT and data[b - 2] == DOT and data[b - 3] == DOT)
+
+
+@njit(cache=True, nogil=True)
+def judge_line(data, a, b, classes, terminal, out):
+    """Say what C4's rules say of a line without white space around it, and how many bytes of `out` it is then."""
+    words, longest = words_and_longest(data, a, b, classes)
+    if longest > LONGEST_WORD or words < FEWEST_WORDS:
+        return 0, 0
+    found = phrases_in(data, a, b)
+    n, said = b - a, 0
+    if found & BRACKET:
+        n = without_citations(data, a, b, classes, out)
+        if n < b - a:
+            found, said = phrases_in(out, 0, n), REWRITTEN
+    if terminal and not (ends_sentence(out, 0, n) if said else ends_sentence(data, a, b)):
+        return 0, 0
+    if found & LOREM:
+        said |= LOREM
+    if found & SCRIPT:
+        return said, n
+    if found & CURLY and not found & LOREM:
+        said |= CURLY
+    return said if found & POLICY else said | KEPT, n
+
+
+@njit(cache=True, nogil=True)
+def sentences_of(data, base, tokens, t, last, stop):
+    """Count the sentences of the tokens from t on that begin before byte `stop`; return also the next token.
+
+    White space between tokens, but for a single space, is a token of its own here.
+    """
+    sentences, is_over, has_words, end = 0, False, False, np.int64(-1)
+    while t < last and np.int64(tokens[t, START]) < stop:
+        marks, gap = tokens[t, MARKS], np.int64(tokens[t, START]) - end if end >= 0 else 0
+        if is_over and (gap > 1 or (gap == 1 and data[base + end] != 32)):
+            sentences, is_over, has_words = sentences + has_words, False, False
+        if is_over and marks & (PUNCTUATION | PERIOD) == 0:
+            sentences, is_over, has_words = sentences + has_words, False, False
+        elif marks & PERIOD:
+            is_over = True
+        has_words = True
+        end = np.int64(tokens[t, END])
+        t += 1
+    return sentences + has_words, t
+
+
+@njit(cache=True, nogil=True)
+def _count_c4(data, offsets, classes, terminal, tokens, ends, counts, other, other_ends, owners):
+    """Count; write rewritten lines to `other`, for their tokens are others, and return how many there are."""
+    n = others = 0
+    line = np.empty(0, np.uint8)
+    for d in range(offsets.size - 1):
+        base, stop = offsets[d], offsets[d + 1]
+        i, t, last = base, ends[d], ends[d + 1]
+        while i < stop:
+            end, following = line_end(data, i, stop)
+            a, b = stripped(data, i, end, classes)
+            if b > a:
+                if len(line) < b - a:
+                    line = np.empty(2 * (b - a), np.uint8)
+                said, size = judge_line(data, a, b, classes, terminal, line)
+                counts[d, 0] += said & LOREM != 0
+                counts[d, 1] += said & CURLY != 0
+                while t < last and base + np.int64(tokens[t, START]) < a:
+                    t += 1
+                if said & KEPT and said & REWRITTEN:
+                    other[n : n + size] = line[:size]
+                    n += size
+                    owners[others] = d
+                    others += 1
+                    other_ends[others] = n
+                elif said & KEPT:
+                    sentences, t = sentences_of(data, base, tokens, t, last, b - base)
+                    counts[d, 2] += sentences
+            i = following
+    return others
+
+
+@njit(cache=True, nogil=True)
+def _count_sentences(data, offsets, tokens, ends, owners, counts):
+    for line in range(ends.size - 1):
+        sentences, _ = sentences_of(data, offsets[line], tokens, ends[line], ends[line + 1], np.int64(1) << 60)
+        counts[owners[line], 2] += sentences
+
+
+def count_c4(data, offsets, classes, terminal, tokens, ends, retokenize):
+    """Count the lines with lorem ipsum, those with curly brackets and the sentences of what C4 keeps: (n, 3) int64.
+
+    retokenize: gives the tokens and ends of lines that are not as in the text, of which citations were taken.
+    """
+    size = int(offsets[-1] - offsets[0])
+    counts = np.zeros((len(offsets) - 1, 3), np.int64)
+    other, other_ends = np.empty(size, np.uint8), np.zeros(size // 3 + 2, np.int64)
+    owners = np.empty(size // 3 + 1, np.int64)
+    others = _count_c4(data, offsets, classes, terminal, tokens, ends, counts, other, other_ends, owners)
+    if others:
+        other_ends = other_ends[: others + 1]
+        _count_sentences(other, other_ends, *retokenize(other, other_ends), owners, counts)
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _has_other_lines(data, offsets, classes, terminal, found):
+    line = np.empty(0, np.uint8)
+    for d in range(offsets.size - 1):
+        i, stop = offsets[d], offsets[d + 1]
+        found[d] = i < stop and data[stop - 1] == NEW_LINE
+        while i < stop and not found[d]:
+            end, following = line_end(data, i, stop)
+            a, b = stripped(data, i, end, classes)
+            if a > i or b < end or a == b or (end < stop and (data[end] != NEW_LINE or following == stop)):
+                found[d] = True
+                break
+            if len(line) < b - a:
+                line = np.empty(2 * (b - a), np.uint8)
+            said, _ = judge_line(data, a, b, classes, terminal, line)
+            found[d] = said & KEPT == 0 or said & REWRITTEN != 0
+            i = following
+
+
+@njit(cache=True, nogil=True)
+def _keep_c4(data, offsets, classes, terminal, out, ends):
+    n = ends[0] = 0
+    line = np.empty(0, np.uint8)
+    for d in range(offsets.size - 1):
+        i, stop = offsets[d], offsets[d + 1]
+        while i < stop:
+            end, following = line_end(data, i, stop)
+            a, b = stripped(data, i, end, classes)
+            if b > a:
+                if len(line) < b - a:
+                    line = np.empty(2 * (b - a), np.uint8)
+                said, size = judge_line(data, a, b, classes, terminal, line)
+                if said & KEPT:
+                    if n > ends[d]:
+                        out[n] = NEW_LINE
+                        n += 1
+                    if said & REWRITTEN:
+                        out[n : n + size] = line[:size]
+                    else:
+                        out[n : n + size] = data[a:b]
+                    n += size
+            i = following
+        # A line of which a citation was taken may have white space around it.
+        a, b = stripped(out, ends[d], n, classes)
+        for k in range(b - a):
+            out[ends[d] + k] = out[a + k]
+        n = ends[d + 1] = ends[d] + b - a
+
+
+def has_other_lines(data, offsets, classes, terminal):
+    """Say which documents C4's rules for lines change: (n,) bool."""
+    found = np.zeros(len(offsets) - 1, np.bool_)
+    _has_other_lines(data, offsets, classes, terminal, found)
+    return found
+
+
+def keep_c4_lines(data, offsets, classes, terminal):
+    """Return the texts of the lines that C4 keeps, uint8, and (n + 1,) ends."""
+    out, ends = np.empty(int(offsets[-1] - offsets[0]), np.uint8), np.zeros(len(offsets), np.int64)
+    _keep_c4(data, offsets, classes, terminal, out, ends)
+    return out[: ends[-1]], ends
+
+
+# The rules of RefinedWeb for lines, as DCLM has them.
+MOST_CAPITALS, MOST_NUMERALS, MOST_WORDS = 0.5, 0.999999, 10
+COUNTED = np.frombuffer(
+    b"likes shares comments retweets reposts quotes bookmarks upvotes downvotes downloads views followers ", np.uint8
+)
+IN_CART, READ_MORE, SIGN_IN = (
+    np.frombuffer(phrase, np.uint8) for phrase in (b"items in cart", b"read more", b"sign-in")
+)
+
+
+@njit(cache=True, nogil=True)
+def words_counted(data, a, b, classes):
+    """Count the words between ASCII's white space and nulls that begin with a letter or a digit."""
+    words, is_in, i = 0, False, a
+    while i < b:
+        byte = data[i]
+        if byte == 32 or 9 <= byte <= 13 or byte == 0:
+            is_in = False
+        elif not is_in:
+            is_in = True
+            words += classes[code_at(data, i)[0]] & ALNUM != 0
+        i += 1
+    return words
+
+
+@njit(cache=True, nogil=True)
+def is_loud_or_numeric(data, a, b, classes, bit, most):
+    """Say whether more than so large a share of a line's characters are of a class; of an empty line not."""
+    found = characters = 0
+    i = a
+    while i < b:
+        code, size = code_at(data, i)
+        found += classes[code] & bit != 0
+        characters += 1
+        i += size
+    return characters > 0 and found / characters > most
+
+
+@njit(cache=True, nogil=True)
+def beyond_others(data, a, b, classes):
+    """Return where the first character of a word stands."""
+    while a < b:
+        code, size = code_at(data, a)
+        if classes[code] & ALNUM or code == 95:
+            break
+        a += size
+    return a
+
+
+@njit(cache=True, nogil=True)
+def is_counter(data, a, b, classes):
+    """Say whether a line is a number and what it counts, as in "1.2K likes"."""
+    i = start = beyond_others(data, a, b, classes)
+    while i < b:
+        code, size = code_at(data, i)
+        if classes[code] & DECIMAL == 0 and (i == start or (code != 44 and code != DOT)):
+            break
+        i += size
+    if i == start:
+        return False
+    if i < b and data[i] | 32 in (107, 109, 98):  # k, m, b
+        i += 1
+    gap = i
+    while i < b:
+        code, size = code_at(data, i)
+        if classes[code] & SPACE == 0:
+            break
+        i += size
+    if i == gap:
+        return False
+    first = 0
+    for k in range(len(COUNTED)):
+        if COUNTED[k] == 32:
+            end = i + k - first
+            if stands_at(data, i, a, b, COUNTED[first:k]) and beyond_others(data, end, b, classes) == b:
+                return True
+            first = k + 1
+    return False
+
+
+@njit(cache=True, nogil=True)
+def is_edited(data, a, b, classes):
+    """Say whether a line of few words has a phrase that is taken out of it."""
+    if words_and_longest(data, a, b, classes)[0] > MOST_WORDS:
+        return False
+    if stands_at(data, a, a, b, SIGN_IN):
+        return True
+    p = b
+    for _ in range(3):  # READ_MORE and any three characters
+        p -= 1
+        while p > a and data[p] & 0xC0 == 0x80:
+            p -= 1
+    if p > a and stands_at(data, p - len(READ_MORE), a, b, READ_MORE):
+        return True
+    for i in range(a, b - len(IN_CART) + 1):
+        if stands_at(data, i, a, b, IN_CART):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def strip_lines(data, spans, low, high, classes):
+    """Take the white space at the ends of the lines from low to high; return which are left."""
+    while low < high:
+        spans[low, 0], end = stripped(data, spans[low, 0], spans[low, 1], classes)[0], spans[low, 1]
+        if spans[low, 0] < end:
+            break
+        low += 1
+    while high > low:
+        spans[high - 1, 1] = stripped(data, spans[high - 1, 0], spans[high - 1, 1], classes)[1]
+        if spans[high - 1, 0] < spans[high - 1, 1]:
+            break
+        high -= 1
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def is_dropped(data, a, b, rule, classes):
+    if rule == 0:
+        return is_loud_or_numeric(data, a, b, classes, CAPITAL, MOST_CAPITALS)
+    if rule == 1:
+        return is_loud_or_numeric(data, a, b, classes, NUMERAL, MOST_NUMERALS)
+    if rule == 2:
+        return is_counter(data, a, b, classes)
+    return b > a and words_and_longest(data, a, b, classes)[0] < 2
+
+
+@njit(cache=True, nogil=True)
+def refine(data, start, stop, classes, spans):
+    """Write the lines that are left of a document: return the first and the last, and whether any is edited."""
+    n, i = 0, start
+    for k in range(start, stop + 1):
+        if k == stop or data[k] == NEW_LINE:
+            spans[n, 0], spans[n, 1] = i, k
+            n += 1
+            i = k + 1
+    low, high = 0, n
+    for rule in range(4):
+        kept = low
+        for line in range(low, high):
+            if not is_dropped(data, spans[line, 0], spans[line, 1], rule, classes):
+                spans[kept, 0], spans[kept, 1] = spans[line, 0], spans[line, 1]
+                kept += 1
+        high = kept
+        if rule < 3:
+            low, high = strip_lines(data, spans, low, high, classes)
+    for line in range(low, high):
+        if is_edited(data, spans[line, 0], spans[line, 1], classes):
+            return low, high, True
+    low, high = strip_lines(data, spans, low, high, classes)
+    return low, high, False
+
+
+@njit(cache=True, nogil=True)
+def _refine_all(data, offsets, classes, words, states, out, ends):
+    """Count the words before and after, and write the texts of what is left, if there is room for them."""
+    n, most = 0, 0
+    for d in range(offsets.size - 1):
+        lines = 1
+        for k in range(offsets[d], offsets[d + 1]):
+            lines += data[k] == NEW_LINE
+        most = max(most, lines)
+    spans = np.empty((most, 2), np.int64)
+    for d in range(offsets.size - 1):
+        start, stop = offsets[d], offsets[d + 1]
+        low, high, has_edits = refine(data, start, stop, classes, spans)
+        words[d, 0] = words_counted(data, start, stop, classes)
+        states[d] = 2 if has_edits else 0 if low < high else 1 if stop > start else 0
+        size = max(0, high - low - 1)
+        for line in range(low, high):
+            words[d, 1] += words_counted(data, spans[line, 0], spans[line, 1], classes)
+            size += spans[line, 1] - spans[line, 0]
+        if not has_edits and size < stop - start:
+            states[d] = 1
+        if len(out):
+            for line in range(low, high):
+                if line > low:
+                    out[n] = NEW_LINE
+                    n += 1
+                for k in range(spans[line, 0], spans[line, 1]):
+                    out[n] = data[k]
+                    n += 1
+            ends[d + 1] = n
+
+
+def refine_lines(data, offsets, classes, is_written):
+    """Apply RefinedWeb's rules for lines.
+
+    Returns the words before and after, (n, 2) int64; of each document 0 if it stays as it is, 1 if it changes and
+    2 if phrases are to be taken out of its lines, which is not done here, (n,) uint8; and if so wished the texts,
+    uint8, and (n + 1,) ends.
+    """
+    words, states = np.zeros((len(offsets) - 1, 2), np.int64), np.zeros(len(offsets) - 1, np.uint8)
+    out = np.empty(int(offsets[-1] - offsets[0]) + 1 if is_written else 0, np.uint8)
+    ends = np.zeros(len(offsets), np.int64)
+    _refine_all(data, offsets, classes, words, states, out, ends)
+    return words, states, out[: ends[-1]], ends
