@@ -32,7 +32,10 @@ LINES = (
     "duplicate_text_characters", "split_lines", "max_line_length", "alphanumeric",
 )  # fmt: skip
 SHORT_LINE = 30
-NEW_LINE, DOT, HASH, MINUS, BULLET, ELLIPSIS = 10, 46, 35, 45, 0x2022, 0x2026
+NEW_LINE, DOT, HASH, MINUS, BULLET = 10, 46, 35, 45, 0x2022
+
+# Counting the references to each array that a function is given takes longer than most of these functions.
+without_counts = njit(cache=True, nogil=True, _nrt=False)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -57,7 +60,15 @@ def characters_in(data, a, b):
     return n
 
 
-@njit(cache=True, nogil=True)
+@without_counts
+def longest_of(offsets):
+    longest = 0
+    for d in range(offsets.size - 1):
+        longest = max(longest, offsets[d + 1] - offsets[d])
+    return longest
+
+
+@without_counts
 def stripped(data, a, b, classes):
     """Return where the bytes from a to b begin and end without white space around them."""
     while a < b:
@@ -75,7 +86,7 @@ def stripped(data, a, b, classes):
     return a, b
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def line_end(data, i, stop):
     """Return where the line at i ends, and where the next begins: `str.splitlines`."""
     while i < stop:
@@ -101,7 +112,7 @@ def mixed(h):
     return h ^ (h >> SHIFT)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def hash_bytes(data, a, b):
     h, i = np.uint64(b - a + 1) * SPREAD, a
     while i + 8 <= b:
@@ -146,7 +157,7 @@ def mask_for(n):
     return np.uint64(size - 1)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def _count_tokens(tokens, hashes, ends, stop_words, stop_bits, counts):
     for d in range(ends.size - 1):
         words = characters = alphabetic = 0
@@ -167,7 +178,7 @@ def _count_tokens(tokens, hashes, ends, stop_words, stop_bits, counts):
         counts[d, 3], counts[d, 4] = alphabetic, stops
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def _count_marks(data, offsets, classes, counts):
     for d in range(offsets.size - 1):
         i, stop = offsets[d], offsets[d + 1]
@@ -205,7 +216,7 @@ def count_quality(data, offsets, classes, tokens, hashes, ends, stop_words):
     return counts
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def top_characters(tokens, mixes, first, last, n, table, firsts, age):
     """Return the characters of the n-gram that is found most often, spaces between, all times; of ties the first."""
     mask, best, place = mask_for(last - first), 0, 0
@@ -230,7 +241,7 @@ def top_characters(tokens, mixes, first, last, n, table, firsts, age):
     return characters * best
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def duplicate_characters(sums, powers, places, count, n, table, age):
     """Return the characters of n-grams that stood before; after one, the next begins behind it."""
     mask, t, characters = mask_for(count), 0, 0
@@ -244,7 +255,7 @@ def duplicate_characters(sums, powers, places, count, n, table, age):
     return characters
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def power(base, n):
     result = np.uint64(1)
     while n:
@@ -258,9 +269,7 @@ def power(base, n):
 @njit(cache=True, nogil=True)
 def _count_grams(tokens, hashes, ends, table, firsts, age, counts):
     """Count; return the round of the table."""
-    most = 0
-    for d in range(ends.size - 1):
-        most = max(most, ends[d + 1] - ends[d])
+    most = longest_of(ends)
     sums, powers, places = np.empty(most + 1, np.uint64), np.empty(most + 1, np.uint64), np.empty(most + 1, np.int64)
     mixes = np.empty(ends[-1], np.uint64)
     of_sizes, inverses = np.empty(SHORT, np.uint64), np.empty(SHORT, np.uint64)
@@ -319,7 +328,7 @@ class Table:
             self.entries, self.firsts = np.zeros(size, np.uint64), np.empty((size, 2), np.uint32)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def paragraph_counts(data, a, b, table, mask, age, row):
     """Count the paragraphs in the bytes from a to b, where neither end is white space, and what repeats of them."""
     i, start = a, a
@@ -338,7 +347,7 @@ def paragraph_counts(data, a, b, table, mask, age, row):
     row[5], row[6], row[7] = paragraphs, duplicates, characters
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def line_counts(data, start, stop, classes, table, mask, age, row):
     i, lines, duplicates, duplicate, empty = start, 0, 0, 0, 0
     texts = terminals = shorts = duplicate_text = new_lines = split = longest = 0
@@ -372,7 +381,7 @@ def line_counts(data, start, stop, classes, table, mask, age, row):
     row[12], row[13] = split, longest
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def _count_lines(data, offsets, classes, table, age, counts):
     for d in range(offsets.size - 1):
         start, stop = offsets[d], offsets[d + 1]
@@ -423,7 +432,7 @@ JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, T
 EDIT, CITATION = np.frombuffer(b"edit]", np.uint8), np.frombuffer(b"citation needed]", np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def stands_at(data, i, a, b, phrase):
     """Say whether a phrase in lower case stands at byte i, within those from a to b, in any case of ASCII."""
     if i < a or i + len(phrase) > b:
@@ -435,7 +444,7 @@ def stands_at(data, i, a, b, phrase):
     return True
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def phrases_in(data, a, b):
     """Return which of the phrases and brackets that C4 looks for are in the bytes from a to b."""
     found = 0
@@ -458,7 +467,7 @@ def phrases_in(data, a, b):
     return found
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def without_citations(data, a, b, classes, out):
     """Write the bytes from a to b without [1], [edit] and [citation needed]; return how many are left."""
     n, i = 0, a
@@ -491,7 +500,7 @@ def without_citations(data, a, b, classes, out):
     return n
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def words_and_longest(data, a, b, classes):
     """Return how many words stand between white space, and the characters of the longest."""
     words = longest = length = 0
@@ -513,14 +522,14 @@ def words_and_longest(data, a, b, classes):
     return words, longest
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def ends_sentence(data, a, b):
     if b <= a or data[b - 1] not in (46, 63, 33, 34, 39):  # . ? ! " '
         return False
     return not (b - a >= 3 and data[b - 1] == DOT and data[b - 2] == DOT and data[b - 3] == DOT)
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def judge_line(data, a, b, classes, terminal, out):
     """Say what C4's rules say of a line without white space around it, and how many bytes of `out` it is then."""
     words, longest = words_and_longest(data, a, b, classes)
@@ -543,7 +552,7 @@ def judge_line(data, a, b, classes, terminal, out):
     return said if found & POLICY else said | KEPT, n
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def sentences_of(data, base, tokens, t, last, stop):
     """Count the sentences of the tokens from t on that begin before byte `stop`; return also the next token.
 
@@ -568,7 +577,7 @@ def sentences_of(data, base, tokens, t, last, stop):
 def _count_c4(data, offsets, classes, terminal, tokens, ends, counts, other, other_ends, owners):
     """Count; write rewritten lines to `other`, for their tokens are others, and return how many there are."""
     n = others = 0
-    line = np.empty(0, np.uint8)
+    line = np.empty(longest_of(offsets), np.uint8)
     for d in range(offsets.size - 1):
         base, stop = offsets[d], offsets[d + 1]
         i, t, last = base, ends[d], ends[d + 1]
@@ -576,8 +585,6 @@ def _count_c4(data, offsets, classes, terminal, tokens, ends, counts, other, oth
             end, following = line_end(data, i, stop)
             a, b = stripped(data, i, end, classes)
             if b > a:
-                if len(line) < b - a:
-                    line = np.empty(2 * (b - a), np.uint8)
                 said, size = judge_line(data, a, b, classes, terminal, line)
                 counts[d, 0] += said & LOREM != 0
                 counts[d, 1] += said & CURLY != 0
@@ -596,7 +603,7 @@ def _count_c4(data, offsets, classes, terminal, tokens, ends, counts, other, oth
     return others
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def _count_sentences(data, offsets, tokens, ends, owners, counts):
     for line in range(ends.size - 1):
         sentences, _ = sentences_of(data, offsets[line], tokens, ends[line], ends[line + 1], np.int64(1) << 60)
@@ -621,7 +628,7 @@ def count_c4(data, offsets, classes, terminal, tokens, ends, retokenize):
 
 @njit(cache=True, nogil=True)
 def _has_other_lines(data, offsets, classes, terminal, found):
-    line = np.empty(0, np.uint8)
+    line = np.empty(longest_of(offsets), np.uint8)
     for d in range(offsets.size - 1):
         i, stop = offsets[d], offsets[d + 1]
         found[d] = i < stop and data[stop - 1] == NEW_LINE
@@ -631,8 +638,6 @@ def _has_other_lines(data, offsets, classes, terminal, found):
             if a > i or b < end or a == b or (end < stop and (data[end] != NEW_LINE or following == stop)):
                 found[d] = True
                 break
-            if len(line) < b - a:
-                line = np.empty(2 * (b - a), np.uint8)
             said, _ = judge_line(data, a, b, classes, terminal, line)
             found[d] = said & KEPT == 0 or said & REWRITTEN != 0
             i = following
@@ -641,15 +646,13 @@ def _has_other_lines(data, offsets, classes, terminal, found):
 @njit(cache=True, nogil=True)
 def _keep_c4(data, offsets, classes, terminal, out, ends):
     n = ends[0] = 0
-    line = np.empty(0, np.uint8)
+    line = np.empty(longest_of(offsets), np.uint8)
     for d in range(offsets.size - 1):
         i, stop = offsets[d], offsets[d + 1]
         while i < stop:
             end, following = line_end(data, i, stop)
             a, b = stripped(data, i, end, classes)
             if b > a:
-                if len(line) < b - a:
-                    line = np.empty(2 * (b - a), np.uint8)
                 said, size = judge_line(data, a, b, classes, terminal, line)
                 if said & KEPT:
                     if n > ends[d]:
@@ -692,7 +695,7 @@ IN_CART, READ_MORE, SIGN_IN = (
 )
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def words_counted(data, a, b, classes):
     """Count the words between ASCII's white space and nulls that begin with a letter or a digit."""
     words, is_in, i = 0, False, a
@@ -707,7 +710,7 @@ def words_counted(data, a, b, classes):
     return words
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_loud_or_numeric(data, a, b, classes, bit, most):
     """Say whether more than so large a share of a line's characters are of a class; of an empty line not."""
     found = characters = 0
@@ -720,7 +723,7 @@ def is_loud_or_numeric(data, a, b, classes, bit, most):
     return characters > 0 and found / characters > most
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def beyond_others(data, a, b, classes):
     """Return where the first character of a word stands."""
     while a < b:
@@ -731,7 +734,7 @@ def beyond_others(data, a, b, classes):
     return a
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_counter(data, a, b, classes):
     """Say whether a line is a number and what it counts, as in "1.2K likes"."""
     i = start = beyond_others(data, a, b, classes)
@@ -762,7 +765,7 @@ def is_counter(data, a, b, classes):
     return False
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_edited(data, a, b, classes):
     """Say whether a line of few words has a phrase that is taken out of it."""
     if words_and_longest(data, a, b, classes)[0] > MOST_WORDS:
@@ -782,7 +785,7 @@ def is_edited(data, a, b, classes):
     return False
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def strip_lines(data, spans, low, high, classes):
     """Take the white space at the ends of the lines from low to high; return which are left."""
     while low < high:
@@ -798,7 +801,7 @@ def strip_lines(data, spans, low, high, classes):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def is_dropped(data, a, b, rule, classes):
     if rule == 0:
         return is_loud_or_numeric(data, a, b, classes, CAPITAL, MOST_CAPITALS)
@@ -809,7 +812,7 @@ def is_dropped(data, a, b, rule, classes):
     return b > a and words_and_longest(data, a, b, classes)[0] < 2
 
 
-@njit(cache=True, nogil=True)
+@without_counts
 def refine(data, start, stop, classes, spans):
     """Write the lines that are left of a document: return the first and the last, and whether any is edited."""
     n, i = 0, start
@@ -838,13 +841,8 @@ def refine(data, start, stop, classes, spans):
 @njit(cache=True, nogil=True)
 def _refine_all(data, offsets, classes, words, states, out, ends):
     """Count the words before and after, and write the texts of what is left, if there is room for them."""
-    n, most = 0, 0
-    for d in range(offsets.size - 1):
-        lines = 1
-        for k in range(offsets[d], offsets[d + 1]):
-            lines += data[k] == NEW_LINE
-        most = max(most, lines)
-    spans = np.empty((most, 2), np.int64)
+    n = 0
+    spans = np.empty((longest_of(offsets) + 1, 2), np.int64)
     for d in range(offsets.size - 1):
         start, stop = offsets[d], offsets[d + 1]
         low, high, has_edits = refine(data, start, stop, classes, spans)
