@@ -1,0 +1,96 @@
+"""Cleaning a text line by line, by the rules of C4 and of RefinedWeb.
+
+C4's are those of datatrove, RefinedWeb's those of DCLM-Baseline. A text that nothing changes is not copied.
+"""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.documents.english import token_classes
+from tasks.kernels import passages
+from tasks.kernels.texts import text_buffers
+
+EDITED = 2  # the state of a document from whose lines phrases are to be taken
+COUNTER = re.compile(
+    r"\W*\d[\d,.]*[kmb]?\s+(?:likes|shares|comments|retweets|reposts|quotes|bookmarks|upvotes|downvotes|downloads"
+    r"|views|followers)\W*"
+)
+PHRASES = (
+    re.compile(r"\s?items in cart", re.IGNORECASE),
+    re.compile(r"\s?read more...$", re.IGNORECASE),  # any three characters: so it is in DCLM
+    re.compile(r"^sign-in\s?", re.IGNORECASE),
+)
+WORD = re.compile(r"[^ \t-\r\0]+")
+
+
+def without_c4_lines(
+    texts: pa.LargeStringArray, terminal: bool = True
+) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
+    """Return the texts of the lines that C4 keeps, and which have changed, (n,) bool.
+
+    Curly brackets and lorem ipsum, for which C4 lets a document go, take away no lines. terminal: lines go that do
+    not end in a terminal punctuation mark.
+    """
+    is_changed = passages.has_other_lines(*text_buffers(texts), token_classes(), terminal)
+    if not is_changed.any():
+        return texts, is_changed
+    mask = pa.array(is_changed)
+    kept = passages.keep_c4_lines(*text_buffers(texts.filter(mask)), token_classes(), terminal)
+    return pc.replace_with_mask(texts, mask, _column(*kept)), is_changed
+
+
+def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
+    """Return the texts of the lines that DCLM's rules keep, and which have changed, (n,) bool."""
+    data, offsets = text_buffers(texts)
+    _, states, _, _ = passages.refine_lines(data, offsets, token_classes(), False)
+    is_changed = states > 0
+    if not is_changed.any():
+        return texts, is_changed
+    changing = texts.filter(pa.array(is_changed))
+    _, _, *kept = passages.refine_lines(*text_buffers(changing), token_classes(), True)
+    refined = _column(*kept)
+    is_edited = states[is_changed] == EDITED
+    if is_edited.any():
+        mask = pa.array(is_edited)
+        edited = [refined_text(text) for text in changing.filter(mask).to_pylist()]
+        refined = pc.replace_with_mask(refined, mask, pa.array(edited, pa.large_string()))
+        is_changed[is_changed] = pc.not_equal(refined, changing).to_numpy(zero_copy_only=False)
+    return pc.replace_with_mask(texts, pa.array(states > 0), refined), is_changed
+
+
+def refined_words(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many words documents have before and after DCLM's rules for lines: (n, 2) int64."""
+    words, states, _, _ = passages.refine_lines(data, offsets, token_classes(), False)
+    for place in np.flatnonzero(states == EDITED).tolist():
+        text = data[offsets[place] : offsets[place + 1]].tobytes().decode()
+        words[place, 1] = len([word for word in WORD.findall(refined_text(text)) if word[0].isalnum()])
+    return words
+
+
+def refined_text(text: str) -> str:
+    """Apply DCLM's rules for lines to a text, by regular expressions: for the few of which phrases are taken."""
+    rules = (
+        lambda line: 2 * sum(map(str.isupper, line)) > len(line),
+        lambda line: line != "" and sum(map(str.isdigit, line)) / len(line) > passages.MOST_NUMERALS,
+        lambda line: COUNTER.fullmatch(line.lower()) is not None,
+    )
+    for is_dropped in rules:
+        text = "\n".join(line for line in text.split("\n") if not is_dropped(line)).strip()
+    lines = [line for line in text.split("\n") if line == "" or len(line.split()) > 1]
+    for phrase in PHRASES:
+        lines = "\n".join(_without(phrase, lines)).strip().split("\n")
+    return "\n".join(lines)
+
+
+def _without(phrase: re.Pattern[str], lines: list[str]) -> list[str]:
+    """Take a phrase out of lines of few words, and lines of which nothing else is left."""
+    left = [phrase.sub("", line) if len(line.split()) <= passages.MOST_WORDS else line for line in lines]
+    return [new for old, new in zip(lines, left, strict=True) if old == "" or (new and not new.isspace())]
+
+
+def _column(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> pa.LargeStringArray:
+    return pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(data))
