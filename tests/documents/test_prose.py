@@ -80,7 +80,7 @@ def plain_suffix(text):
 
 
 def plain_infix(text, i):
-    rest, before = text[i:], text[i - 1 : i]
+    rest, before = text[i : i + 999], text[i - 1 : i]
     here, after = rest[0], rest[1:2]
     dots = len(rest) - len(rest.lstrip("."))
     if dots > 1:
@@ -138,7 +138,7 @@ def plain_chunk(chunk, known):
         chunk = stem[prefix:]
     if chunk in known:
         return [*head, *known[chunk], *reversed(tail)]
-    if not chunk or plain_is_url(chunk):
+    if not chunk or (chunk.isascii() and chunk.isalpha()) or plain_is_url(chunk):
         return [*head, *([chunk] if chunk else []), *reversed(tail)]
     middle, start, i = [], 0, 0
     while i < len(chunk):
@@ -178,11 +178,8 @@ def plain_tokens(text):
 
 def repeated(items):
     """Return how many items stood before, and their characters."""
-    again = [item for place, item in enumerate(items) if item in set(items[:place])] if len(items) < 500 else None
-    if again is None:
-        counts = Counter(items)
-        return len(items) - len(counts), sum(len(item) * (times - 1) for item, times in counts.items())
-    return len(again), sum(map(len, again))
+    counts = Counter(items)
+    return len(items) - len(counts), sum(len(item) * (times - 1) for item, times in counts.items())
 
 
 def share(part, whole):
