@@ -83,6 +83,7 @@ CONTRACTED = [
 ]
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
+
 def codes(ranges: str) -> list[int]:
     """Return the code points that hexadecimal ranges name."""
     ends = [item.partition("-") for item in ranges.split()]
@@ -144,7 +145,10 @@ def token_classes() -> NDArray[np.uint32]:
 
 def exceptions() -> dict[str, list[str]]:
     """Return the strings that are cut in a way of their own, and their pieces."""
-    found = {one: [one] for one in (*FACES.split(), *WHOLE.split(), *(f"{one}." for one in "abcdefghijklmnopqrstuvwxyz"))}
+    found = {
+        one: [one]
+        for one in (*FACES.split(), *WHOLE.split(), *(f"{one}." for one in "abcdefghijklmnopqrstuvwxyz"))
+    }
     for words, ends in CONTRACTED:
         for word, end in product(words.split(), ends.split(", ")):
             for form, tail in product((word, word.title()), (end, end.replace("'", ""))):
@@ -152,10 +156,14 @@ def exceptions() -> dict[str, list[str]]:
                 found["".join(pieces)] = pieces
     for word in DROPPED_G.split():
         found |= {one: [one] for form in (word, word.title()) for one in (form, f"{form}'")}
-    found |= {f"{hour}{half}": [str(hour), half] for hour in range(1, 13) for half in ("am", "a.m.", "pm", "p.m.")}
+    found |= {
+        f"{hour}{half}": [str(hour), half] for hour in range(1, 13) for half in ("am", "a.m.", "pm", "p.m.")
+    }
     found |= {one.replace(" ", ""): one.split() for one in CUT}
     found = {one: pieces for one, pieces in found.items() if one not in NOT_CUT.split()}
-    curly = {one.replace("'", "’"): [piece.replace("'", "’") for piece in pieces] for one, pieces in found.items()}
+    curly = {
+        one.replace("'", "’"): [piece.replace("'", "’") for piece in pieces] for one, pieces in found.items()
+    }
     return found | curly
 
 

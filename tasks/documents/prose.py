@@ -179,4 +179,8 @@ def _columns(name: str, counts: dict[str, Counts]) -> list[NDArray[np.generic]]:
             _share(of["duplicate_text_characters"], of_lines),
             _share(of["new_lines"], counts["tokens"][:, 0]),
         ]
-    return [_share(of_lines, of["split_lines"]), _share(of["alphanumeric"], characters), of["max_line_length"]]
+    return [
+        _share(of_lines, of["split_lines"]),
+        _share(of["alphanumeric"], characters),
+        of["max_line_length"],
+    ]

@@ -420,7 +420,11 @@ def cut_chunk(data, a, b, base, has_numbers, classes, rules, tokens, hashes, n):
                 n = put(data, a, a + prefix, base, classes, tokens, hashes, n)
                 a += prefix
                 break
-        if has_numbers or not is_inner(data, b - 1, classes) or (b - a > 1 and not is_inner(data, b - 2, classes)):
+        if (
+            has_numbers
+            or not is_inner(data, b - 1, classes)
+            or (b - a > 1 and not is_inner(data, b - 2, classes))
+        ):
             suffix = suffix_size(data, a + prefix, b, classes, rules)
         if prefix == 0 and suffix == 0:
             break

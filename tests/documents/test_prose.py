@@ -5,6 +5,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter, defaultdict
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +76,9 @@ def plain_suffix(text):
         sizes.append(1)
     if re.search(r"[0-9]\+\Z", text):
         sizes.append(1)
-    sizes += [len(u) for u in [*english.UNITS.split(), *english.MONEY] if re.search(rf"[0-9]{re.escape(u)}\Z", text)]
+    sizes += [
+        len(u) for u in [*english.UNITS.split(), *english.MONEY] if re.search(rf"[0-9]{re.escape(u)}\Z", text)
+    ]
     return max(sizes)
 
 
@@ -87,7 +90,11 @@ def plain_infix(text, i):
         return dots
     if of(here, "INFIX"):
         return 1
-    if here == "." and (of(before, "LOWER") or of(before, "QUOTE")) and (of(after, "UPPER") or of(after, "QUOTE")):
+    if (
+        here == "."
+        and (of(before, "LOWER") or of(before, "QUOTE"))
+        and (of(after, "UPPER") or of(after, "QUOTE"))
+    ):
         return 1
     if here in "+-*^" and of(before, "NUMBER") and (of(after, "NUMBER") or after == "-"):
         return 1
@@ -154,6 +161,7 @@ KNOWN = exceptions()
 CUT_BY_RULES = {tuple(plain_chunk(one, {})): one for one in KNOWN}
 
 
+@lru_cache(maxsize=64)
 def plain_tokens(text):
     tokens = []
     for chunk in text.split():
@@ -187,7 +195,9 @@ def share(part, whole):
 
 
 def plain_quality(text, tokens):
-    symbols = {chr(code) for code in codes(english.SYMBOLS) + codes(english.PERIODS) + codes(english.MORE_TERMINALS)}
+    symbols = {
+        chr(code) for code in codes(english.SYMBOLS) + codes(english.PERIODS) + codes(english.MORE_TERMINALS)
+    }
     words, lines = [token for token in tokens if set(token) - symbols], text.splitlines()
     return {
         "words": len(words),
@@ -281,9 +291,11 @@ def plain_code(text):
     }
 
 
+@lru_cache(maxsize=64)
 def plain_refinedweb(text):
     before, after = (
-        sum(word[0].isalnum() for word in re.findall(r"[^ \t-\r\0]+", one)) for one in (text, refined_text(text))
+        sum(word[0].isalnum() for word in re.findall(r"[^ \t-\r\0]+", one))
+        for one in (text, refined_text(text))
     )
     return {"removed_words": share(before - after, before)}
 
@@ -311,7 +323,10 @@ def check(texts, given_texts):
     for terminal in (False, True):
         found = measured(given_texts, list(SETS), terminal)
         assert list(found) == list(SETS)
-        rows = [dict(zip(found, row, strict=True)) for row in zip(*(t.to_pylist() for t in found.values()), strict=True)]
+        rows = [
+            dict(zip(found, row, strict=True))
+            for row in zip(*(t.to_pylist() for t in found.values()), strict=True)
+        ]
         assert rows == [plain(text, terminal) for text in texts]
         left, is_changed = without_c4_lines(given_texts, terminal)
         expected = [plain_c4(text, terminal)[1] for text in texts]
@@ -327,7 +342,7 @@ def test_hostile_text(text):
     check([text], column(text))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=300)
 @given(st.lists(TEXTS, max_size=5), st.integers(0, 3))
 def test_any_text(texts, skipped):
     check(texts[skipped:], column(*texts)[skipped:])
@@ -352,7 +367,9 @@ def test_tokens_of_larger_texts_find_room():
     rules, text = token_rules(), "Words (and more) of it's. " * 999
     tokens, hashes, ends = np.empty((8, 4), np.uint32), np.empty(8, np.uint64), np.zeros(2, np.int64)
     data = np.frombuffer(text.encode(), np.uint8)
-    tokens, hashes = kernel.tokenize(data, np.array([0, len(data)]), token_classes(), rules, tokens, hashes, ends)
+    tokens, hashes = kernel.tokenize(
+        data, np.array([0, len(data)]), token_classes(), rules, tokens, hashes, ends
+    )
     assert [text[a:b] for a, b in tokens[: ends[1], :2].tolist()] == plain_tokens(text)
 
 
@@ -412,7 +429,9 @@ def test_decisions_are_those_of_the_published_code(judged, tmp_path):
             theirs, ours = row[name.replace("-", "_")], first_reason(values, limits)
             if {theirs, ours} != {"lorem_ipsum", "curly_bracket"} and theirs != ours:
                 where = [row["source"], row["file"], row["row"]]
-                disagreements[name, row["source"]].append({"where": where, "theirs": theirs, "ours": ours, **values})
+                disagreements[name, row["source"]].append(
+                    {"where": where, "theirs": theirs, "ours": ours, **values}
+                )
     listed = tmp_path / "disagreements.json"
     listed.write_text(json.dumps([one for some in disagreements.values() for one in some], indent=1))
     for (name, source), some in disagreements.items():
