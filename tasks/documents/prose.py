@@ -1,7 +1,7 @@
 """Statistics of prose by which Gopher, C4, FineWeb, RefinedWeb and StarCoder let documents go.
 
-They are those of datatrove's filters, of DCLM for RefinedWeb, and of The Stack for code. Words are tokens of spaCy's
-English tokenizer, but for `removed_words`. Columns out, a row a document:
+They are those of datatrove's filters, of DCLM for RefinedWeb, and of The Stack for code. Words are tokens of
+spaCy's English tokenizer, but for `removed_words`. Columns out, a row a document:
 
 gopher-quality
     words             tokens that are not all punctuation

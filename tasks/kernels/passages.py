@@ -4,8 +4,11 @@ Tokens are those of `tokens.py`, where the bits of the classes are explained too
 document; `tasks.documents.prose` makes shares of them.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 # As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
 SPACE, LINE = np.uint32(1), np.uint32(2)
@@ -13,6 +16,11 @@ ALPHA, SYMBOL, PUNCTUATION, PERIOD, TERMINAL, CAPITAL, NUMERAL, DECIMAL, ALNUM =
     np.uint32(1 << place) for place in range(14, 23)
 )
 START, END, CHARACTERS, MARKS = range(4)
+Bytes = NDArray[np.uint8]
+Classes = NDArray[np.uint32]
+Tokens = NDArray[np.uint32]
+Hashes = NDArray[np.uint64]
+Places = NDArray[np.int64]
 BASE = np.uint64(0xB492B66FBE98F273)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 INVERSE = np.uint64(pow(int(BASE), -1, 1 << 64))
@@ -201,7 +209,7 @@ def _count_marks(data, offsets, classes, counts):
             lines += 1
             if a < b:
                 code, _ = code_at(data, a)
-                bullets += code == MINUS or code == BULLET
+                bullets += (code == MINUS) | (code == BULLET)
                 if b - a >= 3:
                     x, y, z = data[b - 3], data[b - 2], data[b - 1]
                     ends += (x == DOT and y == DOT and z == DOT) or (x == 0xE2 and y == 0x80 and z == 0xA6)
@@ -215,7 +223,15 @@ def _count_marks(data, offsets, classes, counts):
         )
 
 
-def count_quality(data, offsets, classes, tokens, hashes, ends, stop_words):
+def count_quality(
+    data: Bytes,
+    offsets: Places,
+    classes: Classes,
+    tokens: Tokens,
+    hashes: Hashes,
+    ends: Places,
+    stop_words: tuple[Hashes, Classes],
+) -> Places:
     """Count QUALITY of each document: (n, 10) int64.
 
     stop_words: their hashes by slot, (256,) uint64, and a bit for each, (256,) uint32.
@@ -228,7 +244,7 @@ def count_quality(data, offsets, classes, tokens, hashes, ends, stop_words):
 
 @without_counts
 def top_characters(tokens, mixes, first, last, n, table, firsts, age):
-    """Return the characters of the n-gram that is found most often, spaces between, all times; of ties the first."""
+    """Return the characters of the n-gram that is found most often, all times; of ties the first."""
     mask, best, place = mask_for(last - first), 0, 0
     for t in range(first, last - n + 1):
         h = np.uint64(0)
@@ -319,7 +335,7 @@ def _count_grams(tokens, hashes, ends, table, firsts, age, counts):
     return age
 
 
-def count_grams(tokens, hashes, ends, table):
+def count_grams(tokens: Tokens, hashes: Hashes, ends: Places, table: "Table") -> Places:
     """Count the characters of the most frequent 2-, 3- and 4-grams and of duplicate 5- to 10-grams: (n, 9) int64.
 
     table: see `new_table`; it is kept for the next documents.
@@ -333,11 +349,11 @@ def count_grams(tokens, hashes, ends, table):
 class Table:
     """A hash table that is used again and again, without being cleared: its entries have an age."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.age = 0
         self.entries, self.firsts = np.zeros(0, np.uint64), np.zeros((0, 2), np.uint32)
 
-    def make_room(self, n):
+    def make_room(self, n: int) -> None:
         """Make the table as large as so many entries need, a third more."""
         size = int(mask_for(n)) + 1
         if size > len(self.entries):
@@ -432,7 +448,7 @@ def _count_lines(data, offsets, classes, table, age, counts):
     return age
 
 
-def count_lines(data, offsets, classes, table):
+def count_lines(data: Bytes, offsets: Places, classes: Classes, table: "Table") -> Places:
     """Count LINES of each document: (n, 15) int64.
 
     `lines` are parted by runs of new lines, `text_lines` by each of them and have more than white space,
@@ -485,10 +501,10 @@ def phrases_in(data, a, b):
             found |= SCRIPT if stands_at(data, i - 2, a, b, JAVASCRIPT) else 0
             found |= POLICY if stands_at(data, i - 3, a, b, PRIVACY) else 0
         elif low == 107:
-            if stands_at(data, i - 3, a, b, COOKIE_POLICY) or stands_at(data, i - 7, a, b, USE_COOKIES):
-                found |= POLICY
-            elif stands_at(data, i - 8, a, b, USES_COOKIES) or stands_at(data, i - 10, a, b, USE_OF_COOKIES):
-                found |= POLICY
+            found |= POLICY if stands_at(data, i - 3, a, b, COOKIE_POLICY) else 0
+            found |= POLICY if stands_at(data, i - 7, a, b, USE_COOKIES) else 0
+            found |= POLICY if stands_at(data, i - 8, a, b, USES_COOKIES) else 0
+            found |= POLICY if stands_at(data, i - 10, a, b, USE_OF_COOKIES) else 0
         elif low == 102:
             found |= POLICY if stands_at(data, i - 7, a, b, TERMS) else 0
         elif low == 112:
@@ -640,7 +656,15 @@ def _count_sentences(data, offsets, tokens, ends, owners, counts):
         counts[owners[line], 2] += sentences
 
 
-def count_c4(data, offsets, classes, terminal, tokens, ends, retokenize):
+def count_c4(
+    data: Bytes,
+    offsets: Places,
+    classes: Classes,
+    terminal: bool,
+    tokens: Tokens,
+    ends: Places,
+    retokenize: Callable[[Bytes, Places], tuple[Tokens, Places]],
+) -> Places:
     """Count the lines with lorem ipsum, those with curly brackets and the sentences of what C4 keeps: (n, 3) int64.
 
     retokenize: gives the tokens and ends of lines that are not as in the text, of which citations were taken.
@@ -701,14 +725,14 @@ def _keep_c4(data, offsets, classes, terminal, out, ends):
         n = ends[d + 1] = ends[d] + b - a
 
 
-def has_other_lines(data, offsets, classes, terminal):
+def has_other_lines(data: Bytes, offsets: Places, classes: Classes, terminal: bool) -> NDArray[np.bool_]:
     """Say which documents C4's rules for lines change: (n,) bool."""
     found = np.zeros(len(offsets) - 1, np.bool_)
     _has_other_lines(data, offsets, classes, terminal, found)
     return found
 
 
-def keep_c4_lines(data, offsets, classes, terminal):
+def keep_c4_lines(data: Bytes, offsets: Places, classes: Classes, terminal: bool) -> tuple[Bytes, Places]:
     """Return the texts of the lines that C4 keeps, uint8, and (n + 1,) ends."""
     out, ends = np.empty(int(offsets[-1] - offsets[0]), np.uint8), np.zeros(len(offsets), np.int64)
     _keep_c4(data, offsets, classes, terminal, out, ends)
@@ -815,7 +839,7 @@ def is_edited(data, a, b, classes):
             p -= 1
     if p > a and stands_at(data, p - len(READ_MORE), a, b, READ_MORE):
         return True
-    for i in range(a, b - len(IN_CART) + 1):
+    for i in range(a, b - len(IN_CART) + 1):  # noqa: SIM110 (numba does not know `any`)
         if stands_at(data, i, a, b, IN_CART):
             return True
     return False
@@ -901,7 +925,9 @@ def _refine_all(data, offsets, classes, words, states, out, ends):
             ends[d + 1] = n
 
 
-def refine_lines(data, offsets, classes, is_written):
+def refine_lines(
+    data: Bytes, offsets: Places, classes: Classes, is_written: bool
+) -> tuple[Places, Bytes, Bytes, Places]:
     """Apply RefinedWeb's rules for lines.
 
     Returns the words before and after, (n, 2) int64; of each document 0 if it stays as it is, 1 if it changes and

@@ -1,5 +1,7 @@
 """Statistics of prose and rules for lines, against plain Python and against what datatrove's own code says."""
 
+# ruff: noqa: RUF001 (characters that look like others are what some tests are about)
+
 import json
 import re
 import unicodedata
@@ -320,7 +322,7 @@ def check(texts, given_texts):
     assert cut([text.encode() for text in texts], token_rules()) == [
         [token.encode() for token in plain_tokens(text)] for text in texts
     ]
-    for terminal in (False, True):
+    for terminal in (False, True) if sum(map(len, texts)) < 500_000 else (False,):
         found = measured(given_texts, list(SETS), terminal)
         assert list(found) == list(SETS)
         rows = [
