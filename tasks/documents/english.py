@@ -4,6 +4,8 @@ The facts are spaCy's, whose blank English pipeline cuts words in datatrove; whi
 Unicode's, as datatrove and spaCy list them.
 """
 
+# ruff: noqa: RUF001 (characters that look like others are what this file is about)
+
 import unicodedata
 from functools import lru_cache
 from itertools import product
@@ -50,18 +52,18 @@ mph hPa Pa mbar mb MB kb KB gb GB tb TB T G M K % км км² км³ м м² м�
 كغ ملغ كوب اكواب US$ C$ A$"""
 
 FACES = r"""
-:) :-) :)) :-)) :))) :-))) (: (-: =) (= :] :-] [: [-: [= =] :o) (o: :} :-} 8) 8-) (-8 ;) ;-) (; (-; :( :-( :(( :-((
-:((( :-((( ): )-: =( >:( :') :'-) :'( :'-( :/ :-/ =/ =| :| :-| ]= =[ :1 :P :-P :p :-p :O :-O :o :-o :0 :-0 :() >:o :*
-:-* :3 :-3 =3 :> :-> :X :-X :x :-x :D :-D ;D ;-D =D xD XD xDD XDD 8D 8-D ^_^ ^__^ ^___^ >.< >.> <.< ._. ;_; -_- -__-
-v.v V.V v_v V_V o_o o_O O_o O_O 0_o o_0 0_0 o.O O.o O.O o.o 0.0 o.0 0.o @_@ <3 <33 <333 </3 (^_^) (-_-) (._.) (>_<)
-(*_*) (¬_¬) ಠ_ಠ ಠ︵ಠ (ಠ_ಠ) ¯\(ツ)/¯ (╯°□°）╯︵┻━┻ ><(((*>"""
+:) :-) :)) :-)) :))) :-))) (: (-: =) (= :] :-] [: [-: [= =] :o) (o: :} :-} 8) 8-) (-8 ;) ;-) (; (-; :( :-(
+:(( :-(( :((( :-((( ): )-: =( >:( :') :'-) :'( :'-( :/ :-/ =/ =| :| :-| ]= =[ :1 :P :-P :p :-p :O :-O :o :-o
+:0 :-0 :() >:o :* :-* :3 :-3 =3 :> :-> :X :-X :x :-x :D :-D ;D ;-D =D xD XD xDD XDD 8D 8-D ^_^ ^__^ ^___^
+>.< >.> <.< ._. ;_; -_- -__- v.v V.V v_v V_V o_o o_O O_o O_O 0_o o_0 0_0 o.O O.o O.O o.o 0.0 o.0 0.o @_@ <3
+<33 <333 </3 (^_^) (-_-) (._.) (>_<) (*_*) (¬_¬) ಠ_ಠ ಠ︵ಠ (ಠ_ಠ) ¯\(ツ)/¯ (╯°□°）╯︵┻━┻ ><(((*>"""
 WHOLE = r"""
-\t \n — ' \") <space> '' C++ ä. ö. ü. 'S 's ‘S ‘s 're 'd and/or w/o 'Cause 'cause 'cos 'Cos 'coz 'Coz 'cuz 'Cuz 'bout
-ma'am Ma'am o'clock O'clock lovin' Lovin' havin' Havin' em 'em ll 'll nuff 'nuff Mt. Ak. Ala. Apr. Ariz. Ark. Aug.
-Calif. Colo. Conn. Dec. Del. Feb. Fla. Ga. Ia. Id. Ill. Ind. Jan. Jul. Jun. Kan. Kans. Ky. La. Mar. Mass. Mich. Minn.
-Miss. N.C. N.D. N.H. N.J. N.M. N.Y. Neb. Nebr. Nev. Nov. Oct. Okla. Ore. Pa. S.C. Sep. Sept. Tenn. Va. Wash. Wis.
-a.m. Adm. Bros. co. Co. Corp. D.C. Dr. e.g. E.g. E.G. Gen. Gov. i.e. I.e. I.E. Inc. Jr. Ltd. Md. Messrs. Mo. Mont.
-Mr. Mrs. Ms. p.m. Ph.D. Prof. Rep. Rev. Sen. St. vs. v.s."""
+\t \n — ' \") <space> '' C++ ä. ö. ü. 'S 's ‘S ‘s 're 'd and/or w/o 'Cause 'cause 'cos 'Cos 'coz 'Coz 'cuz
+'Cuz 'bout ma'am Ma'am o'clock O'clock lovin' Lovin' havin' Havin' em 'em ll 'll nuff 'nuff Mt. Ak. Ala.
+Apr. Ariz. Ark. Aug. Calif. Colo. Conn. Dec. Del. Feb. Fla. Ga. Ia. Id. Ill. Ind. Jan. Jul. Jun. Kan. Kans.
+Ky. La. Mar. Mass. Mich. Minn. Miss. N.C. N.D. N.H. N.J. N.M. N.Y. Neb. Nebr. Nev. Nov. Oct. Okla. Ore. Pa.
+S.C. Sep. Sept. Tenn. Va. Wash. Wis. a.m. Adm. Bros. co. Co. Corp. D.C. Dr. e.g. E.g. E.G. Gen. Gov. i.e.
+I.e. I.E. Inc. Jr. Ltd. Md. Messrs. Mo. Mont. Mr. Mrs. Ms. p.m. Ph.D. Prof. Rep. Rev. Sen. St. vs. v.s."""
 DROPPED_G = "doin goin nothin nuthin ol somethin"
 CUT = [
     "y' all", "y all", "how 'd 'y", "How 'd 'y", "not 've", "not ve", "Not 've", "Not ve", "can not", "Can not",
@@ -82,6 +84,7 @@ CONTRACTED = [
     ("ai are is was were have has dare", "n't"),
 ]
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
+
 
 def codes(ranges: str) -> list[int]:
     """Return the code points that hexadecimal ranges name."""
@@ -144,7 +147,10 @@ def token_classes() -> NDArray[np.uint32]:
 
 def exceptions() -> dict[str, list[str]]:
     """Return the strings that are cut in a way of their own, and their pieces."""
-    found = {one: [one] for one in (*FACES.split(), *WHOLE.split(), *(f"{one}." for one in "abcdefghijklmnopqrstuvwxyz"))}
+    found = {
+        one: [one]
+        for one in (*FACES.split(), *WHOLE.split(), *(f"{one}." for one in "abcdefghijklmnopqrstuvwxyz"))
+    }
     for words, ends in CONTRACTED:
         for word, end in product(words.split(), ends.split(", ")):
             for form, tail in product((word, word.title()), (end, end.replace("'", ""))):
@@ -152,10 +158,14 @@ def exceptions() -> dict[str, list[str]]:
                 found["".join(pieces)] = pieces
     for word in DROPPED_G.split():
         found |= {one: [one] for form in (word, word.title()) for one in (form, f"{form}'")}
-    found |= {f"{hour}{half}": [str(hour), half] for hour in range(1, 13) for half in ("am", "a.m.", "pm", "p.m.")}
+    found |= {
+        f"{hour}{half}": [str(hour), half] for hour in range(1, 13) for half in ("am", "a.m.", "pm", "p.m.")
+    }
     found |= {one.replace(" ", ""): one.split() for one in CUT}
     found = {one: pieces for one, pieces in found.items() if one not in NOT_CUT.split()}
-    curly = {one.replace("'", "’"): [piece.replace("'", "’") for piece in pieces] for one, pieces in found.items()}
+    curly = {
+        one.replace("'", "’"): [piece.replace("'", "’") for piece in pieces] for one, pieces in found.items()
+    }
     return found | curly
 
 

@@ -51,8 +51,8 @@ def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeString
     if not is_changed.any():
         return texts, is_changed
     changing = texts.filter(pa.array(is_changed))
-    _, _, *kept = passages.refine_lines(*text_buffers(changing), token_classes(), True)
-    refined = _column(*kept)
+    _, _, kept, ends = passages.refine_lines(*text_buffers(changing), token_classes(), True)
+    refined = _column(kept, ends)
     is_edited = states[is_changed] == EDITED
     if is_edited.any():
         mask = pa.array(is_edited)
@@ -73,17 +73,24 @@ def refined_words(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArra
 
 def refined_text(text: str) -> str:
     """Apply DCLM's rules for lines to a text, by regular expressions: for the few of which phrases are taken."""
-    rules = (
-        lambda line: 2 * sum(map(str.isupper, line)) > len(line),
-        lambda line: line != "" and sum(map(str.isdigit, line)) / len(line) > passages.MOST_NUMERALS,
-        lambda line: COUNTER.fullmatch(line.lower()) is not None,
-    )
-    for is_dropped in rules:
+    for is_dropped in (_is_loud, _is_numeric, _is_counter):
         text = "\n".join(line for line in text.split("\n") if not is_dropped(line)).strip()
     lines = [line for line in text.split("\n") if line == "" or len(line.split()) > 1]
     for phrase in PHRASES:
         lines = "\n".join(_without(phrase, lines)).strip().split("\n")
     return "\n".join(lines)
+
+
+def _is_loud(line: str) -> bool:
+    return 2 * sum(map(str.isupper, line)) > len(line)
+
+
+def _is_numeric(line: str) -> bool:
+    return line != "" and sum(map(str.isdigit, line)) / len(line) > passages.MOST_NUMERALS
+
+
+def _is_counter(line: str) -> bool:
+    return COUNTER.fullmatch(line.lower()) is not None
 
 
 def _without(phrase: re.Pattern[str], lines: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Statistics of prose by which Gopher, C4, FineWeb, RefinedWeb and StarCoder let documents go.
 
-They are those of datatrove's filters, of DCLM for RefinedWeb, and of The Stack for code. Words are tokens of spaCy's
-English tokenizer, but for `removed_words`. Columns out, a row a document:
+They are those of datatrove's filters, of DCLM for RefinedWeb, and of The Stack for code. Words are tokens of
+spaCy's English tokenizer, but for `removed_words`. Columns out, a row a document:
 
 gopher-quality
     words             tokens that are not all punctuation
@@ -179,4 +179,8 @@ def _columns(name: str, counts: dict[str, Counts]) -> list[NDArray[np.generic]]:
             _share(of["duplicate_text_characters"], of_lines),
             _share(of["new_lines"], counts["tokens"][:, 0]),
         ]
-    return [_share(of_lines, of["split_lines"]), _share(of["alphanumeric"], characters), of["max_line_length"]]
+    return [
+        _share(of_lines, of["split_lines"]),
+        _share(of["alphanumeric"], characters),
+        of["max_line_length"],
+    ]

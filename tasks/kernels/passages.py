@@ -4,8 +4,11 @@ Tokens are those of `tokens.py`, where the bits of the classes are explained too
 document; `tasks.documents.prose` makes shares of them.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 # As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
 SPACE, LINE = np.uint32(1), np.uint32(2)
@@ -13,11 +16,16 @@ ALPHA, SYMBOL, PUNCTUATION, PERIOD, TERMINAL, CAPITAL, NUMERAL, DECIMAL, ALNUM =
     np.uint32(1 << place) for place in range(14, 23)
 )
 START, END, CHARACTERS, MARKS = range(4)
+Bytes = NDArray[np.uint8]
+Classes = NDArray[np.uint32]
+Tokens = NDArray[np.uint32]
+Hashes = NDArray[np.uint64]
+Places = NDArray[np.int64]
 BASE = np.uint64(0xB492B66FBE98F273)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 INVERSE = np.uint64(pow(int(BASE), -1, 1 << 64))
 MIX = np.uint64(0xFF51AFD7ED558CCD)
-SHIFT, EIGHT, STOP_SHIFT = np.uint64(32), np.uint64(8), np.uint64(56)
+ONE, EIGHT, SHIFT, STOP_SHIFT = np.uint64(1), np.uint64(8), np.uint64(32), np.uint64(56)
 AGE, AGES = np.uint64(0xFFFF), 1 << 16  # the bits of a slot that say in which round it was written
 SHORT = 64  # bytes of tokens for which powers are tabulated
 TOP_GRAMS, DUPLICATE_GRAMS = (2, 3, 4), (5, 6, 7, 8, 9, 10)
@@ -55,7 +63,7 @@ def code_at(data, i):
 @njit(cache=True, nogil=True, inline="always")
 def characters_in(data, a, b):
     n = 0
-    for i in range(a, b):
+    for i in range(np.uint64(a), np.uint64(b)):  # unsigned, so that none is tested for being negative
         n += data[i] & 0xC0 != 0x80
     return n
 
@@ -90,10 +98,14 @@ def stripped(data, a, b, classes):
 def line_end(data, i, stop):
     """Return where the line at i ends, and where the next begins: `str.splitlines`."""
     while i < stop:
-        byte = data[i]
-        if byte > 0x1E and byte < 0xC2:
-            i += 1
-        elif byte == 13 and i + 1 < stop and data[i + 1] == NEW_LINE:
+        k, end = np.uint64(i), np.uint64(stop)
+        while k < end and 0x1E < data[k] < 0xC2:
+            k += ONE
+        if k == end:
+            break
+        i = np.int64(k)
+        byte = data[k]
+        if byte == 13 and i + 1 < stop and data[i + 1] == NEW_LINE:
             return i, i + 2
         elif 10 <= byte <= 13 or 0x1C <= byte <= 0x1E:
             return i, i + 1
@@ -114,17 +126,17 @@ def mixed(h):
 
 @without_counts
 def hash_bytes(data, a, b):
-    h, i = np.uint64(b - a + 1) * SPREAD, a
-    while i + 8 <= b:
+    h, i, end = np.uint64(b - a + 1) * SPREAD, np.uint64(a), np.uint64(b)
+    while i + EIGHT <= end:
         word = np.uint64(0)
-        for k in range(8):
-            word |= np.uint64(data[i + k]) << np.uint64(8 * k)
+        for k in range(EIGHT):
+            word |= np.uint64(data[i + k]) << (k * EIGHT)
         h = (h ^ word) * BASE
         h ^= h >> SHIFT
-        i += 8
-    while i < b:
+        i += EIGHT
+    while i < end:
         h = (h ^ np.uint64(data[i])) * BASE
-        i += 1
+        i += ONE
     return mixed(h)
 
 
@@ -183,29 +195,43 @@ def _count_marks(data, offsets, classes, counts):
     for d in range(offsets.size - 1):
         i, stop = offsets[d], offsets[d + 1]
         hashes = ellipses = lines = bullets = ends = dots = 0
-        for k in range(i, stop):
+        for k in range(np.uint64(i), np.uint64(stop)):
             byte = data[k]
             hashes += byte == HASH
             dots = dots + 1 if byte == DOT else 0
             ellipses += dots == 3
             dots = 0 if dots == 3 else dots
             if byte == 0xE2:
-                ellipses += data[k + 1] == 0x80 and data[k + 2] == 0xA6
+                ellipses += data[k + ONE] == 0x80 and data[k + ONE + ONE] == 0xA6
         while i < stop:
             end, following = line_end(data, i, stop)
             a, b = stripped(data, i, end, classes)
             lines += 1
             if a < b:
                 code, _ = code_at(data, a)
-                bullets += code == MINUS or code == BULLET
+                bullets += (code == MINUS) | (code == BULLET)
                 if b - a >= 3:
                     x, y, z = data[b - 3], data[b - 2], data[b - 1]
                     ends += (x == DOT and y == DOT and z == DOT) or (x == 0xE2 and y == 0x80 and z == 0xA6)
             i = following
-        counts[d, 5], counts[d, 6], counts[d, 7], counts[d, 8], counts[d, 9] = hashes, ellipses, lines, bullets, ends
+        counts[d, 5], counts[d, 6], counts[d, 7], counts[d, 8], counts[d, 9] = (
+            hashes,
+            ellipses,
+            lines,
+            bullets,
+            ends,
+        )
 
 
-def count_quality(data, offsets, classes, tokens, hashes, ends, stop_words):
+def count_quality(
+    data: Bytes,
+    offsets: Places,
+    classes: Classes,
+    tokens: Tokens,
+    hashes: Hashes,
+    ends: Places,
+    stop_words: tuple[Hashes, Classes],
+) -> Places:
     """Count QUALITY of each document: (n, 10) int64.
 
     stop_words: their hashes by slot, (256,) uint64, and a bit for each, (256,) uint32.
@@ -218,7 +244,7 @@ def count_quality(data, offsets, classes, tokens, hashes, ends, stop_words):
 
 @without_counts
 def top_characters(tokens, mixes, first, last, n, table, firsts, age):
-    """Return the characters of the n-gram that is found most often, spaces between, all times; of ties the first."""
+    """Return the characters of the n-gram that is found most often, all times; of ties the first."""
     mask, best, place = mask_for(last - first), 0, 0
     for t in range(first, last - n + 1):
         h = np.uint64(0)
@@ -270,7 +296,11 @@ def power(base, n):
 def _count_grams(tokens, hashes, ends, table, firsts, age, counts):
     """Count; return the round of the table."""
     most = longest_of(ends)
-    sums, powers, places = np.empty(most + 1, np.uint64), np.empty(most + 1, np.uint64), np.empty(most + 1, np.int64)
+    sums, powers, places = (
+        np.empty(most + 1, np.uint64),
+        np.empty(most + 1, np.uint64),
+        np.empty(most + 1, np.int64),
+    )
     mixes = np.empty(ends[-1], np.uint64)
     of_sizes, inverses = np.empty(SHORT, np.uint64), np.empty(SHORT, np.uint64)
     for k in range(SHORT):
@@ -292,7 +322,9 @@ def _count_grams(tokens, hashes, ends, table, firsts, age, counts):
         for n in TOP_GRAMS:
             if last - first >= n:
                 age = new_age(table, age)
-                counts[d, column] = top_characters(tokens, mixes, first, last, n, table, firsts, np.uint64(age))
+                counts[d, column] = top_characters(
+                    tokens, mixes, first, last, n, table, firsts, np.uint64(age)
+                )
             column += 1
         for n in DUPLICATE_GRAMS:
             age = new_age(table, age)
@@ -303,7 +335,7 @@ def _count_grams(tokens, hashes, ends, table, firsts, age, counts):
     return age
 
 
-def count_grams(tokens, hashes, ends, table):
+def count_grams(tokens: Tokens, hashes: Hashes, ends: Places, table: "Table") -> Places:
     """Count the characters of the most frequent 2-, 3- and 4-grams and of duplicate 5- to 10-grams: (n, 9) int64.
 
     table: see `new_table`; it is kept for the next documents.
@@ -317,11 +349,11 @@ def count_grams(tokens, hashes, ends, table):
 class Table:
     """A hash table that is used again and again, without being cleared: its entries have an age."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.age = 0
         self.entries, self.firsts = np.zeros(0, np.uint64), np.zeros((0, 2), np.uint32)
 
-    def make_room(self, n):
+    def make_room(self, n: int) -> None:
         """Make the table as large as so many entries need, a third more."""
         size = int(mask_for(n)) + 1
         if size > len(self.entries):
@@ -348,13 +380,20 @@ def paragraph_counts(data, a, b, table, mask, age, row):
 
 
 @without_counts
+def new_line(data, i, stop):
+    """Return where the next new line stands, or the end."""
+    k, end = np.uint64(i), np.uint64(stop)
+    while k < end and data[k] != NEW_LINE:
+        k += ONE
+    return np.int64(k)
+
+
+@without_counts
 def line_counts(data, start, stop, classes, table, mask, age, row):
     i, lines, duplicates, duplicate, empty = start, 0, 0, 0, 0
     texts = terminals = shorts = duplicate_text = new_lines = split = longest = 0
     while i <= stop:
-        end = i
-        while end < stop and data[end] != NEW_LINE:
-            end += 1
+        end = new_line(data, i, stop)
         length = characters_in(data, i, end)
         new_lines += end < stop
         split += end < stop or end > i
@@ -373,7 +412,9 @@ def line_counts(data, start, stop, classes, table, mask, age, row):
                 duplicates += 1
                 duplicate += length
                 duplicate_text += length if b > a else 0
-        elif i == start or end == stop:  # all new lines together part two lines, of which the outermost may be empty
+        elif (
+            i == start or end == stop
+        ):  # all new lines together part two lines, of which the outermost may be empty
             empty += 1
         i = end + 1
     row[1], row[2], row[3], row[4] = new_lines, lines + empty, duplicates + max(0, empty - 1), duplicate
@@ -385,18 +426,19 @@ def line_counts(data, start, stop, classes, table, mask, age, row):
 def _count_lines(data, offsets, classes, table, age, counts):
     for d in range(offsets.size - 1):
         start, stop = offsets[d], offsets[d + 1]
-        alphanumeric, new_lines, i = 0, 0, start
-        for k in range(start, stop):
-            new_lines += data[k] == NEW_LINE
-        mask = mask_for(new_lines + 1)
-        while i < stop:
-            if data[i] < 0x80:
-                alphanumeric += classes[data[i]] & ALNUM != 0
-                i += 1
+        alphanumeric = new_lines = 0
+        i, end = np.uint64(start), np.uint64(stop)
+        while i < end:
+            first = data[i]
+            if first < 0x80:
+                alphanumeric += classes[first] & ALNUM != 0
+                new_lines += first == NEW_LINE
+                i += ONE
             else:
-                code, size = code_at(data, i)
+                code, size = code_at(data, np.int64(i))
                 alphanumeric += classes[code] & ALNUM != 0
-                i += size
+                i += np.uint64(size)
+        mask = mask_for(new_lines + 1)
         counts[d, 0], counts[d, 14] = characters_in(data, start, stop), alphanumeric
         age = new_age(table, age)
         line_counts(data, start, stop, classes, table, mask, np.uint64(age), counts[d])
@@ -406,7 +448,7 @@ def _count_lines(data, offsets, classes, table, age, counts):
     return age
 
 
-def count_lines(data, offsets, classes, table):
+def count_lines(data: Bytes, offsets: Places, classes: Classes, table: "Table") -> Places:
     """Count LINES of each document: (n, 15) int64.
 
     `lines` are parted by runs of new lines, `text_lines` by each of them and have more than white space,
@@ -448,18 +490,21 @@ def stands_at(data, i, a, b, phrase):
 def phrases_in(data, a, b):
     """Return which of the phrases and brackets that C4 looks for are in the bytes from a to b."""
     found = 0
-    for i in range(a, b):
-        low = data[i] | 32
+    for k in range(np.uint64(a), np.uint64(b)):
+        low = data[k] | 32
+        if low < 102 or (low != 123 and low != 118 and low != 107 and low != 102 and low != 112):
+            continue
+        i = np.int64(k)
         if low == 123:  # [ and {
             found |= CURLY if data[i] == 123 else BRACKET
         elif low == 118:  # each phrase is looked for by a letter that is rare: v, k, f or p
             found |= SCRIPT if stands_at(data, i - 2, a, b, JAVASCRIPT) else 0
             found |= POLICY if stands_at(data, i - 3, a, b, PRIVACY) else 0
         elif low == 107:
-            if stands_at(data, i - 3, a, b, COOKIE_POLICY) or stands_at(data, i - 7, a, b, USE_COOKIES):
-                found |= POLICY
-            elif stands_at(data, i - 8, a, b, USES_COOKIES) or stands_at(data, i - 10, a, b, USE_OF_COOKIES):
-                found |= POLICY
+            found |= POLICY if stands_at(data, i - 3, a, b, COOKIE_POLICY) else 0
+            found |= POLICY if stands_at(data, i - 7, a, b, USE_COOKIES) else 0
+            found |= POLICY if stands_at(data, i - 8, a, b, USES_COOKIES) else 0
+            found |= POLICY if stands_at(data, i - 10, a, b, USE_OF_COOKIES) else 0
         elif low == 102:
             found |= POLICY if stands_at(data, i - 7, a, b, TERMS) else 0
         elif low == 112:
@@ -504,21 +549,20 @@ def without_citations(data, a, b, classes, out):
 def words_and_longest(data, a, b, classes):
     """Return how many words stand between white space, and the characters of the longest."""
     words = longest = length = 0
-    i = a
-    while i < b:
-        if data[i] < 0x80:
-            of_code = classes[data[i]]
-            i += 1
+    i, end = np.uint64(a), np.uint64(b)
+    while i < end:
+        first = data[i]
+        if first < 0x80:
+            of_code = classes[first]
+            i += ONE
         else:
-            code, size = code_at(data, i)
+            code, size = code_at(data, np.int64(i))
             of_code = classes[code]
-            i += size
-        if of_code & SPACE:
-            length = 0
-        else:
-            words += length == 0
-            length += 1
-            longest = max(longest, length)
+            i += np.uint64(size)
+        is_space = of_code & SPACE != 0
+        words += (length == 0) & (not is_space)
+        length = 0 if is_space else length + 1
+        longest = max(longest, length)
     return words, longest
 
 
@@ -606,11 +650,21 @@ def _count_c4(data, offsets, classes, terminal, tokens, ends, counts, other, oth
 @without_counts
 def _count_sentences(data, offsets, tokens, ends, owners, counts):
     for line in range(ends.size - 1):
-        sentences, _ = sentences_of(data, offsets[line], tokens, ends[line], ends[line + 1], np.int64(1) << 60)
+        sentences, _ = sentences_of(
+            data, offsets[line], tokens, ends[line], ends[line + 1], np.int64(1) << 60
+        )
         counts[owners[line], 2] += sentences
 
 
-def count_c4(data, offsets, classes, terminal, tokens, ends, retokenize):
+def count_c4(
+    data: Bytes,
+    offsets: Places,
+    classes: Classes,
+    terminal: bool,
+    tokens: Tokens,
+    ends: Places,
+    retokenize: Callable[[Bytes, Places], tuple[Tokens, Places]],
+) -> Places:
     """Count the lines with lorem ipsum, those with curly brackets and the sentences of what C4 keeps: (n, 3) int64.
 
     retokenize: gives the tokens and ends of lines that are not as in the text, of which citations were taken.
@@ -671,14 +725,14 @@ def _keep_c4(data, offsets, classes, terminal, out, ends):
         n = ends[d + 1] = ends[d] + b - a
 
 
-def has_other_lines(data, offsets, classes, terminal):
+def has_other_lines(data: Bytes, offsets: Places, classes: Classes, terminal: bool) -> NDArray[np.bool_]:
     """Say which documents C4's rules for lines change: (n,) bool."""
     found = np.zeros(len(offsets) - 1, np.bool_)
     _has_other_lines(data, offsets, classes, terminal, found)
     return found
 
 
-def keep_c4_lines(data, offsets, classes, terminal):
+def keep_c4_lines(data: Bytes, offsets: Places, classes: Classes, terminal: bool) -> tuple[Bytes, Places]:
     """Return the texts of the lines that C4 keeps, uint8, and (n + 1,) ends."""
     out, ends = np.empty(int(offsets[-1] - offsets[0]), np.uint8), np.zeros(len(offsets), np.int64)
     _keep_c4(data, offsets, classes, terminal, out, ends)
@@ -688,7 +742,8 @@ def keep_c4_lines(data, offsets, classes, terminal):
 # The rules of RefinedWeb for lines, as DCLM has them.
 MOST_CAPITALS, MOST_NUMERALS, MOST_WORDS = 0.5, 0.999999, 10
 COUNTED = np.frombuffer(
-    b"likes shares comments retweets reposts quotes bookmarks upvotes downvotes downloads views followers ", np.uint8
+    b"likes shares comments retweets reposts quotes bookmarks upvotes downvotes downloads views followers ",
+    np.uint8,
 )
 IN_CART, READ_MORE, SIGN_IN = (
     np.frombuffer(phrase, np.uint8) for phrase in (b"items in cart", b"read more", b"sign-in")
@@ -714,12 +769,17 @@ def words_counted(data, a, b, classes):
 def is_loud_or_numeric(data, a, b, classes, bit, most):
     """Say whether more than so large a share of a line's characters are of a class; of an empty line not."""
     found = characters = 0
-    i = a
-    while i < b:
-        code, size = code_at(data, i)
-        found += classes[code] & bit != 0
+    i, end = np.uint64(a), np.uint64(b)
+    while i < end:
+        first = data[i]
+        if first < 0x80:
+            found += classes[first] & bit != 0
+            i += ONE
+        else:
+            code, size = code_at(data, np.int64(i))
+            found += classes[code] & bit != 0
+            i += np.uint64(size)
         characters += 1
-        i += size
     return characters > 0 and found / characters > most
 
 
@@ -779,7 +839,7 @@ def is_edited(data, a, b, classes):
             p -= 1
     if p > a and stands_at(data, p - len(READ_MORE), a, b, READ_MORE):
         return True
-    for i in range(a, b - len(IN_CART) + 1):
+    for i in range(a, b - len(IN_CART) + 1):  # noqa: SIM110 (numba does not know `any`)
         if stands_at(data, i, a, b, IN_CART):
             return True
     return False
@@ -865,7 +925,9 @@ def _refine_all(data, offsets, classes, words, states, out, ends):
             ends[d + 1] = n
 
 
-def refine_lines(data, offsets, classes, is_written):
+def refine_lines(
+    data: Bytes, offsets: Places, classes: Classes, is_written: bool
+) -> tuple[Places, Bytes, Bytes, Places]:
     """Apply RefinedWeb's rules for lines.
 
     Returns the words before and after, (n, 2) int64; of each document 0 if it stays as it is, 1 if it changes and

@@ -30,8 +30,8 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)
 SLOTS = 4096  # of the tables of exceptions and of units
 TOP = np.uint64(52)  # a hash's upper bits, which say the slot
 PIECES, JOINED = 4, 16  # places for the ends of an exception's pieces, as it is and as the rules would cut it
-# Where in `rules` what stands: of each first byte, how long exceptions are, bits, all and those that the rules would
-# cut; the hashes of exceptions and of units; of each slot, how many pieces and the end of each, in both ways.
+# Where in `rules` what stands: of each first byte, how long exceptions are, bits, all and those that the rules
+# would cut; the hashes of exceptions and of units; of each slot, how many pieces and the end of each, in both ways.
 LENGTHS, CUT_LENGTHS, KEYS = 0, 256, 512
 UNITS = KEYS + SLOTS
 CUTS = UNITS + SLOTS
@@ -174,7 +174,7 @@ def suffix_size(data, a, b, classes, rules):
     before, q = code_before(data, a, p)
     if code == ELLIPSIS and before == ELLIPSIS:
         return b - q
-    if (code == 115 or code == 83) and (before == APOSTROPHE or before == RIGHT_QUOTE):
+    if code in (115, 83) and before in (APOSTROPHE, RIGHT_QUOTE):
         size = b - q
     elif code == PLUS and is_digit(before):
         size = 1
@@ -310,9 +310,11 @@ def is_url(data, a, b, classes):
     while i < b:
         code, size = code_at(data, i)
         if may_be_scheme:
-            if code == COLON and characters > 1 and i + 3 <= b and data[i + 1] == 47 and data[i + 2] == 47:
-                if is_host(data, i + 3, b, classes):
-                    return True
+            is_cut = (
+                code == COLON and characters > 1 and i + 3 <= b and data[i + 1] == 47 and data[i + 2] == 47
+            )
+            if is_cut and is_host(data, i + 3, b, classes):
+                return True
             may_be_scheme = classes[code] & ALNUM != 0 or code in (95, PLUS, MINUS, DOT)
         if code == AT and i > a and is_host(data, i + 1, b, classes):
             return True
@@ -420,7 +422,11 @@ def cut_chunk(data, a, b, base, has_numbers, classes, rules, tokens, hashes, n):
                 n = put(data, a, a + prefix, base, classes, tokens, hashes, n)
                 a += prefix
                 break
-        if has_numbers or not is_inner(data, b - 1, classes) or (b - a > 1 and not is_inner(data, b - 2, classes)):
+        if (
+            has_numbers
+            or not is_inner(data, b - 1, classes)
+            or (b - a > 1 and not is_inner(data, b - 2, classes))
+        ):
             suffix = suffix_size(data, a + prefix, b, classes, rules)
         if prefix == 0 and suffix == 0:
             break

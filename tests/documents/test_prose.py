@@ -1,10 +1,13 @@
 """Statistics of prose and rules for lines, against plain Python and against what datatrove's own code says."""
 
+# ruff: noqa: RUF001 (characters that look like others are what some tests are about)
+
 import json
 import re
 import unicodedata
 import zlib
 from collections import Counter, defaultdict
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -75,19 +78,25 @@ def plain_suffix(text):
         sizes.append(1)
     if re.search(r"[0-9]\+\Z", text):
         sizes.append(1)
-    sizes += [len(u) for u in [*english.UNITS.split(), *english.MONEY] if re.search(rf"[0-9]{re.escape(u)}\Z", text)]
+    sizes += [
+        len(u) for u in [*english.UNITS.split(), *english.MONEY] if re.search(rf"[0-9]{re.escape(u)}\Z", text)
+    ]
     return max(sizes)
 
 
 def plain_infix(text, i):
-    rest, before = text[i:], text[i - 1 : i]
+    rest, before = text[i : i + 999], text[i - 1 : i]
     here, after = rest[0], rest[1:2]
     dots = len(rest) - len(rest.lstrip("."))
     if dots > 1:
         return dots
     if of(here, "INFIX"):
         return 1
-    if here == "." and (of(before, "LOWER") or of(before, "QUOTE")) and (of(after, "UPPER") or of(after, "QUOTE")):
+    if (
+        here == "."
+        and (of(before, "LOWER") or of(before, "QUOTE"))
+        and (of(after, "UPPER") or of(after, "QUOTE"))
+    ):
         return 1
     if here in "+-*^" and of(before, "NUMBER") and (of(after, "NUMBER") or after == "-"):
         return 1
@@ -138,7 +147,7 @@ def plain_chunk(chunk, known):
         chunk = stem[prefix:]
     if chunk in known:
         return [*head, *known[chunk], *reversed(tail)]
-    if not chunk or plain_is_url(chunk):
+    if not chunk or (chunk.isascii() and chunk.isalpha()) or plain_is_url(chunk):
         return [*head, *([chunk] if chunk else []), *reversed(tail)]
     middle, start, i = [], 0, 0
     while i < len(chunk):
@@ -154,6 +163,7 @@ KNOWN = exceptions()
 CUT_BY_RULES = {tuple(plain_chunk(one, {})): one for one in KNOWN}
 
 
+@lru_cache(maxsize=64)
 def plain_tokens(text):
     tokens = []
     for chunk in text.split():
@@ -178,11 +188,8 @@ def plain_tokens(text):
 
 def repeated(items):
     """Return how many items stood before, and their characters."""
-    again = [item for place, item in enumerate(items) if item in set(items[:place])] if len(items) < 500 else None
-    if again is None:
-        counts = Counter(items)
-        return len(items) - len(counts), sum(len(item) * (times - 1) for item, times in counts.items())
-    return len(again), sum(map(len, again))
+    counts = Counter(items)
+    return len(items) - len(counts), sum(len(item) * (times - 1) for item, times in counts.items())
 
 
 def share(part, whole):
@@ -190,7 +197,9 @@ def share(part, whole):
 
 
 def plain_quality(text, tokens):
-    symbols = {chr(code) for code in codes(english.SYMBOLS) + codes(english.PERIODS) + codes(english.MORE_TERMINALS)}
+    symbols = {
+        chr(code) for code in codes(english.SYMBOLS) + codes(english.PERIODS) + codes(english.MORE_TERMINALS)
+    }
     words, lines = [token for token in tokens if set(token) - symbols], text.splitlines()
     return {
         "words": len(words),
@@ -284,9 +293,11 @@ def plain_code(text):
     }
 
 
+@lru_cache(maxsize=64)
 def plain_refinedweb(text):
     before, after = (
-        sum(word[0].isalnum() for word in re.findall(r"[^ \t-\r\0]+", one)) for one in (text, refined_text(text))
+        sum(word[0].isalnum() for word in re.findall(r"[^ \t-\r\0]+", one))
+        for one in (text, refined_text(text))
     )
     return {"removed_words": share(before - after, before)}
 
@@ -311,10 +322,13 @@ def check(texts, given_texts):
     assert cut([text.encode() for text in texts], token_rules()) == [
         [token.encode() for token in plain_tokens(text)] for text in texts
     ]
-    for terminal in (False, True):
+    for terminal in (False, True) if sum(map(len, texts)) < 500_000 else (False,):
         found = measured(given_texts, list(SETS), terminal)
         assert list(found) == list(SETS)
-        rows = [dict(zip(found, row, strict=True)) for row in zip(*(t.to_pylist() for t in found.values()), strict=True)]
+        rows = [
+            dict(zip(found, row, strict=True))
+            for row in zip(*(t.to_pylist() for t in found.values()), strict=True)
+        ]
         assert rows == [plain(text, terminal) for text in texts]
         left, is_changed = without_c4_lines(given_texts, terminal)
         expected = [plain_c4(text, terminal)[1] for text in texts]
@@ -330,7 +344,7 @@ def test_hostile_text(text):
     check([text], column(text))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=300)
 @given(st.lists(TEXTS, max_size=5), st.integers(0, 3))
 def test_any_text(texts, skipped):
     check(texts[skipped:], column(*texts)[skipped:])
@@ -355,7 +369,9 @@ def test_tokens_of_larger_texts_find_room():
     rules, text = token_rules(), "Words (and more) of it's. " * 999
     tokens, hashes, ends = np.empty((8, 4), np.uint32), np.empty(8, np.uint64), np.zeros(2, np.int64)
     data = np.frombuffer(text.encode(), np.uint8)
-    tokens, hashes = kernel.tokenize(data, np.array([0, len(data)]), token_classes(), rules, tokens, hashes, ends)
+    tokens, hashes = kernel.tokenize(
+        data, np.array([0, len(data)]), token_classes(), rules, tokens, hashes, ends
+    )
     assert [text[a:b] for a, b in tokens[: ends[1], :2].tolist()] == plain_tokens(text)
 
 
@@ -415,7 +431,9 @@ def test_decisions_are_those_of_the_published_code(judged, tmp_path):
             theirs, ours = row[name.replace("-", "_")], first_reason(values, limits)
             if {theirs, ours} != {"lorem_ipsum", "curly_bracket"} and theirs != ours:
                 where = [row["source"], row["file"], row["row"]]
-                disagreements[name, row["source"]].append({"where": where, "theirs": theirs, "ours": ours, **values})
+                disagreements[name, row["source"]].append(
+                    {"where": where, "theirs": theirs, "ours": ours, **values}
+                )
     listed = tmp_path / "disagreements.json"
     listed.write_text(json.dumps([one for some in disagreements.values() for one in some], indent=1))
     for (name, source), some in disagreements.items():
