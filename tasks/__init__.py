@@ -5,6 +5,7 @@
 `tokens`     exact counts of tokens
 `intake`     the files of a source become shards of documents with ids and counts
 `documents`  each text by itself: cleaned, measured, and let go by rules
+`texts`      what is counted in a text and cleaned in it
 `signatures` what may be near-duplicates over all sources: signatures, band keys, shared buckets
 `dedup`      which of those are, and who stays: clusters, preference, texts compared
 `others`     published corpora against which this one is deduplicated, and which stay as they are

@@ -1,7 +1,6 @@
-"""Documents: what is cleaned in each text, measured of it, and lets it go, while ingest has it in memory.
+"""Documents: the steps of a recipe on each text while ingest has it in memory: clean, filter, measure.
 
-`plan` makes of a recipe's steps what is to be done to a source, and `steps` does it. `cleaning` and `repair` change
-a text (`cleanings` has them in their order); `counting`, `patterns`, `zyda1` and `prose` measure it: pure functions
-from Arrow arrays to Arrow arrays, over `tasks.kernels`. What was measured stands in the shard, and `rules` is the
-stage that says of it which documents go. `functions` are the user's own steps.
+`plan` makes of a recipe's steps what is to be done to a source, and `steps` does it, with what `tasks.texts`
+has for it (`cleanings`) and with the user's own `functions`. What was measured stands in the shard; `rules`
+is the stage that says of it which documents go, by their `bounds`.
 """

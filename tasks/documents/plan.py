@@ -121,7 +121,7 @@ def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
 def check_cleaning(cleaning: Mapping[str, Any]) -> None:
     """Raise ValueError for options that ftfy does not have."""
     if cleaning["unicode"]:
-        from tasks.documents.repair import check_options
+        from tasks.texts.repair import check_options
 
         check_options(cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
 
@@ -150,7 +150,7 @@ def content_of(url: str) -> bytes:
 
 def terms_of(url: str, content: bytes) -> tuple[str, ...]:
     """Return the terms of a list, which are regular expressions. Raises ValueError."""
-    from tasks.documents.patterns import Patterns, word_list
+    from tasks.texts.patterns import Patterns, word_list
 
     terms = word_list(content, url)
     Patterns(terms)  # raises re.error, a ValueError, for what is no regular expression

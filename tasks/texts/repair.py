@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.mojibake import neighbours
-from tasks.kernels import segments as kernel
-from tasks.kernels.characters import CODE_POINTS
+from tasks.kernels.reading import segments as kernel
+from tasks.kernels.reading.characters import CODE_POINTS
 from tasks.kernels.texts import text_buffers
+from tasks.texts.mojibake import neighbours
 
 C1 = range(0x80, 0xA0)
 ESCAPE = 0x1B

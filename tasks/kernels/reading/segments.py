@@ -1,8 +1,8 @@
 """Finding the segments of texts, which are mostly lines, that a repair may change. Compiled by numba.
 
 What a character can mean for a repair is a set of bits that a table gives for each code point; see
-`tasks.documents.repair`, which fills it. `kinds` and `follows` say which neighbours may be mojibake; see
-`tasks.documents.mojibake`.
+`tasks.texts.repair`, which fills it. `kinds` and `follows` say which neighbours may be mojibake; see
+`tasks.texts.mojibake`.
 """
 
 import numpy as np

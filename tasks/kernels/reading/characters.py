@@ -1,6 +1,6 @@
 """Counting the characters of documents by their classes, and leaving some of them out. Compiled by numba.
 
-A class is a set of bits that a table gives for each code point (see `tasks.documents.classes`); what is counted of
+A class is a set of bits that a table gives for each code point (see `tasks.texts.classes`); what is counted of
 a document is found in one pass over its bytes, of which those of ASCII take the short way.
 """
 

@@ -3,7 +3,7 @@
 White space cuts a text into chunks. Of a chunk, prefixes and suffixes come off one by one until an exception (a
 fixed string with pieces of its own) or nothing of the kind is left; what stays is an exception, an address of the
 web, or is cut at its infixes. These are the rules of spaCy's English tokenizer; what each character and string is,
-is read from tables that `tasks.documents.english` makes.
+is read from tables that `tasks.texts.english` makes.
 
 A token is a row of `tokens`: START and END as bytes, its CHARACTERS and its MARKS; `hashes` has a polynomial in
 its bytes, modulo 2**64.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.kernels.characters import CODE_POINTS
+from tasks.kernels.reading.characters import CODE_POINTS
 
 parser = importlib.import_module("re._parser")
 

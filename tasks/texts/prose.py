@@ -39,11 +39,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.documents.english import stop_words, token_classes, token_rules
-from tasks.documents.lines import refined_words
-from tasks.kernels import passages
+from tasks.kernels.reading import passages
+from tasks.kernels.reading.tokens import tokenize
 from tasks.kernels.texts import text_buffers
-from tasks.kernels.tokens import tokenize
+from tasks.texts.english import stop_words, token_classes, token_rules
+from tasks.texts.lines import refined_words
 
 BLOCK = 1 << 18  # bytes of text whose tokens stay in the processor's cache
 

@@ -1,7 +1,5 @@
 """Statistics of prose and rules for lines, against plain Python and against what datatrove's own code says."""
 
-# ruff: noqa: RUF001 (characters that look like others are what some tests are about)
-
 import json
 import re
 import unicodedata
@@ -17,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.documents import english
-from tasks.documents.english import codes, cut, exceptions, token_classes, token_rules
-from tasks.documents.lines import refined_text, without_c4_lines, without_refinedweb_lines
-from tasks.documents.prose import SETS, measured
-from tasks.kernels import tokens as kernel
-from tasks.kernels.tokens import BITS
+from tasks.kernels.reading import tokens as kernel
+from tasks.kernels.reading.tokens import BITS
 from tasks.recipe.fields import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
+from tasks.texts.english import codes, cut, exceptions, token_classes, token_rules
+from tasks.texts.lines import refined_text, without_c4_lines, without_refinedweb_lines
+from tasks.texts.prose import SETS, measured
 
 HOSTILE = [
     "", " ", "\n" * 1_000_000, "x" * 10_000_000, "1234567890" * 50, "שלום עולם. מה שלומך? " * 20, "e\u0301" * 99,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.documents import patterns
-from tasks.documents.patterns import Patterns, word_list
+from tasks.texts.patterns import Patterns, word_list
 
 # Where Python's expressions and another's differ: white space, words, cases, repeats, ends, what may be empty.
 EXPRESSIONS = [

@@ -1,7 +1,7 @@
 """What repeats in a text, and what its lines are like. Compiled by numba.
 
 Tokens are those of `tokens.py`, where the bits of the classes are explained too. Counts are whole numbers, a row a
-document; `tasks.documents.prose` makes shares of them.
+document; `tasks.texts.prose` makes shares of them.
 """
 
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.kernels import tokens as kernel
+from tasks.kernels.reading import tokens as kernel
 
 CODE_POINTS = 0x110000
 HIGHEST = 0x40000  # no letter, digit, space or punctuation mark stands above
@@ -111,7 +111,7 @@ def _known_to_python() -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=1)
 def token_classes() -> NDArray[np.uint32]:
-    """Return what each code point is, BITS of `tasks.kernels.tokens`: (0x110000,) uint32."""
+    """Return what each code point is, BITS of `tasks.kernels.reading.tokens`: (0x110000,) uint32."""
     classes = np.zeros(CODE_POINTS, np.uint32)
     classes[:HIGHEST] = _known_to_python()
     classes[codes(NO_ICONS)] &= ~kernel.INFIX

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.kernels.characters import (
+from tasks.kernels.reading.characters import (
     CODE_POINTS,
     LEFT_OUT,
     NEW_LINE,

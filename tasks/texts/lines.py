@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.english import token_classes
-from tasks.kernels import passages
+from tasks.kernels.reading import passages
 from tasks.kernels.texts import text_buffers
+from tasks.texts.english import token_classes
 
 EDITED = 2  # the state of a document from whose lines phrases are to be taken
 COUNTER = re.compile(

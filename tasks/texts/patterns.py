@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.documents.expressions import necessary, plain, sequence
-from tasks.kernels.characters import CODE_POINTS
-from tasks.kernels.sequences import BITS, count
+from tasks.kernels.reading.characters import CODE_POINTS
+from tasks.kernels.reading.sequences import BITS, count
 from tasks.kernels.texts import text_buffers
 from tasks.log import warn
+from tasks.texts.expressions import necessary, plain, sequence
 
 MOST_WORDS = 4  # of sequences: each word is a pass over the texts, of 850 MB/s
 HOLD = 2  # so many given characters one after the other are enough for a scan to hold on to

@@ -14,9 +14,9 @@ Shares of a text without characters are 0.
 import numpy as np
 import pyarrow as pa
 
-from tasks.documents.classes import character_classes
-from tasks.kernels.characters import count
+from tasks.kernels.reading.characters import count
 from tasks.kernels.texts import text_buffers
+from tasks.texts.classes import character_classes
 
 RUN = 7
 STATISTICS = pa.schema(

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.documents.counting import statistics
-from tasks.documents.patterns import Patterns
+from tasks.texts.counting import statistics
+from tasks.texts.patterns import Patterns
 
 Columns = dict[str, NDArray[np.float64]]
 

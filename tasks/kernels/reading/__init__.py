@@ -1,0 +1,1 @@
+"""What is found in texts character by character: classes, words, lines, passages that come again."""
