@@ -29,6 +29,7 @@ SOURCES = ("best", "middle", "worst")
 FILE_MEGABYTES = 800  # more than a shard, as the files of the hub sometimes are
 ROW_GROUP = 5_000
 WORDS_FOR_ONE_EDIT = 200
+ZYDA1 = [{"clean": "zyda1"}, {"filter": "zyda1"}]
 ONE_CORE = [stage for stage in pipeline.names() if stage != "classify"]
 
 
@@ -75,11 +76,11 @@ def write_sources(folder: Path, texts: pa.Array, gigabytes: float) -> float:
     return written
 
 
-def write_recipe(folder: Path, name: str, tokenizer: str) -> str:
+def write_recipe(folder: Path, name: str, tokenizer: str, **more: object) -> str:
     path = folder / f"{name}.yaml"
     sources = [{"name": source, "files": f"{source}/*.parquet"} for source in SOURCES]
     path.write_text(
-        yaml.safe_dump({"name": name, "storage": "out", "tokenizer": tokenizer, "sources": sources})
+        yaml.safe_dump({"name": name, "storage": "out", "tokenizer": tokenizer, "sources": sources, **more})
     )
     return str(path)
 
@@ -165,6 +166,8 @@ def main(gigabytes: float = 0.2) -> None:
         folder = Path(scratch)
         size = write_sources(folder, texts, float(arguments.get(3, gigabytes)))
         spent = on_one_core(load_recipe(write_recipe(folder, "one-core", str(Path(tokenizer).resolve()))))
+        steps = write_recipe(folder, "steps", str(Path(tokenizer).resolve()), documents=ZYDA1)
+        ingesting_with_steps = on_one_core(load_recipe(steps))["ingest"]
         floor = by_pyarrow(folder)
         together, peak = with_prefect(write_recipe(folder, "all-cores", str(Path(tokenizer).resolve())))
     total = sum(spent.values())
@@ -181,6 +184,11 @@ def main(gigabytes: float = 0.2) -> None:
     rows.append(
         {"stage": "all, one core", "seconds": total, "share, %": 100.0, "MB/s of one core": size / total}
     )
+    with_steps = total - spent["ingest"] + ingesting_with_steps
+    rows.append(
+        {"stage": "ingest with the steps of Zyda-1", "seconds": ingesting_with_steps,
+         "share, %": 100 * ingesting_with_steps / with_steps, "MB/s of one core": size / ingesting_with_steps}
+    )  # fmt: skip
     rows.append(
         {"stage": "pyarrow alone, reading and writing twice", "seconds": floor,
          "share, %": 100 * floor / total, "MB/s of one core": size / floor}

@@ -17,10 +17,9 @@ def print_trial(plan: Recipe, documents: int, examples: int) -> None:
     """Do the steps on documents to a sample, and print what each rule takes."""
     trial, out = tried(plan, documents, examples), console()
     total = sum(trial.documents.values())
-    speed = trial.bytes / 1e6 / max(trial.seconds, 1e-9)
     out.print(
-        f"{total:,} documents of {len(trial.documents):,} sources, {trial.bytes / 1e6:,.1f} MB, in "
-        f"{trial.seconds:.1f} s ({speed:,.0f} MB/s); {trial.left:,} stay ({trial.left / max(1, total):.1%})",
+        f"{total:,} documents of {len(trial.documents):,} sources, {trial.bytes / 1e6:,.1f} MB; "
+        f"{trial.left:,} stay ({trial.left / max(1, total):.1%})",
         soft_wrap=True,
     )
     for name, cleaned in trial.cleaned.items():
@@ -29,8 +28,10 @@ def print_trial(plan: Recipe, documents: int, examples: int) -> None:
             f"become {cleaned.characters_after:,}",
             soft_wrap=True,
         )
-    if trial.rules:
+    if rules_that_take(trial):
         out.print(table_of(trial, total))
+    if idle := [name for name, taken in trial.rules.items() if not taken.total]:
+        out.print(f"{len(idle)} rules take none: {escape(', '.join(idle))}", soft_wrap=True)
     for taken in rules_that_take(trial):
         if taken.examples:
             out.print(Text(f"\n{taken.bound.rule}: {limits(taken)}", style="bold"), soft_wrap=True)

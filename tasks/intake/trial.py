@@ -5,7 +5,6 @@ statistics are measured for every document, as with `keep_text`.
 """
 
 import hashlib
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -13,10 +12,11 @@ from math import ceil
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tasks.documents.bounds import all_broken, first_broken
 from tasks.documents.plan import Bound, bounds_of, planned
-from tasks.documents.steps import carried_out
+from tasks.documents.steps import Documents, carried_out
 from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe, Source
 from tasks.sources.columns import one_array
@@ -26,6 +26,15 @@ from tasks.storage.artifacts import Cleaned, totals
 
 SHARES = 8  # of a source's documents, each from another file where there are so many
 SHARD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class SomeDocuments:
+    """Some documents of a file, and their rows in it."""
+
+    file: InputFile
+    rows: NDArray[np.int64]
+    texts: pa.LargeStringArray
 
 
 @dataclass(frozen=True)
@@ -41,9 +50,9 @@ class Example:
 
 @dataclass
 class Taken:
-    """What a rule takes: how many documents of each source; those of them that no rule before it takes.
+    """What a rule takes: how many documents of each source.
 
-    also: those that another rule takes, too. values: of the documents that it takes, as far as they are numbers.
+    first: those of them that no rule before it takes. also: those that another rule takes, too.
     """
 
     bound: Bound
@@ -59,23 +68,31 @@ class Taken:
 
 @dataclass
 class Trial:
-    """What the steps did to some documents. rules: by source and rule, those of the same name together."""
+    """What the steps did to some documents. left: how many stay. rules: in their order, those of all sources."""
 
     documents: dict[str, int] = field(default_factory=dict)
     left: int = 0
     bytes: int = 0
-    seconds: float = 0.0
     rules: dict[str, Taken] = field(default_factory=dict)
     cleaned: dict[str, Cleaned] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class SomeDocuments:
-    """Some documents of a file."""
-
-    file: InputFile
-    rows: np.ndarray
-    texts: pa.LargeStringArray
+    def count(
+        self, source: str, some: SomeDocuments, done: Documents, bounds: Sequence[Bound], examples: int
+    ) -> None:
+        """Add what the steps did to some documents. examples: how many of a rule are kept."""
+        is_broken = all_broken(done.columns, bounds).reshape(len(bounds), len(some.texts))
+        first, has_others = first_broken(is_broken), is_broken.sum(axis=0) > 1
+        self.bytes += pc.sum(pc.binary_length(some.texts)).as_py() or 0
+        self.cleaned = totals([self.cleaned, done.cleaned])
+        self.documents[source] = self.documents.get(source, 0) + len(some.texts)
+        self.left += int((first < 0).sum())
+        for i, bound in enumerate(bounds):
+            taken, places = self.rules[bound.rule], np.flatnonzero(is_broken[i])
+            taken.documents[source] = taken.documents.get(source, 0) + len(places)
+            taken.first += int((first == i).sum())
+            taken.also += int(has_others[places].sum())
+            for place in places[: max(0, examples - len(taken.examples))].tolist():
+                taken.examples.append(example(source, some, place, done.columns[bound.column]))
 
 
 def tried(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
@@ -89,30 +106,13 @@ def tried(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
         for bound in bounds:
             trial.rules.setdefault(bound.rule, Taken(bound))
         for some in some_documents(recipe, source, each):
-            start = time.perf_counter()
-            done = carried_out(plan, some.texts)
-            is_broken = all_broken(done.columns, bounds).reshape(len(bounds), len(some.texts))
-            trial.seconds += time.perf_counter() - start
-            trial.bytes += pc.sum(pc.binary_length(some.texts)).as_py() or 0
-            trial.cleaned = totals([trial.cleaned, done.cleaned])
-            trial.documents[source.name] = trial.documents.get(source.name, 0) + len(some.texts)
-            trial.left += int((~is_broken.any(axis=0)).sum())
-            first = first_broken(is_broken)
-            several = is_broken.sum(axis=0) > 1
-            for i, bound in enumerate(bounds):
-                taken = trial.rules[bound.rule]
-                places = np.flatnonzero(is_broken[i])
-                taken.documents[source.name] = taken.documents.get(source.name, 0) + len(places)
-                taken.first += int((first == i).sum())
-                taken.also += int(several[places].sum())
-                for place in places[: max(0, examples - len(taken.examples))]:
-                    taken.examples.append(example(source, some, int(place), done.columns[bound.column]))
+            trial.count(source.name, some, carried_out(plan, some.texts), bounds, examples)
     return trial
 
 
-def example(source: Source, some: SomeDocuments, place: int, column: pa.Array) -> Example:
+def example(source: str, some: SomeDocuments, place: int, column: pa.Array) -> Example:
     text = some.texts[place].as_py()
-    return Example(source.name, some.file.url, int(some.rows[place]), column[place].as_py(), text)
+    return Example(source, some.file.url, int(some.rows[place]), column[place].as_py(), text)
 
 
 def some_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SomeDocuments]:
@@ -142,5 +142,5 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
 
 
 def rules_that_take(trial: Trial) -> Sequence[Taken]:
-    """Return the rules that take documents, and those that take none after them."""
-    return sorted(trial.rules.values(), key=lambda taken: taken.total == 0)
+    """Return the rules that take documents, in their order."""
+    return [taken for taken in trial.rules.values() if taken.total]

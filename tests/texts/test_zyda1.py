@@ -1,0 +1,36 @@
+"""The whole of Zyda-1's filter, against what its published code says of 2,885 documents."""
+
+import numpy as np
+
+from tasks.documents.bounds import all_broken, first_broken
+from tasks.documents.plan import bounds_of, planned
+from tasks.documents.steps import carried_out
+
+
+def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus, shared):
+    _, said, texts = judged
+    lists = {
+        "profanity": "profanity_word_list", "sexual": "sexual_word_list", "zh_porn": "zh_pornsignals",
+        "cursed": "cursed_substrings",
+    }  # fmt: skip
+    lists = {name: str(shared / f"oracles/word-lists/{file}.json") for name, file in lists.items()}
+    recipe = corpus.load(documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"lists": lists}}}])
+    bounds = bounds_of(recipe, "best")
+    whole = carried_out(planned(recipe.model_copy(update={"keep_text": True}), "best"), texts)
+    early = carried_out(planned(recipe, "best"), texts)
+    names = {
+        "length": "length<", "mean_word_length": "mean_word_length<", "xml": "count xml",
+        "https_share": "fraction https://", "json_keys_share": 'fraction ":',
+    }  # fmt: skip
+    for done in (whole, early):
+        first = first_broken(all_broken(done.columns, bounds))
+        rules = [bounds[i].rule.removeprefix("zyda1.") if i >= 0 else None for i in first]
+        assert [rule and names[rule] for rule in rules] == [row["first_reason"] for row in said]
+        assert (done.left == (first < 0)).all() or done is whole
+    for name, column in (("xml", "count xml"), ("sexual", "count sexual_word_list.json")):
+        found = whole.columns[f"2.zyda1.{name}"].to_numpy().astype(int)
+        assert found.tolist() == [row[column] for row in said]
+    lengths = np.array([max(1, row["length"]) for row in said])
+    for name, column in (("profanity_share", "profanity_word_list"), ("cursed_share", "cursed_substrings")):
+        expected = np.array([row[f"count {column}.json"] for row in said]) / lengths
+        np.testing.assert_allclose(whole.columns[f"2.zyda1.{name}"].to_numpy(), expected, atol=1e-12)
