@@ -252,7 +252,7 @@ def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Se
         entering=trail.left,
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
-        removed_by=totals(shard.removed_by for shard in shards),
+        removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),
         beside=tuple(beside),
     )
 

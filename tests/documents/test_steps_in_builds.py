@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -437,3 +438,55 @@ def test_build_with_nothing_to_do_notices_other_values_lists_and_functions(raw, 
     assert ledger_if_complete(recipe())
     own(CODE + "# another\n")
     assert not ledger_if_complete(recipe())
+
+
+def test_sources_of_which_nothing_is_left(raw):
+    recipe = raw.load(documents=[{"filter": {"zyda1": {"length": 10**9}}}])
+    ledger = build_here(recipe)
+    assert ledger.of("publish").documents == 0
+    assert ledger.of("ingest").documents == ledger.removed("rules").documents == len(removed(recipe))
+    assert kept_names(recipe) == set()
+
+
+CLEANINGS = [
+    {"clean": "zyda1"}, {"clean": "unicode"}, {"clean": {"newlines": True, "control_characters": True}},
+    {"clean": "refinedweb-lines"}, {"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}},
+    {"clean": {"runs": {"a": 1, " ": 1}}}, {"clean": "c4-lines"},
+]  # fmt: skip
+FILTERS = [
+    {"filter": {"zyda1": {"length": 30}}}, {"filter": {"gopher-quality": {"words": [2, 200], "stop_words": 0}}},
+    {"filter": {"gopher-repetition": {"top_2_grams": 0.9}, "code": {}}}, {"filter": {"c4": {"sentences": 1}}},
+    {"filter": {"fineweb": {"line_punctuation": None, "new_lines": 0.01}}}, {"filter": "refinedweb-lines"},
+    {"filter": {"mine": {"zyda1.symbols": [0.001, 0.2], "code.alphanumeric": [None, 0.99]}}},
+    {"filter": {"c4": {"terminal_punctuation": False, "sentences": [0, 3]}}},
+]  # fmt: skip
+HOSTILE = rows(
+    ruled="=" * 500, many_lines="\r\n\x0b\x85\u2028" * 300, nulls="\0\0 \0", mojibake="schÃ¶n â€œ quoted â€\x9d &amp;",
+    right="שלום עולם " * 30, marks="e\u0301" * 99, emoji="👩‍👩‍👧" * 40, one_word="x" * 100_000, braces="{a} lorem ipsum. " * 9,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_steps_conserve_and_keeping_the_text_or_other_shards_change_nothing(raw, seed):
+    chance = np.random.default_rng(seed)
+    steps = [*CLEANINGS, *FILTERS, {"measure": "fineweb"}]
+    chosen = [steps[i] for i in chance.permutation(len(steps))[: chance.integers(2, 7)]]
+    write_rows(raw.folder / "in/worst-7.arrow", HOSTILE)
+    plain = raw.load(name="plain", documents=chosen)
+    kept = raw.load(name="kept", documents=chosen, keep_text=True)
+    small = raw.load(name="small-shards", documents=chosen, shard_mib=0.003)
+    ledger, of_kept, of_small = map(build_here, (plain, kept, small))
+    assert (of_small.table(), of_small.reasons(), of_small.cleaned()) == (
+        ledger.table(), ledger.reasons(), ledger.cleaned()
+    )  # fmt: skip
+    # A text that is kept is cleaned by all steps, also those after the one that let it go, and is counted so.
+    counts = ["stage", "source", "reason", "documents"]
+    assert of_kept.reasons().select(counts) == ledger.reasons().select(counts)
+    assert of_kept.lines[-3:] == ledger.lines[-3:]
+    for other in (kept, small):
+        for place in ("best", "middle", "worst", "clusters"):
+            assert table_of(other, place) == table_of(plain, place)
+        told = (
+            {i: (row["reason"], row["value"]) for i, row in removed(one).items()} for one in (other, plain)
+        )
+        assert next(told) == next(told)
