@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from tasks.documents.bounds import all_broken, first_broken
 from tasks.documents.plan import EMPTIED, STEPS, Bound, bounds_of, published_columns
@@ -66,6 +68,8 @@ class RulesOfShard(JobSoFar):
         said = verdicts(table.column("doc_id"), columns, self.bounds)
         for name, statistic in self.published:
             said = said.append_column(name, columns[statistic])
+        if len(left) < len(said):  # a stage before this one has let some go
+            said = said.filter(pc.is_in(said.column("doc_id"), left.column("doc_id").combine_chunks()))
         return said if self.published else said.filter(said.column("reason").is_valid())
 
 
@@ -86,21 +90,29 @@ def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Seq
             values[places] = of_rule.to_numpy(zero_copy_only=False)
             is_below = values[places] < (-np.inf if bound.low is None else bound.low)
             thresholds[places] = np.where(is_below, bound.low or 0, bound.high or 0)
-    names = np.array([bound.rule for bound in bounds], object)
-    reasons = [names[i] if i >= 0 else None for i in first]
-    has_value = np.array([i >= 0 and not bounds[i].is_own for i in first], np.bool_)
-    also = [list(names[np.flatnonzero(is_broken[:, n])[1:]]) if i >= 0 else None for n, i in enumerate(first)]
-    evidence = [pa.array(numbers, mask=~has_value) for numbers in (values, thresholds)]
-    return pa.table(
-        [
-            doc_ids,
-            pa.array(reasons, pa.string()),
-            *evidence,
-            pa.array(also, pa.list_(pa.string())),
-            pa.array(notes, pa.string()),
-        ],
-        schema=pa.schema([*VERDICTS, *EVIDENCE]),
-    )
+    goes, is_own = first >= 0, np.array([bound.is_own for bound in bounds] or [False])
+    names = np.array([bound.rule for bound in bounds] or [""], object)
+    has_no_value = ~goes | is_own[first]
+    columns_of_verdicts = [
+        pa.array(names[first], pa.string(), mask=~goes),
+        *(pa.array(numbers, mask=has_no_value) for numbers in (values, thresholds)),
+        others_broken(is_broken, names, goes),
+        pa.array(notes, pa.string()),
+    ]
+    return pa.table([doc_ids, *columns_of_verdicts], schema=pa.schema([*VERDICTS, *EVIDENCE]))
+
+
+def others_broken(
+    is_broken: NDArray[np.bool_], names: NDArray[np.object_], goes: NDArray[np.bool_]
+) -> pa.ListArray:
+    """Return the rules that each document breaks besides the first; null of one that stays."""
+    documents, rules_broken = np.nonzero(is_broken.T)
+    is_other = np.zeros(len(documents), np.bool_)
+    is_other[1:] = documents[1:] == documents[:-1]
+    ends = np.cumsum(np.bincount(documents[is_other], minlength=len(goes)))
+    offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
+    found = pa.array(names[rules_broken[is_other]], pa.string())
+    return pa.ListArray.from_arrays(offsets, found, mask=pa.array(~goes))
 
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
