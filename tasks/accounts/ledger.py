@@ -1,7 +1,7 @@
 """The ledger: documents, tokens and bytes of every source at every stage, and the check of them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -81,10 +81,11 @@ class Ledger(Record):
         return pa.Table.from_pylist([row_of(line) for line in self.lines], LEDGER)
 
     def removed_by(self, stage: str, source: str | None = None) -> dict[str, Counts]:
-        """Return what a stage removed of one source or of all, by reason."""
-        return totals(
+        """Return what a stage removed of one source or of all, by reason, in the order of these."""
+        of_sources = (
             line.removed_by for line in self.lines if line.stage == stage and source in (None, line.source)
         )
+        return dict(sorted(totals(of_sources).items()))
 
     def reasons(self) -> pa.Table:
         """Return the documents that went, by stage, source and reason, as it is published: REASONS."""
@@ -198,16 +199,20 @@ def more_of(line: Line) -> dict[str, Any]:
     return line.model_dump(include={name for name in ("removed_by", "cleaned") if getattr(line, name)})
 
 
-def reasons_as_markdown(ledger: Ledger, stage: str) -> str:
-    """Write what a stage removed, by reason and source: documents, and the tokens that they had."""
+def reasons_as_markdown(ledger: Ledger, stage: str, sentences: Mapping[str, str]) -> str:
+    """Write what a stage removed, by reason and source: documents, and the tokens that they had.
+
+    sentences: what each reason means, in the order in which they are written.
+    """
+    taken = ledger.removed_by(stage)
     names = ["reason", *ledger.sources, "total"]
     lines = [names, ["---", *["---:"] * (len(names) - 1)]]
-    for reason in ledger.removed_by(stage):
+    for reason in sorted(taken, key=list(sentences).index):
         of_reason = [
             ledger.removed_by(stage, source).get(reason, Counts()) for source in (*ledger.sources, None)
         ]
         cells = [
             f"{counts.documents:,} ({counts.tokens:,})" if counts.documents else "" for counts in of_reason
         ]
-        lines.append([f"`{reason}`", *cells])
+        lines.append([f"`{reason}`: {sentences[reason]}", *cells])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

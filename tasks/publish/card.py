@@ -53,6 +53,7 @@ Tokens of each source, best-ranked first:
   first 8 and the next 24 bits of a `doc_id`, whose last 32 are the row in the file.
 - `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
 """
+FEW = 4  # reasons that are said in a sentence
 HOW = (
     "Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands} bands of "
     "{rows} rows) and clustered by connected components."
@@ -149,14 +150,15 @@ def made_of(manifest: Published) -> str:
 
 
 def removed_by(manifest: Published) -> str:
-    """Write a line for each stage that let documents go: how many, and for which reasons it may."""
+    """Write a line for each stage that let documents go: how many, and for which reasons."""
     ledger = manifest.ledger
-    return "\n".join(
-        f"- `{stage}` let {ledger.removed(stage).documents:,} documents go: "
-        + "; ".join(f"`{reason}`, {sentence}" for reason, sentence in manifest.reasons.get(stage, {}).items())
-        for stage in ledger.stages
-        if ledger.removed(stage).documents
-    )
+    lines = list[str]()
+    for stage in ledger.stages:
+        if count := ledger.removed(stage).documents:
+            why = [f"`{reason}`, {sentence}" for reason, sentence in manifest.reasons.get(stage, {}).items()]
+            few = "; ".join(why) if len(why) <= FEW else "by the rules below"
+            lines.append(f"- `{stage}` let {count:,} documents go: {few}")
+    return "\n".join(lines)
 
 
 def by_reason(manifest: Published) -> str:
@@ -164,7 +166,8 @@ def by_reason(manifest: Published) -> str:
     ledger = manifest.ledger
     return "".join(
         f"Documents that went by `{stage}`, in brackets their tokens. Each counts for the first reason that was "
-        f"found, and `removed/` says which others there were:\n\n{reasons_as_markdown(ledger, stage)}\n"
+        f"found, and `removed/` says which others there were:\n\n"
+        f"{reasons_as_markdown(ledger, stage, manifest.reasons.get(stage, {}))}\n"
         for stage in ledger.stages
         if len(ledger.removed_by(stage)) > 1
     )

@@ -144,7 +144,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         sentence=corpus.manifest.reasons.get(str(removal.get("stage")), {}).get(
             str(removal.get("reason")), ""
         ),
-        evidence={n: v for n, v in removal.items() if n not in REMOVED.names and v is not None},
+        evidence={n: v for n, v in removal.items() if n not in REMOVED.names and v not in (None, [])},
         cluster_id=cluster_id,
         members=members(corpus, place_of_clusters, cluster_id),
         kept=kept,

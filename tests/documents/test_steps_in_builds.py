@@ -417,7 +417,7 @@ def test_report_draws_what_the_rules_took(raw):
     also = sum(1 for row in removed(recipe).values() if row["also"])
     assert sum(rule.also for rule in found) == also > 0
     card = recipe.folder.read("published/README.md").decode()
-    assert "| `zyda1.digits` | 2 (" in card
+    assert "| `zyda1.digits`: too many of its characters are digits | 2 (" in card
     assert "- `zyda1` changed 1 documents of `best`" in card
 
 
