@@ -53,25 +53,24 @@ def shift_for(n):
 def number_of(key, table, shift, age, fresh):
     """Return the number of a key; if it is new in this round, that is `fresh`."""
     slot, mask = (key * SPREAD) >> shift, (ONE << (BITS - shift)) - ONE
-    while table[slot, 1] >> HALF == age and table[slot, 0] != key:
+    while (table[slot, 1] >> HALF == age) & (table[slot, 0] != key):
         slot = (slot + ONE) & mask
     entry = table[slot, 1]
-    number = entry & LOW if entry >> HALF == age else fresh
-    table[slot, 0], table[slot, 1] = key, age << HALF | number
-    return number
+    if entry >> HALF == age:
+        return entry & LOW
+    table[slot, 0], table[slot, 1] = key, age << HALF | fresh
+    return fresh
 
 
 @njit(cache=True, nogil=True)
-def number_tokens(tokens, hashes, first, last, table, age, numbers, places, times, sums):
-    """Number the tokens of a document and sum up their characters; count how often each number stands."""
+def number_tokens(tokens, hashes, first, last, table, age, numbers, places, comes_again, sums):
+    """Number the tokens of a document and sum up their characters; say which numbers stand more than once."""
     shift, fresh, characters = shift_for(last - first), np.uint64(0), np.uint32(0)
     k = np.uint64(0)
     for t in range(np.uint64(first), np.uint64(last)):
         number = number_of(hashes[t], table, shift, age, fresh)
-        if number == fresh:
-            times[fresh] = 0
-            fresh += ONE
-        times[number] += np.uint32(1)
+        comes_again[number] = number != fresh
+        fresh += np.uint64(number == fresh)
         numbers[k], places[k], sums[k] = number, k, characters
         characters += tokens[t, CHARACTERS]
         k += ONE
@@ -79,7 +78,7 @@ def number_tokens(tokens, hashes, first, last, table, age, numbers, places, time
 
 
 @njit(cache=True, nogil=True)
-def pair_up(count, numbers, places, times, keys):
+def pair_up(count, numbers, places, comes_again, keys):
     """Make the keys of places where two grams stand one after the other that each come again; return how many."""
     n = np.uint64(0)
     if count < 2:
@@ -88,20 +87,21 @@ def pair_up(count, numbers, places, times, keys):
         a, b, place = numbers[k], numbers[k + ONE], places[k]
         is_next = places[k + ONE] == place + np.uint32(1)
         keys[n], places[n] = np.uint64(a) << HALF | np.uint64(b), place
-        n += np.uint64(is_next & (times[a] > 1) & (times[b] > 1))
+        n += np.uint64(is_next & comes_again[a] & comes_again[b])
     return np.int64(n)
 
 
 @njit(cache=True, nogil=True)
-def top_of(count, keys, places, table, age, numbers, times, firsts):
+def top_of(count, keys, places, table, age, numbers, comes_again, times, firsts):
     """Number grams; return how often the most frequent one stands, and where first."""
     shift, fresh = shift_for(count), np.uint64(0)
     for k in range(np.uint64(count)):
         number = number_of(keys[k], table, shift, age, fresh)
-        if number == fresh:
-            times[fresh], firsts[fresh] = 0, places[k]
-            fresh += ONE
+        is_new = number == fresh
+        comes_again[number] = not is_new
+        times[fresh], firsts[fresh] = 0, places[k]
         times[number] += np.uint32(1)
+        fresh += np.uint64(is_new)
         numbers[k] = number
     best, place = np.uint32(1), np.uint32(0)
     for number in range(fresh):
@@ -111,7 +111,7 @@ def top_of(count, keys, places, table, age, numbers, times, firsts):
 
 
 @njit(cache=True, nogil=True)
-def duplicates_of(n, count, keys, places, table, age, numbers, times, is_seen, sums):
+def duplicates_of(n, count, keys, places, table, age, numbers, comes_again, is_seen, sums):
     """Number grams of n tokens; return the characters of those that stood before where one went over the text.
 
     After one that stood before, the next begins behind it.
@@ -120,16 +120,18 @@ def duplicates_of(n, count, keys, places, table, age, numbers, times, is_seen, s
     characters, following = 0, np.uint32(0)
     for k in range(np.uint64(count)):
         number, place = number_of(keys[k], table, shift, age, fresh), places[k]
-        if number == fresh:
-            times[fresh], is_seen[fresh] = 0, False
-            fresh += ONE
-        times[number] += np.uint32(1)
+        is_new = number == fresh
+        comes_again[number] = not is_new
         numbers[k] = number
-        if place >= following:
-            if is_seen[number]:
-                characters += np.int64(sums[place + size]) - np.int64(sums[place])
-                following = place + size
+        fresh += np.uint64(is_new)
+        if place < following:
+            if is_new:
+                is_seen[number] = False
+        elif is_new or not is_seen[number]:
             is_seen[number] = True
+        else:
+            characters += np.int64(sums[place + size]) - np.int64(sums[place])
+            following = place + size
     return characters
 
 
@@ -140,8 +142,8 @@ def _count_grams(tokens, hashes, ends, table, age, counts):
     for d in range(ends.size - 1):
         most = max(most, ends[d + 1] - ends[d])
     numbers, places, times = np.empty(most, np.uint32), np.empty(most, np.uint32), np.empty(most + 1, np.uint32)
-    sums, keys, firsts = np.empty(most + 1, np.uint32), np.empty(most, np.uint64), np.empty(most, np.uint32)
-    is_seen = np.empty(most, np.bool_)
+    sums, keys, firsts = np.empty(most + 1, np.uint32), np.empty(most, np.uint64), np.empty(most + 1, np.uint32)
+    is_seen, comes_again = np.empty(most + 1, np.bool_), np.empty(most + 1, np.bool_)
     for d in range(ends.size - 1):
         first, last = ends[d], ends[d + 1]
         if age > AGES:
@@ -149,16 +151,16 @@ def _count_grams(tokens, hashes, ends, table, age, counts):
             age = 0
         age += 1
         count = last - first
-        number_tokens(tokens, hashes, first, last, table, np.uint64(age), numbers, places, times, sums)
+        number_tokens(tokens, hashes, first, last, table, np.uint64(age), numbers, places, comes_again, sums)
         for n in range(2, LONGEST + 1):
-            count = pair_up(count, numbers, places, times, keys)
+            count = pair_up(count, numbers, places, comes_again, keys)
             age += 1
             if n >= FIRST_DUPLICATES:
                 counts[d, n - 2] = duplicates_of(
-                    n, count, keys, places, table, np.uint64(age), numbers, times, is_seen, sums
+                    n, count, keys, places, table, np.uint64(age), numbers, comes_again, is_seen, sums
                 )
             elif last - first >= n:
-                best, place = top_of(count, keys, places, table, np.uint64(age), numbers, times, firsts)
+                best, place = top_of(count, keys, places, table, np.uint64(age), numbers, comes_again, times, firsts)
                 counts[d, n - 2] = best * (np.int64(sums[place + n]) - np.int64(sums[place]) + n - 1)
     return age
 
