@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.kernels.reading import passages
+from tasks.kernels.reading import c4_lines, passages
 from tasks.kernels.texts import text_buffers
 from tasks.texts.english import token_classes
 
@@ -35,12 +35,10 @@ def without_c4_lines(
     Curly brackets and lorem ipsum, for which C4 lets a document go, take away no lines. terminal: lines go that do
     not end in a terminal punctuation mark.
     """
-    is_changed = passages.has_other_lines(*text_buffers(texts), token_classes(), terminal)
+    is_changed, kept, ends = c4_lines.keep_c4_lines(*text_buffers(texts), token_classes(), terminal)
     if not is_changed.any():
         return texts, is_changed
-    mask = pa.array(is_changed)
-    kept = passages.keep_c4_lines(*text_buffers(texts.filter(mask)), token_classes(), terminal)
-    return pc.replace_with_mask(texts, mask, _column(*kept)), is_changed
+    return pc.replace_with_mask(texts, pa.array(is_changed), _column(kept, ends)), is_changed
 
 
 def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
