@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.kernels.reading import passages
+from tasks.kernels.reading import c4_lines, refined_lines
 from tasks.kernels.texts import text_buffers
 from tasks.texts.english import token_classes
 
-EDITED = 2  # the state of a document from whose lines phrases are to be taken
 COUNTER = re.compile(
     r"\W*\d[\d,.]*[kmb]?\s+(?:likes|shares|comments|retweets|reposts|quotes|bookmarks|upvotes|downvotes|downloads"
     r"|views|followers)\W*"
@@ -35,26 +34,22 @@ def without_c4_lines(
     Curly brackets and lorem ipsum, for which C4 lets a document go, take away no lines. terminal: lines go that do
     not end in a terminal punctuation mark.
     """
-    is_changed = passages.has_other_lines(*text_buffers(texts), token_classes(), terminal)
+    is_changed, kept, ends = c4_lines.keep_c4_lines(*text_buffers(texts), token_classes(), terminal)
     if not is_changed.any():
         return texts, is_changed
-    mask = pa.array(is_changed)
-    kept = passages.keep_c4_lines(*text_buffers(texts.filter(mask)), token_classes(), terminal)
-    return pc.replace_with_mask(texts, mask, _column(*kept)), is_changed
+    return pc.replace_with_mask(texts, pa.array(is_changed), _column(kept, ends)), is_changed
 
 
 def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
     """Return the texts of the lines that DCLM's rules keep, and which have changed, (n,) bool."""
-    data, offsets = text_buffers(texts)
-    _, states, _, _ = passages.refine_lines(data, offsets, token_classes(), False)
-    is_changed = states > 0
+    _, states, kept, ends = refined_lines.refine_lines(*text_buffers(texts), token_classes(), True)
+    is_changed = states != refined_lines.AS_IT_IS
     if not is_changed.any():
         return texts, is_changed
-    changing = texts.filter(pa.array(is_changed))
-    _, _, kept, ends = passages.refine_lines(*text_buffers(changing), token_classes(), True)
     refined = _column(kept, ends)
-    is_edited = states[is_changed] == EDITED
+    is_edited = states[is_changed] == refined_lines.EDITED
     if is_edited.any():
+        changing = texts.filter(pa.array(is_changed))
         mask = pa.array(is_edited)
         edited = [refined_text(text) for text in changing.filter(mask).to_pylist()]
         refined = pc.replace_with_mask(refined, mask, pa.array(edited, pa.large_string()))
@@ -64,8 +59,8 @@ def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeString
 
 def refined_words(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many words documents have before and after DCLM's rules for lines: (n, 2) int64."""
-    words, states, _, _ = passages.refine_lines(data, offsets, token_classes(), False)
-    for place in np.flatnonzero(states == EDITED).tolist():
+    words, states, _, _ = refined_lines.refine_lines(data, offsets, token_classes(), False)
+    for place in np.flatnonzero(states == refined_lines.EDITED).tolist():
         text = data[offsets[place] : offsets[place + 1]].tobytes().decode()
         words[place, 1] = len([word for word in WORD.findall(refined_text(text)) if word[0].isalnum()])
     return words
@@ -86,7 +81,7 @@ def _is_loud(line: str) -> bool:
 
 
 def _is_numeric(line: str) -> bool:
-    return line != "" and sum(map(str.isdigit, line)) / len(line) > passages.MOST_NUMERALS
+    return line != "" and sum(map(str.isdigit, line)) / len(line) > refined_lines.MOST_NUMERALS
 
 
 def _is_counter(line: str) -> bool:
@@ -95,7 +90,7 @@ def _is_counter(line: str) -> bool:
 
 def _without(phrase: re.Pattern[str], lines: list[str]) -> list[str]:
     """Take a phrase out of lines of few words, and lines of which nothing else is left."""
-    left = [phrase.sub("", line) if len(line.split()) <= passages.MOST_WORDS else line for line in lines]
+    left = [phrase.sub("", line) if len(line.split()) <= refined_lines.MOST_WORDS else line for line in lines]
     return [new for old, new in zip(lines, left, strict=True) if old == "" or (new and not new.isspace())]
 
 

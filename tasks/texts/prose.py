@@ -39,7 +39,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.kernels.reading import passages
+from tasks.kernels.reading import c4_lines, grams, lines, quality
 from tasks.kernels.reading.tokens import tokenize
 from tasks.kernels.texts import text_buffers
 from tasks.texts.english import stop_words, token_classes, token_rules
@@ -83,7 +83,7 @@ class Counter:
     def __init__(self, sets: Collection[str], c4_terminal: bool) -> None:
         self.sets, self.c4_terminal = frozenset(sets), c4_terminal
         self.classes, self.rules = token_classes(), token_rules()
-        self.table = passages.Table()
+        self.gram_table, self.line_table = grams.GramTable(), lines.LineTable()
         self.tokens, self.hashes = np.empty((BLOCK, 4), np.uint32), np.empty(BLOCK, np.uint64)
         self.others, self.other_hashes = np.empty((1024, 4), np.uint32), np.empty(1024, np.uint64)
 
@@ -96,17 +96,17 @@ class Counter:
             )
             found["tokens"] = np.diff(ends)[:, None]
         if "gopher-quality" in self.sets:
-            found["quality"] = passages.count_quality(
+            found["quality"] = quality.count_quality(
                 data, offsets, self.classes, self.tokens, self.hashes, ends, stop_words()
             )
         if "gopher-repetition" in self.sets:
-            found["grams"] = passages.count_grams(self.tokens, self.hashes, ends, self.table)
+            found["grams"] = grams.count_grams(self.tokens, self.hashes, ends, self.gram_table)
         if "c4" in self.sets:
-            found["c4"] = passages.count_c4(
+            found["c4"] = c4_lines.count_c4(
                 data, offsets, self.classes, self.c4_terminal, self.tokens, ends, self._retokenize
             )
         if self.sets & OF_LINES:
-            found["lines"] = passages.count_lines(data, offsets, self.classes, self.table)
+            found["lines"] = lines.count_lines(data, offsets, self.classes, self.line_table)
         if "refinedweb-lines" in self.sets:
             found["refined"] = refined_words(data, offsets)
         return found
@@ -126,6 +126,8 @@ def measured(
 
     c4_terminal: C4 keeps only lines that end in a terminal punctuation mark, as in its paper.
     """
+    if unknown := set(sets) - set(SETS):
+        raise ValueError(f"no such statistics: {', '.join(sorted(unknown))}; there are {', '.join(SETS)}")
     data, offsets = text_buffers(texts)
     counter = Counter(sets, c4_terminal)
     blocks = [counter.counts(data, block) for block in _blocks(offsets)] or [counter.counts(data, offsets)]
@@ -154,14 +156,14 @@ def _columns(name: str, counts: dict[str, Counts]) -> list[NDArray[np.generic]]:
         before, after = counts["refined"].T
         return [_share(before - after, before)]
     if name == "gopher-quality":
-        of = dict(zip(passages.QUALITY, counts["quality"].T, strict=True))
-        tokens, lines = of["tokens"], of["lines"]
+        of = dict(zip(quality.QUALITY, counts["quality"].T, strict=True))
+        tokens, all_lines = of["tokens"], of["lines"]
         return [
             of["words"], _share(of["word_characters"], of["words"]), _share(of["hashes"], tokens),
-            _share(of["ellipses"], tokens), _share(of["bullet_lines"], lines), _share(of["ellipsis_lines"], lines),
+            _share(of["ellipses"], tokens), _share(of["bullet_lines"], all_lines), _share(of["ellipsis_lines"], all_lines),
             _share(of["alphabetic_words"], tokens), of["stop_words"],
         ]  # fmt: skip
-    of = dict(zip(passages.LINES, counts["lines"].T, strict=True))
+    of = dict(zip(lines.LINES, counts["lines"].T, strict=True))
     characters = of["characters"]
     if name == "gopher-repetition":
         return [

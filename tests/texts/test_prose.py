@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.documents import english
+from tasks.texts import english
 from tasks.kernels.reading import tokens as kernel
 from tasks.kernels.reading.tokens import BITS
 from tasks.recipe.fields import Source
@@ -219,14 +219,14 @@ def plain_repetition(text, tokens):
         found[f"duplicate_{name}s"] = share(times, len(items))
         found[f"duplicate_{name}_characters"] = share(characters, len(text))
     for n in (2, 3, 4):
-        grams = Counter(" ".join(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
+        grams = Counter(tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1))
         top = grams.most_common(1)
-        found[f"top_{n}_grams"] = share(len(top[0][0]) * top[0][1], len(text)) if top else 0.0
+        found[f"top_{n}_grams"] = share(len(" ".join(top[0][0])) * top[0][1], len(text)) if top else 0.0
     for n in range(5, 11):
         seen, i, characters = set(), 0, 0
         while i + n <= len(tokens):
-            gram = "".join(tokens[i : i + n])
-            characters += len(gram) if gram in seen else 0
+            gram = tuple(tokens[i : i + n])
+            characters += sum(map(len, gram)) if gram in seen else 0
             i += n if gram in seen else 1
             seen.add(gram)
         found[f"duplicate_{n}_grams"] = share(characters, len(text))

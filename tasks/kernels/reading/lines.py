@@ -1,0 +1,267 @@
+"""What the lines and paragraphs of documents are like, and which of them come again. Compiled by numba.
+
+Lines end at a new line, 10, and nothing else. The bits of `classes` are those of tokens.py.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
+SPACE, TERMINAL, ALNUM = np.uint32(1), np.uint32(1 << 18), np.uint32(1 << 22)
+LINES = (
+    "characters", "new_lines", "lines", "duplicate_lines", "duplicate_line_characters", "paragraphs",
+    "duplicate_paragraphs", "duplicate_paragraph_characters", "text_lines", "terminal_lines", "short_lines",
+    "duplicate_text_characters", "split_lines", "max_line_length", "alphanumeric",
+)  # fmt: skip
+SHORT_LINE = 30
+NEW_LINE = 10
+BASE, SPREAD = np.uint64(0xB492B66FBE98F273), np.uint64(0x9E3779B97F4A7C15)
+ZERO, ONE, THREE, SEVEN, EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
+SHIFT, TOP_BYTE = np.uint64(32), np.uint64(56)
+EACH, SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+NEW_LINES = np.uint64(0x0A0A0A0A0A0A0A0A)
+DIGITS, LETTERS, NINE, LAST, LOWER = (np.uint8(n) for n in (48, 97, 9, 25, 32))
+AGE, AGES = np.uint64(0xFFFF), 1 << 16  # the bits of an entry that say in which round it was written
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
+
+
+class LineTable:
+    """A hash table that is used again and again, without being cleared: its entries have an age."""
+
+    def __init__(self) -> None:
+        self.age = 0
+        self.entries = np.zeros(16, np.uint64)
+
+    def make_room(self, n: int) -> None:
+        """Make the table as large as so many entries need, a third more."""
+        size = int(mask_for(n)) + 1
+        if size > len(self.entries):
+            self.entries, self.age = np.zeros(size, np.uint64), 0
+
+
+@njit(cache=True, nogil=True, inline="always")
+def code_at(data, i):
+    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
+    first = np.uint32(data[i])
+    if first < 0x80:
+        return first, 1
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
+    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | code, 3
+    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
+
+
+@njit(cache=True, nogil=True, inline="always")
+def last_code(data, b):
+    """Return the code point that ends before byte b, and where it begins."""
+    p = b - 1
+    while data[p] & 0xC0 == 0x80:
+        p -= 1
+    return code_at(data, p)[0], p
+
+
+@njit(cache=True, nogil=True)
+def stripped(data, a, b, classes):
+    """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b:
+        code, size = code_at(data, a)
+        if classes[code] & SPACE == 0:
+            break
+        a += size
+    while b > a:
+        code, p = last_code(data, b)
+        if classes[code] & SPACE == 0:
+            break
+        b = p
+    return a, b
+
+
+@njit(cache=True, nogil=True)
+def is_blank(data, a, b, classes):
+    """Say whether the bytes from a to b are nothing but white space."""
+    while a < b:
+        code, size = code_at(data, a)
+        if classes[code] & SPACE == 0:
+            return False
+        a += size
+    return True
+
+
+@njit(cache=True, nogil=True)
+def characters_in(data, a, b):
+    n = 0
+    for i in range(np.uint64(a), np.uint64(b)):  # unsigned, so that none is tested for being negative
+        n += data[i] & 0xC0 != 0x80
+    return n
+
+
+@njit(cache=True, nogil=True)
+def letters_and_new_lines(data, a, b, classes):
+    """Count letters and digits, and new lines."""
+    found, new_lines, is_ascii = 0, 0, True
+    for i in range(np.uint64(a), np.uint64(b)):
+        byte = data[i]
+        is_letter = np.uint8((byte | LOWER) - LETTERS) <= LAST
+        found += is_letter | (np.uint8(byte - DIGITS) <= NINE)
+        new_lines += byte == NEW_LINE
+        is_ascii &= byte < 0x80
+    if not is_ascii:
+        for i in range(np.uint64(a), np.uint64(b)):
+            if data[i] >= 0xC0:
+                found += classes[code_at(data, np.int64(i))[0]] & ALNUM != 0
+    return found, new_lines
+
+
+@njit(cache=True, nogil=True, inline="always")
+def word_at(data, i, stop):
+    """Return the eight bytes at i, with new lines in the place of those from `stop` on."""
+    word = ZERO
+    if i + EIGHT <= stop:
+        for k in range(EIGHT):
+            word |= np.uint64(data[i + k]) << (k << THREE)
+    else:
+        word = NEW_LINES
+        for k in range(stop - i):
+            word ^= np.uint64(data[i + k] ^ np.uint8(NEW_LINE)) << (k << THREE)
+    return word
+
+
+@njit(cache=True, nogil=True)
+def read_line(data, i, stop):
+    """Return where the line at i ends, its hash and the bits that are in any of its bytes."""
+    h, bits, start, k, last = SPREAD, ZERO, np.uint64(i), np.uint64(i), np.uint64(stop)
+    while True:
+        word = word_at(data, k, last)
+        other = word ^ NEW_LINES
+        ends = (other - EACH) & ~other & SIGNS  # the sign of the first byte that is a new line, and maybe of others
+        if ends:
+            break
+        h = (h ^ word) * BASE
+        h ^= h >> SHIFT
+        bits |= word
+        k += EIGHT
+    before = ((ends & (~ends + ONE)) >> SEVEN) - ONE
+    word &= before
+    end = k + (((before & EACH) * EACH) >> TOP_BYTE)
+    h = (h ^ word) * BASE
+    h = (h ^ (h >> SHIFT) ^ (end - start)) * SPREAD
+    return np.int64(end), h ^ (h >> SHIFT), (bits | word) & SIGNS
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_known(h, table, mask, age):
+    """Say whether a hash was in the table in this round already; from now on it is."""
+    slot, entry = h & mask, h & ~AGE | age
+    while table[slot] & AGE == age and table[slot] != entry:
+        slot = (slot + ONE) & mask
+    found = table[slot] == entry
+    table[slot] = entry
+    return found
+
+
+@njit(cache=True, nogil=True)
+def mask_for(n):
+    size = 16
+    while 3 * size < 4 * n:
+        size *= 2
+    return np.uint64(size - 1)
+
+
+@njit(cache=True, nogil=True)
+def count_of_lines(data, start, stop, classes, table, mask, age, row, hashes, ends):
+    """Count lines; write where each ends and its hash, and return how many there are."""
+    i, n, lines, duplicates, duplicate, empty = start, 0, 0, 0, 0, 0
+    texts = terminals = shorts = duplicate_text = longest = characters = 0
+    while i <= stop:
+        end, h, signs = read_line(data, i, stop)
+        length = end - i if signs == 0 else characters_in(data, i, end)
+        characters += length
+        longest = max(longest, length)
+        is_text = False
+        if end > i:
+            of_last = classes[data[end - 1] if data[end - 1] < 0x80 else last_code(data, end)[0]]
+            is_text = of_last & SPACE == 0 or not is_blank(data, i, end, classes)
+            terminals += is_text and of_last & TERMINAL != 0
+            texts += is_text
+            shorts += is_text and length <= SHORT_LINE
+            lines += 1
+            if is_known(h, table, mask, age):
+                duplicates += 1
+                duplicate += length
+                duplicate_text += length if is_text else 0
+        elif i == start or end == stop:  # new lines together part two lines, of which the outermost may be empty
+            empty += 1
+        hashes[n], ends[n] = h, end
+        n += 1
+        i = end + 1
+    row[0], row[1], row[2], row[3] = characters + n - 1, n - 1, lines + empty, duplicates + max(0, empty - 1)
+    row[4], row[8], row[9], row[10], row[11] = duplicate, texts, terminals, shorts, duplicate_text
+    row[12], row[13] = n - (stop == start or data[stop - 1] == NEW_LINE), longest
+    return n
+
+
+@njit(cache=True, nogil=True)
+def count_of_paragraphs(data, a, b, start, table, mask, age, row, hashes, ends, n):
+    """Count the paragraphs in the bytes from a to b, where neither end is white space, and what repeats of them.
+
+    A paragraph is the same as another if its lines are.
+    """
+    paragraphs = duplicates = characters = 0
+    first, h, i = -1, ZERO, start
+    if a == b:
+        row[5] = 1
+        return
+    for line in range(n):
+        low, high = max(i, a), min(ends[line], b)
+        if low < high:
+            is_whole = low == i and high == ends[line]
+            h = (h ^ (hashes[line] if is_whole else read_line(data, low, high)[1])) * BASE
+            h ^= h >> SHIFT
+            first = low if first < 0 else first
+        if ends[line] >= b or (low < high and line + 1 < n and ends[line + 1] == ends[line] + 1):
+            paragraphs += 1
+            if is_known(h, table, mask, age):
+                duplicates += 1
+                characters += characters_in(data, first, high)
+            h, first = ZERO, -1
+            if ends[line] >= b:
+                break
+        i = ends[line] + 1
+    row[5], row[6], row[7] = paragraphs, duplicates, characters
+
+
+@njit(cache=True, nogil=True)
+def _count_lines(data, offsets, classes, table, age, counts):
+    most = 0
+    for d in range(offsets.size - 1):
+        most = max(most, offsets[d + 1] - offsets[d])
+    hashes, ends = np.empty(most + 1, np.uint64), np.empty(most + 1, np.int64)
+    for d in range(offsets.size - 1):
+        start, stop = offsets[d], offsets[d + 1]
+        if age + 2 >= AGES:
+            table[:] = 0
+            age = 0
+        age += 2
+        row = counts[d]
+        row[14], new_lines = letters_and_new_lines(data, start, stop, classes)
+        mask = mask_for(min(new_lines + 1, (stop - start) // 2 + 2))
+        n = count_of_lines(data, start, stop, classes, table, mask, np.uint64(age - 1), row, hashes, ends)
+        a, b = stripped(data, start, stop, classes)
+        count_of_paragraphs(data, a, b, start, table, mask, np.uint64(age), row, hashes, ends, n)
+    return age
+
+
+def count_lines(data: Bytes, offsets: Places, classes: NDArray[np.uint32], table: LineTable) -> Places:
+    """Count LINES of each document: (n, 15) int64.
+
+    `lines` are parted by runs of new lines, `text_lines` by each of them and have more than white space,
+    `paragraphs` by two new lines or more; `split_lines` are all lines. table: is kept for the next documents.
+    """
+    counts = np.zeros((len(offsets) - 1, len(LINES)), np.int64)
+    table.make_room(int(np.diff(offsets).max(initial=0)) // 2 + 2)
+    table.age = _count_lines(data, offsets, classes, table.entries, table.age, counts)
+    return counts

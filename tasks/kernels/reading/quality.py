@@ -1,0 +1,158 @@
+"""What Gopher's rules of quality count: words, marks, and how lines begin and end. Compiled by numba.
+
+Tokens are those of `tokens.py`, where the bits of the classes are explained too. Counts are whole numbers, a row a
+document; `tasks.texts.prose` makes shares of them.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
+SPACE, ALPHA, SYMBOL = np.uint32(1), np.uint32(1 << 14), np.uint32(1 << 15)
+START, END, CHARACTERS, MARKS = range(4)
+SPREAD, STOP_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(56)
+ONE, TWO = np.uint64(1), np.uint64(2)
+QUALITY = (
+    "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "lines",
+    "bullet_lines", "ellipsis_lines",
+)  # fmt: skip
+NEW_LINE, DOT, HASH, MINUS, BULLET = 10, 46, 35, 45, 0x2022
+Classes = NDArray[np.uint32]
+Hashes = NDArray[np.uint64]
+Places = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def code_at(data, i):
+    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
+    first = np.uint32(data[i])
+    if first < 0x80:
+        return first, 1
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
+    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | code, 3
+    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
+
+
+@njit(cache=True, nogil=True)
+def stripped(data, a, b, classes):
+    """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b:
+        code, size = code_at(data, a)
+        if classes[code] & SPACE == 0:
+            break
+        a += size
+    while b > a:
+        p = b - 1
+        while data[p] & 0xC0 == 0x80:
+            p -= 1
+        if classes[code_at(data, p)[0]] & SPACE == 0:
+            break
+        b = p
+    return a, b
+
+
+@njit(cache=True, nogil=True, inline="always")
+def line_end(data, i, stop):
+    """Return where the line at i ends, and where the next begins: `str.splitlines`."""
+    k, end, size = np.uint64(i), np.uint64(stop), 0
+    while size == 0:
+        while k < end and 0x1E < data[k] < 0xC2:
+            k += ONE
+        if k == end:
+            break
+        byte = data[k]
+        if byte == 13 and k + ONE < end and data[k + ONE] == NEW_LINE:
+            size = 2
+        elif 10 <= byte <= 13 or 0x1C <= byte <= 0x1E:
+            size = 1
+        elif byte == 0xC2 and data[k + ONE] == 0x85:
+            size = 2
+        elif byte == 0xE2 and data[k + ONE] == 0x80 and data[k + TWO] & 0xFE == 0xA8:
+            size = 3
+        else:
+            k += ONE
+    return np.int64(k), np.int64(k) + size
+
+
+@njit(cache=True, nogil=True)
+def _count_tokens(tokens, hashes, ends, stop_words, stop_bits, counts):
+    for d in range(ends.size - 1):
+        words = characters = alphabetic = stops = 0
+        found = np.uint32(0)
+        for t in range(np.uint64(ends[d]), np.uint64(ends[d + 1])):
+            marks, h = tokens[t, MARKS], hashes[t]
+            is_word = marks & SYMBOL == 0
+            words += is_word
+            characters += tokens[t, CHARACTERS] if is_word else 0
+            alphabetic += marks & ALPHA != 0
+            slot = (h * SPREAD) >> STOP_SHIFT
+            found |= stop_bits[slot] if stop_words[slot] == h else np.uint32(0)
+        while found:
+            stops += found & np.uint32(1)
+            found >>= np.uint32(1)
+        counts[d, 0], counts[d, 1], counts[d, 2] = ends[d + 1] - ends[d], words, characters
+        counts[d, 3], counts[d, 4] = alphabetic, stops
+
+
+@njit(cache=True, nogil=True)
+def count_signs(data, start, stop):
+    """Count # and ellipses, of which three dots in a row are one."""
+    hashes, ellipses, may_have, last = 0, 0, False, np.uint64(stop)
+    for k in range(np.uint64(start), last):
+        hashes += data[k] == HASH
+        may_have |= data[k] == 0xE2
+    for k in range(np.uint64(start), np.uint64(max(start, stop - 1))):
+        may_have |= (data[k] == DOT) & (data[k + ONE] == DOT)
+    k = np.uint64(start) if may_have else last
+    while k < last:
+        if data[k] == DOT and k + TWO < last and data[k + ONE] == DOT and data[k + TWO] == DOT:
+            ellipses += 1
+            k += TWO
+        elif data[k] == 0xE2:
+            ellipses += data[k + ONE] == 0x80 and data[k + TWO] == 0xA6
+        k += ONE
+    return hashes, ellipses
+
+
+@njit(cache=True, nogil=True)
+def _count_marks(data, offsets, classes, counts):
+    for d in range(offsets.size - 1):
+        i, stop = offsets[d], offsets[d + 1]
+        counts[d, 5], counts[d, 6] = count_signs(data, i, stop)
+        lines = bullets = ends = 0
+        while i < stop:
+            b, following = line_end(data, i, stop)
+            a = i
+            lines += 1
+            if a < b and not (0x20 < data[a] < 0x80 and 0x20 < data[b - 1] < 0x80):
+                a, b = stripped(data, a, b, classes)
+            if a < b:
+                bullets += data[a] == MINUS or (data[a] == 0xE2 and code_at(data, a)[0] == BULLET)
+                if b - a >= 3 and (data[b - 1] == DOT or data[b - 1] == 0xA6):
+                    x, y, z = data[b - 3], data[b - 2], data[b - 1]
+                    ends += (x == DOT and y == DOT and z == DOT) or (x == 0xE2 and y == 0x80 and z == 0xA6)
+            i = following
+        counts[d, 7], counts[d, 8], counts[d, 9] = lines, bullets, ends
+
+
+def count_quality(
+    data: NDArray[np.uint8],
+    offsets: Places,
+    classes: Classes,
+    tokens: NDArray[np.uint32],
+    hashes: Hashes,
+    ends: Places,
+    stop_words: tuple[Hashes, Classes],
+) -> Places:
+    """Count QUALITY of each document: (n, 10) int64.
+
+    stop_words: their hashes by slot, (256,) uint64, and a bit for each, (256,) uint32.
+    """
+    counts = np.zeros((len(offsets) - 1, len(QUALITY)), np.int64)
+    _count_tokens(tokens, hashes, ends, *stop_words, counts)
+    _count_marks(data, offsets, classes, counts)
+    return counts
