@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.documents import english
+from tasks.texts import english
 from tasks.kernels.reading import tokens as kernel
 from tasks.kernels.reading.tokens import BITS
 from tasks.recipe.fields import Source
