@@ -190,7 +190,7 @@ def token_rules() -> NDArray[np.uint64]:
     for unit in [*UNITS.split(), *MONEY]:
         _slot(unit.encode(), rules, kernel.UNITS)
     found = {one.encode(): [piece.encode() for piece in pieces] for one, pieces in exceptions().items()}
-    by_rules = cut(list(found), rules)
+    by_rules = cut(list(found), rules.copy())  # what was cut by rules is remembered as of these
     for (one, pieces), pieces_by_rules in zip(found.items(), by_rules, strict=True):
         slot, bit = _slot(one, rules, kernel.KEYS), np.uint64(1) << np.uint64(len(one))
         ends, cut_ends = _ends(pieces), _ends(pieces_by_rules)

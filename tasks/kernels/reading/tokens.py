@@ -7,7 +7,12 @@ is read from tables that `tasks.texts.english` makes.
 
 A token is a row of `tokens`: START and END as bytes, its CHARACTERS and its MARKS; `hashes` has a polynomial in
 its bytes, modulo 2**64.
+
+Text repeats its chunks: how one was cut stands in a memo, by its bytes, until another takes its slot. What the memo
+says is what cutting would say, so that it changes nothing but the time.
 """
+
+import threading
 
 import numpy as np
 from numba import njit
@@ -23,8 +28,9 @@ BITS = (
     DECIMAL, ALNUM,
 ) = (np.uint32(1 << place) for place in range(len(BITS)))  # fmt: skip
 START, END, CHARACTERS, MARKS = range(4)
-# While exceptions are made whole, bits of the marks: the token is taken, and how many more the exception has.
-TAKEN, CHOSEN = np.uint32(1 << 31), np.uint32(1 << 26)
+# While exceptions are made whole, bits of a piece's end: it is taken, and how many more pieces the exception has.
+TAKEN, CHOSEN = np.uint64(1 << 63), np.uint64(58)
+PLACE = np.uint64((1 << 58) - 1)
 BASE = np.uint64(0xB492B66FBE98F273)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 SLOTS = 4096  # of the tables of exceptions and of units
@@ -39,12 +45,20 @@ JOINS = CUTS + SLOTS * PIECES
 RULES = JOINS + SLOTS * JOINED
 LONGEST = 40  # bytes of an exception
 UNIT = 10  # bytes of the longest unit of measurement
+# A slot of the memo has the chunk's first 16 bytes and INLINE pieces; elsewhere, MORE numbers for other bytes and
+# pieces. Of a piece: its characters, its end and, for the first, how many there are and the bytes of the chunk, 8
+# bits each; its marks, 32 bits; then its hash.
+MEMO_SLOTS, MEMO_TOP = 1 << 16, np.uint64(48)
+SLOT, INLINE, MORE = 8, 3, 32
+MEMO = MEMO_SLOTS * (SLOT + MORE)
+KEPT = 64  # bytes of a chunk, at most
+ONES, LOWER_BITS = np.uint64(0x0101010101010101), np.uint64(0x7F7F7F7F7F7F7F7F)
+# What makes eight bits of a byte that is no white space.
+NO_SPACE = np.uint64(0x5F5F5F5F5F5F5F5F)
 DOT, APOSTROPHE, PLUS, MINUS, AT, COLON, DOLLAR = 46, 39, 43, 45, 64, 58, 36
 RIGHT_QUOTE, ELLIPSIS, EN_DASH, EM_DASH = 0x2019, 0x2026, 0x2013, 0x2014
 
-
-# Counting the references to each array that a function is given takes longer than most of these functions.
-without_counts = njit(cache=True, nogil=True, _nrt=False)
+compiled = njit(cache=True, nogil=True)
 
 
 # As in words.py, once more: what numba has compiled for this file does not notice a change in another.
@@ -84,7 +98,7 @@ def is_digit(code):
     return (code >= 48) & (code <= 57)
 
 
-@without_counts
+@compiled
 def hash_of(data, a, b):
     h = np.uint64(0)
     for i in range(a, b):
@@ -111,7 +125,7 @@ def exception(data, a, b, rules):
     return look_up(hash_of(data, a, b), rules, KEYS)
 
 
-@without_counts
+@compiled
 def prefix_size(data, a, b, classes):
     """Return how many bytes a prefix takes at a, 0 if there is none."""
     code, size = code_at(data, a)
@@ -131,7 +145,7 @@ def prefix_size(data, a, b, classes):
     return 0
 
 
-@without_counts
+@compiled
 def dot_size(data, a, b, p, classes):
     """Return how many bytes of dots come off at the end, of which p is the last."""
     q = p
@@ -150,7 +164,7 @@ def dot_size(data, a, b, p, classes):
     return 0
 
 
-@without_counts
+@compiled
 def unit_size(data, a, b, rules):
     """Return how many bytes a unit of measurement or a currency takes at the end, after a digit."""
     i = b - 1
@@ -162,7 +176,7 @@ def unit_size(data, a, b, rules):
     return 0
 
 
-@without_counts
+@compiled
 def suffix_size(data, a, b, classes, rules):
     """Return how many bytes the longest suffix takes before b, 0 if there is none."""
     if b <= a:
@@ -181,7 +195,7 @@ def suffix_size(data, a, b, classes, rules):
     return max(size, unit_size(data, a, b, rules))
 
 
-@without_counts
+@compiled
 def hyphen_size(data, p, b, code, size, classes):
     """Return how many bytes a hyphen takes at p, of one to three characters and before a letter."""
     i = p + size
@@ -197,7 +211,7 @@ def hyphen_size(data, p, b, code, size, classes):
     return 0
 
 
-@without_counts
+@compiled
 def infix_size(data, p, b, code, size, before, classes):
     """Return how many bytes an infix takes at p, where `code` stands after `before`; 0 if there is none."""
     if code == DOT:
@@ -223,7 +237,7 @@ def infix_size(data, p, b, code, size, before, classes):
     return 0
 
 
-@without_counts
+@compiled
 def ends_host(data, i, b, classes):
     """Say whether a host's name may end at i: there is nothing more, or a port, or a path."""
     if i < b and data[i] == COLON:
@@ -240,7 +254,7 @@ def ends_host(data, i, b, classes):
     return i == b or data[i] == 47 or data[i] == 63 or data[i] == 35  # / ? #
 
 
-@without_counts
+@compiled
 def is_domain(data, i, b, classes):
     """Say whether a host's name stands at i: labels with dots after them, then lower-case letters."""
     labels = 0
@@ -271,7 +285,7 @@ def is_domain(data, i, b, classes):
     return False
 
 
-@without_counts
+@compiled
 def is_address(data, i, b, classes):
     """Say whether four numbers of a public network address stand at i."""
     numbers = (0, 0, 0, 0)
@@ -296,12 +310,12 @@ def is_address(data, i, b, classes):
     return not (is_private or (x == 172 and 16 <= y <= 31)) and ends_host(data, i, b, classes)
 
 
-@without_counts
+@compiled
 def is_host(data, i, b, classes):
     return is_domain(data, i, b, classes) or is_address(data, i, b, classes)
 
 
-@without_counts
+@compiled
 def is_url(data, a, b, classes):
     """Say whether the bytes from a to b are an address: a scheme or not, a user or not, a host, port and path."""
     if b - a < 4 or is_host(data, a, b, classes):
@@ -323,48 +337,24 @@ def is_url(data, a, b, classes):
     return False
 
 
-@without_counts
-def put(data, a, b, base, classes, tokens, hashes, n):
-    """Write the token in the bytes from a to b to place n, and return the next place."""
-    h, any_of, all_of, characters, i = np.uint64(0), np.uint32(0), np.uint32(0xFFFFFFFF), 0, a
-    while i < b:
-        code, size = code_at(data, i)
-        of_code = classes[code]
-        any_of |= of_code
-        all_of &= of_code
-        characters += 1
-        for _ in range(size):
-            h = h * BASE + np.uint64(data[i] + np.uint64(1))
-            i += 1
-    return put_as(a - base, b - base, characters, marks_of(any_of, all_of, characters), h, tokens, hashes, n)
-
-
 @njit(cache=True, nogil=True, inline="always")
-def marks_of(any_of, all_of, characters):
-    """Return what a token is: ALPHA if it has a letter, SYMBOL or PUNCTUATION if it is all of it, PERIOD."""
-    marks = any_of & ALPHA | all_of & (SYMBOL | PUNCTUATION)
-    return marks | all_of & PERIOD if characters == 1 else marks
+def is_inner(data, i, classes):
+    """Say whether byte i is a character of ASCII that is no affix by itself."""
+    return data[i] < 0x80 and classes[data[i]] & BREAK == 0
 
 
-@njit(cache=True, nogil=True, inline="always")
-def put_as(start, end, characters, marks, h, tokens, hashes, n):
-    tokens[n, START], tokens[n, END], tokens[n, CHARACTERS], tokens[n, MARKS] = start, end, characters, marks
-    hashes[n] = h
-    return n + 1
-
-
-@without_counts
-def put_exception(data, a, base, slot, classes, rules, tokens, hashes, n):
-    cuts, start = CUTS + slot * PIECES, a
-    for k in range(1, np.int64(rules[cuts]) + 1):
-        end = a + np.int64(rules[cuts + k])
-        n = put(data, start, end, base, classes, tokens, hashes, n)
-        start = end
+@compiled
+def cut_exception(a, slot, rules, cuts, n):
+    """Write where the pieces of an exception end that begins at a."""
+    at = CUTS + slot * PIECES
+    for k in range(1, np.int64(rules[at]) + 1):
+        cuts[n] = np.uint64(a) + rules[at + k]
+        n += 1
     return n
 
 
-@without_counts
-def put_between_infixes(data, a, b, base, classes, tokens, hashes, n):
+@compiled
+def cut_at_infixes(data, a, b, classes, cuts, n):
     start, i, before = a, a, np.uint32(0)
     while i < b:
         code, size = code_at(data, i)
@@ -373,41 +363,39 @@ def put_between_infixes(data, a, b, base, classes, tokens, hashes, n):
             infix = infix_size(data, i, b, code, size, before, classes)
             if infix and i > a:
                 if i > start:
-                    n = put(data, start, i, base, classes, tokens, hashes, n)
-                n = put(data, i, i + infix, base, classes, tokens, hashes, n)
+                    cuts[n] = i
+                    n += 1
                 start = i + infix
+                cuts[n] = start
+                n += 1
         i += max(infix, size)
         before = code
-    return put(data, start, b, base, classes, tokens, hashes, n) if start < b else n
+    if start < b:
+        cuts[n] = b
+        n += 1
+    return n
 
 
-@without_counts
-def put_middle(data, a, b, base, slot, classes, rules, tokens, hashes, n):
-    """Write what stays of a chunk without its prefixes and suffixes: an exception in a slot, or something else."""
-    if slot >= 0:
-        return put_exception(data, a, base, slot, classes, rules, tokens, hashes, n)
+@compiled
+def cut_middle(data, a, b, classes, cuts, n):
+    """Cut what stays of a chunk without its prefixes and suffixes, and is no exception."""
     breaks, dots = np.uint32(0), False
     for i in range(a, b):
         breaks |= BREAK if data[i] >= 0x80 else classes[data[i]] & BREAK
         dots |= data[i] == DOT
     if breaks == 0 or (dots and is_url(data, a, b, classes)):
-        return put(data, a, b, base, classes, tokens, hashes, n)
-    return put_between_infixes(data, a, b, base, classes, tokens, hashes, n)
+        cuts[n] = b
+        return n + 1
+    return cut_at_infixes(data, a, b, classes, cuts, n)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def is_inner(data, i, classes):
-    """Say whether byte i is a character of ASCII that is no affix by itself."""
-    return data[i] < 0x80 and classes[data[i]] & BREAK == 0
+@compiled
+def cut_chunk(data, a, b, has_numbers, classes, rules, cuts, n):
+    """Write where the pieces of a chunk end to place n and after, of which there are as many as it has bytes.
 
-
-@without_counts
-def cut_chunk(data, a, b, base, has_numbers, classes, rules, tokens, hashes, n):
-    """Write the tokens of a chunk to place n and after, of which there are as many as it has bytes.
-
-    Its suffixes wait at the end of `tokens` until what stands before them is written.
+    The places of its suffixes wait at the end of `cuts` until what stands before them is written.
     """
-    last, waiting, slot = len(tokens) - 1, 0, -1
+    last, waiting, slot = len(cuts) - 1, 0, -1
     while a < b:
         slot = exception(data, a, b, rules)
         if slot >= 0:
@@ -419,8 +407,9 @@ def cut_chunk(data, a, b, base, has_numbers, classes, rules, tokens, hashes, n):
         if prefix and a + prefix < b:
             slot = exception(data, a + prefix, b, rules)
             if slot >= 0:
-                n = put(data, a, a + prefix, base, classes, tokens, hashes, n)
                 a += prefix
+                cuts[n] = a
+                n += 1
                 break
         if (
             has_numbers
@@ -433,143 +422,295 @@ def cut_chunk(data, a, b, base, has_numbers, classes, rules, tokens, hashes, n):
         if suffix and a < b - suffix:
             slot = exception(data, a, b - suffix, rules)
         if prefix and slot < 0:
-            n = put(data, a, a + prefix, base, classes, tokens, hashes, n)
             a += prefix
+            cuts[n] = a
+            n += 1
         if suffix:
-            tokens[last - waiting, START], tokens[last - waiting, END] = b - suffix - base, b - base
+            cuts[last - waiting] = b
             waiting += 1
             b -= suffix
         if slot >= 0:
             break
-    if a < b:
-        n = put_middle(data, a, b, base, slot, classes, rules, tokens, hashes, n)
+    if slot >= 0:
+        n = cut_exception(a, slot, rules, cuts, n)
+    elif a < b:
+        n = cut_middle(data, a, b, classes, cuts, n)
     for k in range(waiting - 1, -1, -1):
-        start, end = np.int64(tokens[last - k, START]), np.int64(tokens[last - k, END])
-        n = put(data, base + start, base + end, base, classes, tokens, hashes, n)
+        cuts[n] = cuts[last - k]
+        n += 1
     return n
 
 
-@without_counts
-def cut_exception(data, base, i, j, rules, tokens):
-    """Return the slot of the exception that the tokens from i to j are pieces of, as the rules cut it, or -1."""
-    a, b = base + np.int64(tokens[i, START]), base + np.int64(tokens[j, END])
+@compiled
+def exception_of(data, i, j, rules, cuts):
+    """Return the slot of the exception that stands between two cuts, as the rules cut it, or -1."""
+    a, b = np.int64(cuts[i] & PLACE), np.int64(cuts[j] & PLACE)
     if b - a > LONGEST or (rules[CUT_LENGTHS + data[a]] >> np.uint64(b - a)) & np.uint64(1) == 0:
         return -1
     slot = look_up(hash_of(data, a, b), rules, KEYS)
     joins = JOINS + slot * JOINED
-    if slot < 0 or np.int64(rules[joins]) != j - i + 1:
+    if slot < 0 or np.int64(rules[joins]) != j - i:
         return -1
-    for k in range(j - i):
-        if base + np.int64(tokens[i + k, END]) != a + np.int64(rules[joins + k + 1]):
+    for k in range(1, j - i):
+        if cuts[i + k] & PLACE != np.uint64(a) + rules[joins + k]:
             return -1
     return slot
 
 
-@without_counts
-def has_cut_exceptions(data, base, first, n, rules, tokens):
-    for i in range(first, n - 1):
-        start = np.int64(tokens[i, START])
-        if rules[CUT_LENGTHS + data[base + start]] == 0:
+@compiled
+def has_cut_exceptions(data, first, n, rules, cuts):
+    for i in range(first, n - 2):
+        start = np.int64(cuts[i])
+        if rules[CUT_LENGTHS + data[start]] == 0:
             continue
-        for j in range(i + 1, min(n, i + JOINED - 1)):
-            if np.int64(tokens[j, END]) - start > LONGEST:
+        for j in range(i + 2, min(n, i + JOINED)):
+            if np.int64(cuts[j]) - start > LONGEST:
                 break
-            if cut_exception(data, base, i, j, rules, tokens) >= 0:
+            if exception_of(data, i, j, rules, cuts) >= 0:
                 return True
     return False
 
 
-@without_counts
-def join_exceptions(data, base, first, n, classes, rules, tokens, hashes):
-    """Make exceptions whole again that the rules have cut in a chunk; return the place after it.
+@compiled
+def join_exceptions(data, first, n, rules, cuts):
+    """Make exceptions whole again that the rules have cut, between the cuts from `first` to before n; return the new n.
 
-    Those of the most pieces go first, and of these the first. Tokens that may belong to one of them, be it whole
+    Those of the most pieces go first, and of these the first. Pieces that may belong to one of them, be it whole
     again or not, belong to no other.
     """
     for more in range(JOINED - 2, 0, -1):
-        for i in range(first, n - more):
-            if cut_exception(data, base, i, i + more, rules, tokens) >= 0:
-                if (tokens[i, MARKS] | tokens[i + more, MARKS]) & TAKEN == 0:
-                    tokens[i, MARKS] |= np.uint32(more) * CHOSEN
+        for i in range(first + 1, n - more):
+            if exception_of(data, i - 1, i + more, rules, cuts) >= 0:
+                if (cuts[i] | cuts[i + more]) & TAKEN == 0:
+                    cuts[i] |= np.uint64(more) << CHOSEN
                 for k in range(i, i + more + 1):
-                    tokens[k, MARKS] |= TAKEN
-    i = out = first
+                    cuts[k] |= TAKEN
+    i = out = first + 1
+    start = cuts[first]
     while i < n:
-        more = np.int64((tokens[i, MARKS] & ~TAKEN) // CHOSEN)
+        more = np.int64((cuts[i] & ~TAKEN) >> CHOSEN)
+        end = cuts[i + more] & PLACE
         if more:
-            slot = cut_exception(data, base, i, i + more, rules, tokens)
-            start = base + np.int64(tokens[i, START])
-            out = put_exception(data, start, base, slot, classes, rules, tokens, hashes, out)
+            slot = look_up(hash_of(data, np.int64(start), np.int64(end)), rules, KEYS)
+            out = cut_exception(np.int64(start), slot, rules, cuts, out)
         else:
-            for column in range(MARKS + 1):
-                tokens[out, column] = tokens[i, column]
-            tokens[out, MARKS] &= CHOSEN - np.uint32(1)
-            hashes[out] = hashes[i]
+            cuts[out] = end
             out += 1
+        start = end
         i += more + 1
     return out
 
 
-@without_counts
-def cut_on(data, i, stop, base, classes, rules, tokens, hashes, n):
-    """Write the tokens from byte i on; return where it came to and the next place, and the room that it lacks."""
-    while i < stop:
-        a, h, characters = i, np.uint64(0), 0
-        any_of, all_of = np.uint32(0), np.uint32(0xFFFFFFFF)
-        while i < stop:
-            first = data[i]
-            if first < 0x80:
-                of_code = classes[first]
-                if of_code & SPACE:
-                    break
-                h = h * BASE + np.uint64(first + np.uint64(1))
-                i += 1
-            else:
-                code, size = code_at(data, i)
-                of_code = classes[code]
-                if of_code & SPACE:
-                    break
-                for _ in range(size):
-                    h = h * BASE + np.uint64(data[i] + np.uint64(1))
-                    i += 1
-            any_of |= of_code
-            all_of &= of_code
+@compiled
+def cut_anew(data, a, b, classes, rules, cuts, n):
+    """Write where a chunk begins and where its pieces end; return the place after it."""
+    any_of, all_of, i = np.uint32(0), np.uint32(0xFFFFFFFF), a
+    while i < b:
+        code, size = code_at(data, i)
+        any_of |= classes[code]
+        all_of &= classes[code]
+        i += size
+    first = n
+    cuts[n] = a
+    n += 1
+    is_plain = any_of & BREAK == 0 and (any_of & NUMBER == 0 or all_of & NUMBER != 0)
+    if is_plain and exception(data, a, b, rules) < 0:
+        cuts[n] = b
+        return n + 1
+    n = cut_chunk(data, a, b, any_of & NUMBER != 0, classes, rules, cuts, n)
+    if n > first + 2 and has_cut_exceptions(data, first, n, rules, cuts):
+        n = join_exceptions(data, first, n, rules, cuts)
+    return n
+
+
+@compiled
+def describe(data, base, classes, tokens, hashes, n, last):
+    """Write the tokens from n to `last`, where `hashes` says where they end, and before them where they begin."""
+    i = np.int64(hashes[n])
+    while n < last:
+        end, start = np.int64(hashes[n + 1]), i
+        h, any_of, all_of, characters = np.uint64(0), np.uint32(0), np.uint32(0xFFFFFFFF), 0
+        while i < end:
+            code, size = code_at(data, i)
+            any_of |= classes[code]
+            all_of &= classes[code]
             characters += 1
-        if i == a:
-            i += 1 if data[i] < 0x80 else code_at(data, i)[1]
+            for _ in range(size):
+                h = h * BASE + np.uint64(data[i] + np.uint64(1))
+                i += 1
+        marks = any_of & ALPHA | all_of & (SYMBOL | PUNCTUATION)
+        tokens[n, START], tokens[n, END], tokens[n, CHARACTERS] = start - base, end - base, characters
+        tokens[n, MARKS] = marks | all_of & PERIOD if characters == 1 else marks
+        hashes[n] = h
+        n += 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def word_at(data, i):
+    """Return the eight bytes at i as one number."""
+    word = np.uint64(0)
+    for k in range(8):
+        word |= np.uint64(data[i + np.uint64(k)]) << np.uint64(8 * k)
+    return word
+
+
+@compiled
+def word_of(data, i, b):
+    """Return the bytes from i to b, or eight of them, as one number."""
+    word = np.uint64(0)
+    for k in range(min(b - i, 8)):
+        word |= np.uint64(data[i + k]) << np.uint64(8 * k)
+    return word
+
+
+@njit(cache=True, nogil=True, inline="always")
+def before_space(word):
+    """Return ones in the bytes before the first that is, or may begin, white space, or is a control character."""
+    special = (~((word & LOWER_BITS) + NO_SPACE) | word) & ~LOWER_BITS
+    return ((special & (~special + np.uint64(1))) >> np.uint64(7)) - np.uint64(1)
+
+
+@compiled
+def chunk_end(data, i, stop, classes):
+    while i < stop:
+        code, size = code_at(data, i)
+        if classes[code] & SPACE:
+            break
+        i += size
+    return i
+
+
+@compiled
+def keep(data, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
+    """Write to a slot of the memo how a chunk was cut, which begins at `start` of its document."""
+    entry, place = slot * SLOT, MEMO_SLOTS * SLOT + slot * MORE
+    words = max(b - a - 9, 0) // 8
+    if words + 2 * max(n - first - INLINE, 0) > MORE:
+        return
+    memo[entry], memo[entry + 1] = key, second
+    for k in range(words):
+        memo[place + k] = word_of(data, a + 16 + 8 * k, b)
+    place += words
+    about = np.uint64(n - first) << np.uint64(16) | np.uint64(b - a) << np.uint64(24)
+    for k in range(n - first):
+        at = entry + 2 + 2 * k if k < INLINE else place + 2 * (k - INLINE)
+        about |= np.uint64(tokens[first + k, CHARACTERS]) | np.uint64(tokens[first + k, END] - start) << np.uint64(8)
+        memo[at] = about | np.uint64(tokens[first + k, MARKS]) << np.uint64(32)
+        memo[at + 1] = hashes[first + k]
+        about = np.uint64(0)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def copy_piece(memo, place, chunk, start, tokens, hashes, n):
+    """Write a piece from the memo to place n; return its end."""
+    piece = memo[place]
+    end = chunk + np.uint32((piece >> np.uint64(8)) & np.uint64(0xFF))
+    tokens[n, START], tokens[n, END] = start, end
+    tokens[n, CHARACTERS], tokens[n, MARKS] = np.uint32(piece & np.uint64(0xFF)), np.uint32(piece >> np.uint64(32))
+    hashes[n] = memo[place + np.uint64(1)]
+    return end
+
+
+@compiled
+def cut_on(data, i, stop, base, classes, rules, memo, tokens, hashes, n):
+    """Write the tokens from byte i on; return where it came to and the next place, and the room that it lacks."""
+    one, two, eight, byte = np.uint64(1), np.uint64(2), np.uint64(8), np.uint64(0xFF)
+    i, stop, n, room = np.uint64(i), np.uint64(stop), np.uint64(n), np.uint64(len(tokens))
+    edge = np.uint64(max(data.size - 16, 0))
+    while i < stop:
+        if data[i] <= 32 and classes[data[i]] & SPACE:
+            i += one
             continue
-        if n + i - a + 2 > len(tokens):
-            return a, n, i - a + 2
-        is_plain = any_of & BREAK == 0 and (any_of & NUMBER == 0 or all_of & NUMBER != 0)
-        if is_plain and i - a <= LONGEST and (rules[LENGTHS + data[a]] >> np.uint64(i - a)) & np.uint64(1):
-            is_plain = look_up(h, rules, KEYS) < 0
-        if is_plain:
-            marks = marks_of(any_of, all_of, characters)
-            n = put_as(a - base, i - base, characters, marks, h, tokens, hashes, n)
+        a, key, second, length = i, np.uint64(0), np.uint64(0), np.uint64(16)
+        if i < edge:
+            key, second = word_at(data, i), word_at(data, i + eight)
+            mask, second_mask = before_space(key), before_space(second)
+            second_mask = second_mask if mask == ~np.uint64(0) else np.uint64(0)
+            key, second = key & mask, second & second_mask
+            length = ((mask & ONES) * ONES >> np.uint64(56)) + ((second_mask & ONES) * ONES >> np.uint64(56))
+        i += length
+        if length == 16 or i > stop or (i < stop and (data[i] > 32 or classes[data[i]] & SPACE == 0)):
+            i = np.uint64(chunk_end(data, np.int64(a), np.int64(stop), classes))
+            length = i - a
+            if length == 0:
+                i += np.uint64(code_at(data, np.int64(i))[1])
+                continue
+            key, second = word_of(data, np.int64(a), np.int64(i)), np.uint64(0)
+            if length > 8:
+                second = word_of(data, np.int64(a + eight), np.int64(i))
+        if n + length + eight > room:
+            return np.int64(a), np.int64(n), np.int64(length + eight)
+        h = key * SPREAD ^ (second + (second >> np.uint64(32))) * BASE
+        if length > 16 and length <= KEPT:
+            for k in range(a + np.uint64(16), i, eight):
+                h = ((h >> np.uint64(32)) ^ h ^ word_of(data, np.int64(k), np.int64(i))) * SPREAD
+        slot = h >> MEMO_TOP
+        entry, place = slot * np.uint64(SLOT), np.uint64(MEMO_SLOTS * SLOT) + slot * np.uint64(MORE)
+        about = memo[entry + two]
+        known = memo[entry] == key and memo[entry + one] == second and (about >> np.uint64(24)) & byte == length
+        if known and length > 16:
+            for k in range(a + np.uint64(16), i, eight):
+                known &= memo[place] == word_of(data, np.int64(k), np.int64(i))
+                place += one
+        chunk = np.uint32(a - np.uint64(base))
+        if known:
+            count, start = (about >> np.uint64(16)) & byte, chunk
+            for k in range(INLINE):
+                at = entry + two + two * np.uint64(k)
+                start = copy_piece(memo, at, chunk, start, tokens, hashes, n + np.uint64(k))
+            if count > INLINE:
+                start = chunk + np.uint32((memo[entry + np.uint64(2 * INLINE)] >> eight) & byte)
+                for k in range(n + np.uint64(INLINE), n + count):
+                    start = copy_piece(memo, place, chunk, start, tokens, hashes, k)
+                    place += two
+            n += count
             continue
-        start = n
-        n = cut_chunk(data, a, i, base, any_of & NUMBER != 0, classes, rules, tokens, hashes, n)
-        if n > start + 1 and has_cut_exceptions(data, base, start, n, rules, tokens):
-            n = join_exceptions(data, base, start, n, classes, rules, tokens, hashes)
-    return i, n, 0
+        first, end = np.int64(n), np.int64(i)
+        last = cut_anew(data, np.int64(a), end, classes, rules, hashes, first) - 1
+        describe(data, base, classes, tokens, hashes, first, last)
+        if length <= KEPT:
+            keep(data, np.int64(a), end, chunk, np.int64(slot), key, second, memo, tokens, hashes, first, last)
+        n = np.uint64(last)
+    return np.int64(i), np.int64(n), 0
 
 
 @njit(cache=True, nogil=True)
-def tokenize(data, offsets, classes, rules, tokens, hashes, ends):
-    """Cut documents into tokens, those of document d from ends[d] on; return them, in larger arrays if need be.
-
-    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). ends: (n + 1,), written. Bytes count from the
-    beginning of the document. classes: (0x110000,) uint32. rules: (RULES,) uint64.
-    """
+def cut_all(data, offsets, classes, rules, memo, tokens, hashes, ends):
     n = ends[0] = 0
     for d in range(offsets.size - 1):
         base, stop = offsets[d], offsets[d + 1]
-        i, n, lacking = cut_on(data, base, stop, base, classes, rules, tokens, hashes, n)
+        i, n, lacking = cut_on(data, base, stop, base, classes, rules, memo, tokens, hashes, n)
         while lacking:
             room = max(2 * len(tokens), n + lacking)
             more_tokens, more_hashes = np.empty((room, 4), np.uint32), np.empty(room, np.uint64)
             more_tokens[:n], more_hashes[:n] = tokens[:n], hashes[:n]
             tokens, hashes = more_tokens, more_hashes
-            i, n, lacking = cut_on(data, i, stop, base, classes, rules, tokens, hashes, n)
+            i, n, lacking = cut_on(data, i, stop, base, classes, rules, memo, tokens, hashes, n)
         ends[d + 1] = n
     return tokens, hashes
+
+
+class Memory(threading.local):
+    """Of each thread, a memo and the rules that it is of."""
+
+    rules = None
+
+    def memo_of(self, rules):
+        if self.rules is not rules:
+            memo = np.zeros(MEMO + 8, np.uint64)
+            first = -memo.ctypes.data % 64 // 8  # a slot is a line of the processor's cache
+            self.memo, self.rules = memo[first : first + MEMO], rules
+        return self.memo
+
+
+MEMORY = Memory()
+
+
+def tokenize(data, offsets, classes, rules, tokens, hashes, ends):
+    """Cut documents into tokens, those of document d from ends[d] on; return them, in larger arrays if need be.
+
+    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). ends: (n + 1,), written. Bytes count from the
+    beginning of the document. classes: (0x110000,) uint32. rules: (RULES,) uint64; they and the classes do not
+    change as long as they are the same array.
+    """
+    return cut_all(data, offsets, classes, rules, MEMORY.memo_of(rules), tokens, hashes, ends)
