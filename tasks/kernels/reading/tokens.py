@@ -88,7 +88,7 @@ def code_before(data, a, i):
     return code_at(data, p)[0], p
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def code_or_none(data, i, b):
     """Return the code point at byte i, 0 beyond the end."""
     return code_at(data, i)[0] if i < b else np.uint32(0)
@@ -107,7 +107,7 @@ def hash_of(data, a, b):
     return h
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def look_up(h, rules, table):
     """Return the slot of a hash in an open-addressing table, -1 if it is not there."""
     slot = np.int64((h * SPREAD) >> TOP)
@@ -118,7 +118,7 @@ def look_up(h, rules, table):
     return -1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def exception(data, a, b, rules):
     """Return the slot of the exception that stands in the bytes from a to b, or -1."""
     if b - a > LONGEST or (rules[LENGTHS + data[a]] >> np.uint64(b - a)) & np.uint64(1) == 0:
