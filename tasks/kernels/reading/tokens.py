@@ -16,6 +16,7 @@ import threading
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 BITS = (
     "SPACE", "LINE", "LETTER", "LOWER", "UPPER", "NUMBER", "PREFIX", "SUFFIX", "INFIX", "QUOTE", "BEFORE_DOT",
@@ -87,7 +88,7 @@ def code_before(data, a, i):
     return code_at(data, p)[0], p
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def code_or_none(data, i, b):
     """Return the code point at byte i, 0 beyond the end."""
     return code_at(data, i)[0] if i < b else np.uint32(0)
@@ -106,7 +107,7 @@ def hash_of(data, a, b):
     return h
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def look_up(h, rules, table):
     """Return the slot of a hash in an open-addressing table, -1 if it is not there."""
     slot = np.int64((h * SPREAD) >> TOP)
@@ -117,7 +118,7 @@ def look_up(h, rules, table):
     return -1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def exception(data, a, b, rules):
     """Return the slot of the exception that stands in the bytes from a to b, or -1."""
     if b - a > LONGEST or (rules[LENGTHS + data[a]] >> np.uint64(b - a)) & np.uint64(1) == 0:
@@ -473,7 +474,7 @@ def has_cut_exceptions(data, first, n, rules, cuts):
 
 @compiled
 def join_exceptions(data, first, n, rules, cuts):
-    """Make exceptions whole again that the rules have cut, between the cuts from `first` to before n; return the new n.
+    """Make exceptions whole again that the rules have cut, between the cuts from `first` to n; return the new n.
 
     Those of the most pieces go first, and of these the first. Pieces that may belong to one of them, be it whole
     again or not, belong to no other.
@@ -594,7 +595,9 @@ def keep(data, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
     about = np.uint64(n - first) << np.uint64(16) | np.uint64(b - a) << np.uint64(24)
     for k in range(n - first):
         at = entry + 2 + 2 * k if k < INLINE else place + 2 * (k - INLINE)
-        about |= np.uint64(tokens[first + k, CHARACTERS]) | np.uint64(tokens[first + k, END] - start) << np.uint64(8)
+        about |= np.uint64(tokens[first + k, CHARACTERS]) | np.uint64(
+            tokens[first + k, END] - start
+        ) << np.uint64(8)
         memo[at] = about | np.uint64(tokens[first + k, MARKS]) << np.uint64(32)
         memo[at + 1] = hashes[first + k]
         about = np.uint64(0)
@@ -606,9 +609,29 @@ def copy_piece(memo, place, chunk, start, tokens, hashes, n):
     piece = memo[place]
     end = chunk + np.uint32((piece >> np.uint64(8)) & np.uint64(0xFF))
     tokens[n, START], tokens[n, END] = start, end
-    tokens[n, CHARACTERS], tokens[n, MARKS] = np.uint32(piece & np.uint64(0xFF)), np.uint32(piece >> np.uint64(32))
+    tokens[n, CHARACTERS], tokens[n, MARKS] = (
+        np.uint32(piece & np.uint64(0xFF)),
+        np.uint32(piece >> np.uint64(32)),
+    )
     hashes[n] = memo[place + np.uint64(1)]
     return end
+
+
+@njit(cache=True, nogil=True, inline="always")
+def copy_pieces(memo, entry, place, chunk, tokens, hashes, n):
+    """Write the pieces of a slot, of which those that it has no room for are at `place`; return the place after."""
+    two, start = np.uint64(2), chunk
+    count = (memo[entry + two] >> np.uint64(16)) & np.uint64(0xFF)
+    for k in range(INLINE):  # be there so many or not: it is faster than to ask
+        start = copy_piece(
+            memo, entry + two + two * np.uint64(k), chunk, start, tokens, hashes, n + np.uint64(k)
+        )
+    if count > INLINE:
+        start = chunk + np.uint32((memo[entry + np.uint64(2 * INLINE)] >> np.uint64(8)) & np.uint64(0xFF))
+        for k in range(n + np.uint64(INLINE), n + count):
+            start = copy_piece(memo, place, chunk, start, tokens, hashes, k)
+            place += two
+    return n + count
 
 
 @compiled
@@ -647,29 +670,24 @@ def cut_on(data, i, stop, base, classes, rules, memo, tokens, hashes, n):
         slot = h >> MEMO_TOP
         entry, place = slot * np.uint64(SLOT), np.uint64(MEMO_SLOTS * SLOT) + slot * np.uint64(MORE)
         about = memo[entry + two]
-        known = memo[entry] == key and memo[entry + one] == second and (about >> np.uint64(24)) & byte == length
+        known = (
+            memo[entry] == key and memo[entry + one] == second and (about >> np.uint64(24)) & byte == length
+        )
         if known and length > 16:
             for k in range(a + np.uint64(16), i, eight):
                 known &= memo[place] == word_of(data, np.int64(k), np.int64(i))
                 place += one
         chunk = np.uint32(a - np.uint64(base))
         if known:
-            count, start = (about >> np.uint64(16)) & byte, chunk
-            for k in range(INLINE):
-                at = entry + two + two * np.uint64(k)
-                start = copy_piece(memo, at, chunk, start, tokens, hashes, n + np.uint64(k))
-            if count > INLINE:
-                start = chunk + np.uint32((memo[entry + np.uint64(2 * INLINE)] >> eight) & byte)
-                for k in range(n + np.uint64(INLINE), n + count):
-                    start = copy_piece(memo, place, chunk, start, tokens, hashes, k)
-                    place += two
-            n += count
+            n = copy_pieces(memo, entry, place, chunk, tokens, hashes, n)
             continue
         first, end = np.int64(n), np.int64(i)
         last = cut_anew(data, np.int64(a), end, classes, rules, hashes, first) - 1
         describe(data, base, classes, tokens, hashes, first, last)
         if length <= KEPT:
-            keep(data, np.int64(a), end, chunk, np.int64(slot), key, second, memo, tokens, hashes, first, last)
+            keep(
+                data, np.int64(a), end, chunk, np.int64(slot), key, second, memo, tokens, hashes, first, last
+            )
         n = np.uint64(last)
     return np.int64(i), np.int64(n), 0
 
@@ -691,26 +709,34 @@ def cut_all(data, offsets, classes, rules, memo, tokens, hashes, ends):
 
 
 class Memory(threading.local):
-    """Of each thread, a memo and the rules that it is of."""
+    """Of each thread, a memo, and the tables by which it was made: with others, it starts anew."""
 
-    rules = None
+    tables: tuple[NDArray[np.uint32], NDArray[np.uint64]] | None = None
 
-    def memo_of(self, rules):
-        if self.rules is not rules:
-            memo = np.zeros(MEMO + 8, np.uint64)
-            first = -memo.ctypes.data % 64 // 8  # a slot is a line of the processor's cache
-            self.memo, self.rules = memo[first : first + MEMO], rules
-        return self.memo
+    def memo(self, classes: NDArray[np.uint32], rules: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        if self.tables is None or self.tables[0] is not classes or self.tables[1] is not rules:
+            room = np.zeros(MEMO + 8, np.uint64)
+            first = -room.ctypes.data % 64 // 8  # a slot is a line of the processor's cache
+            self.kept, self.tables = room[first : first + MEMO], (classes, rules)
+        return self.kept
 
 
 MEMORY = Memory()
 
 
-def tokenize(data, offsets, classes, rules, tokens, hashes, ends):
+def tokenize(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    classes: NDArray[np.uint32],
+    rules: NDArray[np.uint64],
+    tokens: NDArray[np.uint32],
+    hashes: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     """Cut documents into tokens, those of document d from ends[d] on; return them, in larger arrays if need be.
 
     data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). ends: (n + 1,), written. Bytes count from the
     beginning of the document. classes: (0x110000,) uint32. rules: (RULES,) uint64; they and the classes do not
     change as long as they are the same array.
     """
-    return cut_all(data, offsets, classes, rules, MEMORY.memo_of(rules), tokens, hashes, ends)
+    return cut_all(data, offsets, classes, rules, MEMORY.memo(classes, rules), tokens, hashes, ends)
