@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 # As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
 SPACE, PUNCTUATION, PERIOD, DECIMAL = np.uint32(1), np.uint32(1 << 16), np.uint32(1 << 17), np.uint32(1 << 21)
 START, END, CHARACTERS, MARKS = range(4)
-ONE, TWO = np.uint64(1), np.uint64(2)
+ONE, TWO, THREE, SEVEN, EIGHT, TOP_BYTE = (np.uint64(n) for n in (1, 2, 3, 7, 8, 56))
+EACH, SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+SPACES = np.uint64(0x2020202020202020)
 NEW_LINE, DOT = 10, 46
 # What is found in a line, and what is said of it.
 LOREM, CURLY, KEPT, REWRITTEN, SCRIPT, POLICY, CITED = 1, 2, 4, 8, 16, 32, 64
@@ -49,6 +51,8 @@ def code_at(data, i):
 @njit(cache=True, nogil=True)
 def stripped(data, a, b, classes):
     """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b and data[a] == 32:
+        a += 1
     while a < b:
         code, size = code_at(data, a)
         if classes[code] & SPACE == 0:
@@ -69,6 +73,15 @@ def line_end(data, i, stop):
     """Return where the line at i ends, and where the next begins: `str.splitlines`."""
     k, end, size = np.uint64(i), np.uint64(stop), 0
     while size == 0:
+        while k + EIGHT <= end:
+            word = np.uint64(0)
+            for n in range(EIGHT):
+                word |= np.uint64(data[k + n]) << (n << THREE)
+            odd = ((word - SPACES) | word) & SIGNS  # the sign of the first byte below a space or beyond ASCII
+            if odd:
+                k += ((((odd & (~odd + ONE)) >> SEVEN) - ONE & EACH) * EACH) >> TOP_BYTE
+                break
+            k += EIGHT
         while k < end and 0x1E < data[k] < 0xC2:
             k += ONE
         if k == end:
@@ -185,10 +198,9 @@ def without_citations(data, a, b, classes, out):
 
 
 @njit(cache=True, nogil=True)
-def has_words(data, a, b, classes):
-    """Say whether a line has FEWEST_WORDS, and none that is too long."""
+def has_words_slowly(data, a, b, classes):
+    """Say what `has_words` does."""
     words = longest = length = 0
-    may_be_long = b - a > LONGEST_WORD
     i, end = np.uint64(a), np.uint64(b)
     while i < end:
         first = data[i]
@@ -199,15 +211,33 @@ def has_words(data, a, b, classes):
             code, size = code_at(data, np.int64(i))
             of_code = classes[code]
             i += np.uint64(size)
-        if of_code & SPACE:
-            length = 0
-        else:
-            words += length == 0
-            length += 1
-            longest = max(longest, length)
-            if words >= FEWEST_WORDS and not may_be_long:
-                return True
+        is_space = of_code & SPACE != 0
+        words += (length == 0) & (not is_space)
+        length = 0 if is_space else length + 1
+        longest = max(longest, length)
     return words >= FEWEST_WORDS and longest <= LONGEST_WORD
+
+
+@njit(cache=True, nogil=True)
+def has_words(data, a, b, classes):
+    """Say whether a line has FEWEST_WORDS, and none that is too long."""
+    if b - a > LONGEST_WORD:
+        return has_words_slowly(data, a, b, classes)
+    words, before, bits = np.uint32(0), SPACE, np.uint8(0)
+    i, end = np.uint64(a), np.uint64(b)
+    while i < end:
+        some = min(i + np.uint64(16), end)
+        for k in range(i, some):  # without branches, which words make hard to foresee
+            bits |= data[k]
+            is_space = classes[data[k]] & SPACE
+            words += before & ~is_space
+            before = is_space
+        if bits >= 0x80:
+            return has_words_slowly(data, a, b, classes)
+        if words >= FEWEST_WORDS:
+            return True
+        i = some
+    return False
 
 
 @njit(cache=True, nogil=True, inline="always")

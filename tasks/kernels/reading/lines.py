@@ -67,6 +67,8 @@ def last_code(data, b):
 @njit(cache=True, nogil=True)
 def stripped(data, a, b, classes):
     """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b and data[a] == 32:
+        a += 1
     while a < b:
         code, size = code_at(data, a)
         if classes[code] & SPACE == 0:
