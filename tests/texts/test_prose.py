@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.texts import english
 from tasks.kernels.reading import tokens as kernel
 from tasks.kernels.reading.tokens import BITS
 from tasks.recipe.fields import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
+from tasks.texts import english
 from tasks.texts.english import codes, cut, exceptions, token_classes, token_rules
 from tasks.texts.lines import refined_text, without_c4_lines, without_refinedweb_lines
 from tasks.texts.prose import SETS, measured
@@ -353,6 +353,11 @@ def test_sets_are_measured_alone_as_together():
     together = measured(texts, list(SETS))
     for name in SETS:
         assert measured(texts, [name]) == {name: together[name]}
+
+
+def test_only_sets_that_there_are_are_measured():
+    with pytest.raises(ValueError, match="no such statistics: gopher; there are gopher-quality"):
+        measured(column("text"), ["code", "gopher"])
 
 
 def test_text_that_nothing_changes_is_not_copied():

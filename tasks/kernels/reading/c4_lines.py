@@ -143,7 +143,9 @@ def finding_at(data, i, a, b, classes):
         found = POLICY if stands_at(data, i - 3, a, b, PRIVACY) else 0
     elif low == 107:  # k
         is_policy = stands_at(data, i - 3, a, b, COOKIE_POLICY) or stands_at(data, i - 7, a, b, USE_COOKIES)
-        is_policy |= stands_at(data, i - 8, a, b, USES_COOKIES) or stands_at(data, i - 10, a, b, USE_OF_COOKIES)
+        is_policy |= stands_at(data, i - 8, a, b, USES_COOKIES) or stands_at(
+            data, i - 10, a, b, USE_OF_COOKIES
+        )
         found = POLICY if is_policy else 0
     elif low == 102:  # f
         found = POLICY if stands_at(data, i - 7, a, b, TERMS) else 0
@@ -282,7 +284,11 @@ def next_line(data, base, i, stop, classes, terminal, out, places, kinds, n, k):
     while k < n and base + np.int64(places[k]) < following:
         found |= np.int64(kinds[k])
         k += 1
-    if a == b or (terminal and not found and not ends_sentence(data, a, b)) or not has_words(data, a, b, classes):
+    if (
+        a == b
+        or (terminal and not found and not ends_sentence(data, a, b))
+        or not has_words(data, a, b, classes)
+    ):
         return a, b, following, k, 0, 0
     if found == 0:
         return a, b, following, k, KEPT, b - a
@@ -324,7 +330,11 @@ def _count_c4(data, offsets, classes, terminal, tokens, ends, counts, other, oth
     """Count; write rewritten lines to `other`, for their tokens are others, and return how many there are."""
     size = others = 0
     room = longest_of(offsets)
-    line, places, kinds = np.empty(room, np.uint8), np.empty(2 * room, np.uint32), np.empty(2 * room, np.uint8)
+    line, places, kinds = (
+        np.empty(room, np.uint8),
+        np.empty(2 * room, np.uint32),
+        np.empty(2 * room, np.uint8),
+    )
     for d in range(offsets.size - 1):
         base, stop = offsets[d], offsets[d + 1]
         i, t, last, k = base, ends[d], ends[d + 1], 0
@@ -435,7 +445,11 @@ def keep(data, start, stop, classes, terminal, out, first, line, places, kinds):
 def _keep_c4(data, offsets, classes, terminal, out, ends, is_changed):
     """Write the texts that change, and where they end; return how many there are."""
     n, room = 0, longest_of(offsets)
-    line, places, kinds = np.empty(room, np.uint8), np.empty(2 * room, np.uint32), np.empty(2 * room, np.uint8)
+    line, places, kinds = (
+        np.empty(room, np.uint8),
+        np.empty(2 * room, np.uint32),
+        np.empty(2 * room, np.uint8),
+    )
     for d in range(offsets.size - 1):
         end, is_changed[d] = keep(
             data, offsets[d], offsets[d + 1], classes, terminal, out, ends[n], line, places, kinds
