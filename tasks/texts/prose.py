@@ -160,8 +160,8 @@ def _columns(name: str, counts: dict[str, Counts]) -> list[NDArray[np.generic]]:
         tokens, all_lines = of["tokens"], of["lines"]
         return [
             of["words"], _share(of["word_characters"], of["words"]), _share(of["hashes"], tokens),
-            _share(of["ellipses"], tokens), _share(of["bullet_lines"], all_lines), _share(of["ellipsis_lines"], all_lines),
-            _share(of["alphabetic_words"], tokens), of["stop_words"],
+            _share(of["ellipses"], tokens), _share(of["bullet_lines"], all_lines),
+            _share(of["ellipsis_lines"], all_lines), _share(of["alphabetic_words"], tokens), of["stop_words"],
         ]  # fmt: skip
     of = dict(zip(lines.LINES, counts["lines"].T, strict=True))
     characters = of["characters"]

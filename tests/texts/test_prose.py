@@ -355,6 +355,11 @@ def test_sets_are_measured_alone_as_together():
         assert measured(texts, [name]) == {name: together[name]}
 
 
+def test_only_sets_that_there_are_are_measured():
+    with pytest.raises(ValueError, match="no such statistics: gopher; there are gopher-quality"):
+        measured(column("text"), ["code", "gopher"])
+
+
 def test_text_that_nothing_changes_is_not_copied():
     texts = column("One two three.\nFour five six.", "")
     for clean in (without_c4_lines, without_refinedweb_lines):

@@ -1,1 +1,1 @@
-"""What is found in texts character by character: classes, words, lines, passages that come again."""
+"""What is found in texts character by character: classes, words, lines, n-grams that come again."""

@@ -1,7 +1,8 @@
 """Which n-grams of tokens come again in a document, of 2 to 10 tokens. Compiled by numba.
 
-An n-gram is a sequence of tokens, so that two that differ only in where the same characters are cut are two. It is
-known by the numbers of its first n - 1 and of its last n - 1 tokens, and can stand twice only where both of them do.
+An n-gram is a sequence of tokens: two with the same characters that are cut at other places are not the same. It
+is known by the numbers of its first n - 1 and of its last n - 1 tokens, and can stand twice only where both of
+them do.
 """
 
 import numpy as np
@@ -64,7 +65,7 @@ def number_of(key, table, shift, age, fresh):
 
 @njit(cache=True, nogil=True)
 def number_tokens(tokens, hashes, first, last, table, age, numbers, places, comes_again, sums):
-    """Number the tokens of a document and sum up their characters; say which numbers stand more than once."""
+    """Give the tokens of a document numbers and sum up their characters; say which come again."""
     shift, fresh, characters = shift_for(last - first), np.uint64(0), np.uint32(0)
     k = np.uint64(0)
     for t in range(np.uint64(first), np.uint64(last)):
@@ -93,7 +94,7 @@ def pair_up(count, numbers, places, comes_again, keys):
 
 @njit(cache=True, nogil=True)
 def top_of(count, keys, places, table, age, numbers, comes_again, times, firsts):
-    """Number grams; return how often the most frequent one stands, and where first."""
+    """Give grams numbers; return how often the most frequent one stands, and where first."""
     shift, fresh = shift_for(count), np.uint64(0)
     for k in range(np.uint64(count)):
         number = number_of(keys[k], table, shift, age, fresh)
@@ -112,9 +113,9 @@ def top_of(count, keys, places, table, age, numbers, comes_again, times, firsts)
 
 @njit(cache=True, nogil=True)
 def duplicates_of(n, count, keys, places, table, age, numbers, comes_again, is_seen, sums):
-    """Number grams of n tokens; return the characters of those that stood before where one went over the text.
+    """Give n-grams numbers; return the characters of those that stood before, as datatrove counts them.
 
-    After one that stood before, the next begins behind it.
+    It walks over the text; after an n-gram that stood where it walked, the next begins behind it.
     """
     shift, fresh, size = shift_for(count), np.uint64(0), np.uint32(n)
     characters, following = 0, np.uint32(0)
@@ -141,8 +142,16 @@ def _count_grams(tokens, hashes, ends, table, age, counts):
     most = 0
     for d in range(ends.size - 1):
         most = max(most, ends[d + 1] - ends[d])
-    numbers, places, times = np.empty(most, np.uint32), np.empty(most, np.uint32), np.empty(most + 1, np.uint32)
-    sums, keys, firsts = np.empty(most + 1, np.uint32), np.empty(most, np.uint64), np.empty(most + 1, np.uint32)
+    numbers, places, times = (
+        np.empty(most, np.uint32),
+        np.empty(most, np.uint32),
+        np.empty(most + 1, np.uint32),
+    )
+    sums, keys, firsts = (
+        np.empty(most + 1, np.uint32),
+        np.empty(most, np.uint64),
+        np.empty(most + 1, np.uint32),
+    )
     is_seen, comes_again = np.empty(most + 1, np.bool_), np.empty(most + 1, np.bool_)
     for d in range(ends.size - 1):
         first, last = ends[d], ends[d + 1]
@@ -160,7 +169,9 @@ def _count_grams(tokens, hashes, ends, table, age, counts):
                     n, count, keys, places, table, np.uint64(age), numbers, comes_again, is_seen, sums
                 )
             elif last - first >= n:
-                best, place = top_of(count, keys, places, table, np.uint64(age), numbers, comes_again, times, firsts)
+                best, place = top_of(
+                    count, keys, places, table, np.uint64(age), numbers, comes_again, times, firsts
+                )
                 counts[d, n - 2] = best * (np.int64(sums[place + n]) - np.int64(sums[place]) + n - 1)
     return age
 

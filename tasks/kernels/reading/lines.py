@@ -67,6 +67,8 @@ def last_code(data, b):
 @njit(cache=True, nogil=True)
 def stripped(data, a, b, classes):
     """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b and data[a] == 32:
+        a += 1
     while a < b:
         code, size = code_at(data, a)
         if classes[code] & SPACE == 0:
@@ -137,7 +139,9 @@ def read_line(data, i, stop):
     while True:
         word = word_at(data, k, last)
         other = word ^ NEW_LINES
-        ends = (other - EACH) & ~other & SIGNS  # the sign of the first byte that is a new line, and maybe of others
+        ends = (
+            (other - EACH) & ~other & SIGNS
+        )  # the sign of the first byte that is a new line, and maybe of others
         if ends:
             break
         h = (h ^ word) * BASE
@@ -193,7 +197,9 @@ def count_of_lines(data, start, stop, classes, table, mask, age, row, hashes, en
                 duplicates += 1
                 duplicate += length
                 duplicate_text += length if is_text else 0
-        elif i == start or end == stop:  # new lines together part two lines, of which the outermost may be empty
+        elif (
+            i == start or end == stop
+        ):  # new lines together part two lines, of which the outermost may be empty
             empty += 1
         hashes[n], ends[n] = h, end
         n += 1

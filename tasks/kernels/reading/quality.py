@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 SPACE, ALPHA, SYMBOL = np.uint32(1), np.uint32(1 << 14), np.uint32(1 << 15)
 START, END, CHARACTERS, MARKS = range(4)
 SPREAD, STOP_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(56)
-ONE, TWO = np.uint64(1), np.uint64(2)
+ONE, TWO, THREE, SEVEN, EIGHT, TOP_BYTE = (np.uint64(n) for n in (1, 2, 3, 7, 8, 56))
+EACH, SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
+SPACES = np.uint64(0x2020202020202020)
 QUALITY = (
     "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "lines",
     "bullet_lines", "ellipsis_lines",
@@ -40,6 +42,8 @@ def code_at(data, i):
 @njit(cache=True, nogil=True)
 def stripped(data, a, b, classes):
     """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b and data[a] == 32:
+        a += 1
     while a < b:
         code, size = code_at(data, a)
         if classes[code] & SPACE == 0:
@@ -60,6 +64,15 @@ def line_end(data, i, stop):
     """Return where the line at i ends, and where the next begins: `str.splitlines`."""
     k, end, size = np.uint64(i), np.uint64(stop), 0
     while size == 0:
+        while k + EIGHT <= end:
+            word = np.uint64(0)
+            for n in range(EIGHT):
+                word |= np.uint64(data[k + n]) << (n << THREE)
+            odd = ((word - SPACES) | word) & SIGNS  # the sign of the first byte below a space or beyond ASCII
+            if odd:
+                k += ((((odd & (~odd + ONE)) >> SEVEN) - ONE & EACH) * EACH) >> TOP_BYTE
+                break
+            k += EIGHT
         while k < end and 0x1E < data[k] < 0xC2:
             k += ONE
         if k == end:

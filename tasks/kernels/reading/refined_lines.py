@@ -49,9 +49,7 @@ def _adding() -> NDArray[np.uint64]:
         )  # fmt: skip
         always = (1 << int(CAPITALS)) | (1 << int(NUMERALS)) | (1 << int(OTHERS))
         said[1, byte] = (
-            always
-            | int(one.isspace()) << int(WORDS)
-            | int(one in " \t\n\v\f\r\0") << int(COUNTED_WORDS)
+            always | int(one.isspace()) << int(WORDS) | int(one in " \t\n\v\f\r\0") << int(COUNTED_WORDS)
         )
     return said
 
@@ -76,6 +74,8 @@ def code_at(data, i):
 @njit(cache=True, nogil=True)
 def stripped(data, a, b, classes):
     """Return where the bytes from a to b begin and end without white space around them."""
+    while a < b and data[a] == 32:
+        a += 1
     while a < b:
         code, size = code_at(data, a)
         if classes[code] & SPACE == 0:
@@ -202,7 +202,7 @@ def has_phrase(data, a, b):
             p -= 1
     if p > a and stands_at(data, p - len(READ_MORE), a, b, READ_MORE):
         return True
-    for i in range(a, b - len(IN_CART) + 1):  # noqa: SIM110 (numba does not know `any`)
+    for i in range(a, b - len(IN_CART) + 1):
         if data[i + 6] | 32 == 105 and stands_at(data, i, a, b, IN_CART):
             return True
     return False
@@ -271,7 +271,11 @@ def refine(data, start, stop, classes, spans, facts):
             if facts[line, 0] & rule == 0:
                 if kept < line:
                     spans[kept, 0], spans[kept, 1] = spans[line, 0], spans[line, 1]
-                    facts[kept, 0], facts[kept, 1], facts[kept, 2] = facts[line, 0], facts[line, 1], facts[line, 2]
+                    facts[kept, 0], facts[kept, 1], facts[kept, 2] = (
+                        facts[line, 0],
+                        facts[line, 1],
+                        facts[line, 2],
+                    )
                 kept += 1
         high = kept
         if rule != LONELY:
