@@ -117,8 +117,8 @@ def others_broken(
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
     """Return the rules of a recipe, of whichever source, each with a sentence about a document."""
-    steps = {step.name: step for source in recipe.sources for step in recipe.steps_of(source.name)}
-    return {rule: sentence for step in steps.values() for rule, sentence in sentences(step).items()}
+    steps = [step for source in recipe.sources for step in recipe.steps_of(source.name)]
+    return {rule: sentence for step in steps for rule, sentence in sentences(step).items()}
 
 
 def sentences(step: Step) -> dict[str, str]:

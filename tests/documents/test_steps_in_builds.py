@@ -490,3 +490,13 @@ def test_any_steps_conserve_and_keeping_the_text_or_other_shards_change_nothing(
             {i: (row["reason"], row["value"]) for i, row in removed(one).items()} for one in (other, plain)
         )
         assert next(told) == next(told)
+
+
+def test_steps_of_one_name_have_the_reasons_of_all(raw):
+    steps = [
+        {"filter": {"code": {"alphanumeric": None}}},
+        {"measure": "code"},
+        {"filter": {"code": {"max_line_length": None}}},
+    ]
+    found = pipeline.reasons(raw.load(documents=steps))["rules"]
+    assert list(found) == ["code.max_line_length", "code.mean_line_length", "code.alphanumeric"]

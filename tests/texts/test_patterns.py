@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.documents import patterns
+from tasks.texts import patterns
 from tasks.texts.patterns import Patterns, word_list
 
 # Where Python's expressions and another's differ: white space, words, cases, repeats, ends, what may be empty.
