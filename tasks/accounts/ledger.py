@@ -207,12 +207,13 @@ def reasons_as_markdown(ledger: Ledger, stage: str, sentences: Mapping[str, str]
     taken = ledger.removed_by(stage)
     names = ["reason", *ledger.sources, "total"]
     lines = [names, ["---", *["---:"] * (len(names) - 1)]]
-    for reason in sorted(taken, key=list(sentences).index):
+    order = {reason: place for place, reason in enumerate(sentences)}
+    for reason in sorted(taken, key=lambda reason: order.get(reason, len(order))):
         of_reason = [
             ledger.removed_by(stage, source).get(reason, Counts()) for source in (*ledger.sources, None)
         ]
         cells = [
             f"{counts.documents:,} ({counts.tokens:,})" if counts.documents else "" for counts in of_reason
         ]
-        lines.append([f"`{reason}`: {sentences[reason]}", *cells])
+        lines.append([f"`{reason}`: {sentences.get(reason, '')}", *cells])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
