@@ -6,8 +6,9 @@ between them. The digest of the module's file is part of what a step is known by
 """
 
 import importlib
-import inspect
+import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
@@ -27,49 +28,68 @@ def allowed_modules() -> set[str]:
     return {name.strip() for name in os.environ.get(ALLOWED, "").split(",") if name.strip()}
 
 
-def function_named(named: str) -> Function:
-    """Return a user's function. Raises BadRecipe where it is not allowed, or is not there."""
+def function_named(named: str, code: str) -> Function:
+    """Return a user's function. Raises BadRecipe where it is not allowed, is not there, or is another by now.
+
+    code: the hash of its module's file, as the build was planned with it.
+    """
     module, _, name = named.partition(":")
+    check_allowed(named)
+    return imported(module, name, code)
+
+
+def check_allowed(named: str) -> None:
+    module = named.partition(":")[0]
     if module not in allowed_modules():
         raise BadRecipe(
             f"{named} is code, which a recipe runs only where it is allowed: set {ALLOWED}={module} for the build "
             "and its workers, if you trust it"
         )
-    return imported(module, name)
 
 
 @lru_cache
-def imported(module: str, name: str) -> Function:
+def imported(module: str, name: str, code: str) -> Function:
+    """Import a function from a file of just this content: a worker that lives on has the module of before."""
     try:
-        function = getattr(importlib.import_module(module), name)
-    except Exception as error:
+        is_there = module in sys.modules
+        loaded = importlib.import_module(module)
+        loaded = importlib.reload(loaded) if is_there else loaded
+        function = getattr(loaded, name)
+    except (Exception, SystemExit) as error:
         raise BadRecipe(f"{module}:{name} cannot be imported: {first_line(error)}") from error
     if not callable(function):
         raise BadRecipe(f"{module}:{name} is no function")
+    if digest_of_file(module) != code:
+        raise BadRecipe(f"{module}:{name} is another here than where the build was planned; build again")
     return function
 
 
 def digest_of_code(named: str) -> str:
-    """Return a hash of the file that a user's function stands in."""
-    function = function_named(named)
+    """Return a hash of the file that a user's function stands in; the function is there. Raises BadRecipe."""
+    check_allowed(named)
+    module, _, name = named.partition(":")
+    code = digest_of_file(module)
+    imported(module, name, code)
+    return code
+
+
+def digest_of_file(module: str) -> str:
     try:
-        file = inspect.getsourcefile(inspect.unwrap(function))
-    except TypeError:
-        file = None
-    if not file:
-        raise BadRecipe(f"{named} stands in no file")
-    return sha256(Path(file).read_bytes()).hexdigest()
+        spec = importlib.util.find_spec(module)
+        return sha256(Path(str(spec and spec.origin)).read_bytes()).hexdigest()
+    except (ImportError, OSError, ValueError) as error:
+        raise BadRecipe(f"{module}: there is no such module, or it is in no file") from error
 
 
-def answer_of(named: str, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
+def answer_of(named: str, code: str, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
     """Ask a user's function about texts. Raises BadInput where it fails or answers something else.
 
     kind: the type of its answer, a value for each text; only a text may not be null.
     """
-    function = function_named(named)
+    function = function_named(named, code)
     try:
         answer = function(texts)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadInput(f"{named} failed: {type(error).__name__}: {first_line(error)}") from error
     try:
         answer = answer.combine_chunks() if isinstance(answer, pa.ChunkedArray) else pa.array(answer)

@@ -1,5 +1,6 @@
 """What is to be done to the documents of a source, with all that its outcome depends on."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.documents.functions import digest_of_code
-from tasks.errors import BadRecipe, ZydaError
+from tasks.errors import BadRecipe, Unavailable, ZydaError
 from tasks.recipe.faults import where
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rules import SETS
@@ -92,6 +93,8 @@ def planned(recipe: Recipe, source: str) -> Plan:
         location = ("sources", place[0], "documents", i) if own else ("documents", i)
         try:
             steps.append(planned_step(recipe, i + 1, step))
+        except Unavailable:  # a store that may answer later
+            raise
         except (ZydaError, ValueError) as error:
             raise BadRecipe(f"{where(recipe, *location)}: {error}") from error
     columns = [name for name, _ in published_columns(asked_steps)]
@@ -153,7 +156,11 @@ def terms_of(url: str, content: bytes) -> tuple[str, ...]:
     from tasks.texts.patterns import Patterns, word_list
 
     terms = word_list(content, url)
-    Patterns(terms)  # raises re.error, a ValueError, for what is no regular expression
+    for term in terms:
+        try:
+            Patterns((term,))
+        except re.error as error:
+            raise ValueError(f"{url}: {term!r} is no regular expression: {error}") from error
     return terms
 
 

@@ -105,7 +105,7 @@ def cleaning_of(step: PlannedStep) -> Part:
     def clean(documents: Documents) -> None:
         those = documents.those_left()
         if step.function:
-            texts = answer_of(step.function, those.now, those.now.type)
+            texts = answer_of(step.function, str(step.code), those.now, those.now.type)
             is_changed = ~pc.equal(texts, those.now).to_numpy(zero_copy_only=False)
         else:
             texts, is_changed = cleaned(those.now, step.cleaning or {})
@@ -206,7 +206,7 @@ def of_function(step: PlannedStep) -> Part:
     kind = pa.string() if step.kind == "filter" else pa.float64()
 
     def ask(documents: Documents) -> None:
-        answer = answer_of(named, documents.those_left().now, kind)
+        answer = answer_of(named, str(step.code), documents.those_left().now, kind)
         documents.learn({f"{step.number}.{named}": answer})
 
     return ask

@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from tasks.ids import MAX_SOURCES
-from tasks.recipe.steps import Step
+from tasks.recipe.steps import Step, as_steps
 from tasks.recipe.values import (
     SAYS_SOMETHING,
     Number,
@@ -66,6 +66,7 @@ def as_rounds(value: object) -> object:
     return value
 
 
+STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
 JUDGES = Annotated[None, reserved("judges of documents")]
 MaxLoss = Annotated[float, Number, Field(ge=0, lt=1)]
 
@@ -236,7 +237,7 @@ class Source(Strict):
     protect: Yes = Field(False, description="Its documents never go as duplicates, but others go for them.")
     max_loss: MaxLoss | None = Field(None, description="Overrides the recipe's.")
     on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
-    documents: tuple[Step, ...] | None = Field(
+    documents: Annotated[tuple[Step, ...], STEPS] | None = Field(
         None, description="Its own steps, in place of the recipe's; an empty list for none."
     )
 
@@ -262,7 +263,7 @@ class Recipe(Strict):
     tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
         min_length=1, description="A hub name or a tokenizer.json."
     )
-    documents: tuple[Step, ...] = Field(
+    documents: Annotated[tuple[Step, ...], STEPS] = Field(
         (),
         description="Steps on each document while its text is in memory: clean, filter, measure, in this order.",
     )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import isfinite, nan
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from tasks.recipe.rules import SETS, RuleSet
 from tasks.recipe.values import Number, Strict, Yes, number, readable, without_credentials
@@ -79,10 +79,28 @@ class Asked(NamedTuple):
     lists: dict[str, str] = {}
 
 
+def name_or_mapping(value: object) -> object:
+    if not isinstance(value, str | dict | Cleaning | None):
+        raise ValueError("a name or a mapping is expected")
+    return value
+
+
+def as_steps(value: object) -> object:
+    """Refuse what is no list of mappings."""
+    if value is not None and not isinstance(value, list | tuple):
+        raise ValueError("a list of steps is expected, each with clean, filter or measure")
+    for step in value or ():
+        if not isinstance(step, dict | Step):
+            raise ValueError(f"a step is `clean`, `filter` or `measure` with what it says, not {step!r}")
+    return value
+
+
 class Step(Strict):
     """One step: give one of clean, filter and measure."""
 
-    clean: str | Cleaning | None = Field(None, description="Change the text: a name, or what is to be done.")
+    clean: Annotated[str | Cleaning | None, BeforeValidator(name_or_mapping)] = Field(
+        None, description="Change the text: a name, or what is to be done."
+    )
     filter: str | dict[str, Any] | None = Field(
         None, description="Let documents go: a rule set, a mapping of them to values, or module:function."
     )

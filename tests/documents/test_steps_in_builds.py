@@ -14,7 +14,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from flows.command.show import decision, print_explanation
 from flows.report import write_report
 from tasks import pipeline
-from tasks.documents.plan import Plan
+from tasks.documents.plan import Plan, planned
 from tasks.documents.steps import carried_out
 from tasks.errors import BadInput, BadRecipe, NotConserved
 from tasks.intake.built import ledger_if_complete
@@ -331,6 +331,7 @@ def test_changed_function_is_another(raw, own):
         ("def bad(texts): return pa.array(['x'])", r"steps_of_mine:bad returned 1 values for \d+ documents"),
         ("def bad(texts): return 3", "steps_of_mine:bad: an array of string is expected"),
         ("def bad(texts): raise KeyError('no')", "steps_of_mine:bad failed: KeyError: 'no'"),
+        ("def bad(texts): raise SystemExit(3)", "steps_of_mine:bad failed: SystemExit: 3"),
         ("def bad(texts): return None", "steps_of_mine:bad: an array of string is expected"),
     ],
 )
@@ -349,6 +350,7 @@ def test_cleaning_that_returns_no_text_is_told(raw, own):
 @pytest.mark.parametrize(
     ("code", "step", "said"),
     [
+        ("import sys; sys.exit(3)", "steps_of_mine:any", "steps_of_mine:any cannot be imported: 3"),
         ("", "steps_of_mine:gone", "steps_of_mine:gone cannot be imported: .*gone"),
         ("number = 3", "steps_of_mine:number", "steps_of_mine:number is no function"),
         ("1/0", "steps_of_mine:any", "steps_of_mine:any cannot be imported: division by zero"),
@@ -500,3 +502,25 @@ def test_steps_of_one_name_have_the_reasons_of_all(raw):
     ]
     found = pipeline.reasons(raw.load(documents=steps))["rules"]
     assert list(found) == ["code.max_line_length", "code.mean_line_length", "code.alphanumeric"]
+
+
+def test_worker_that_lives_on_takes_the_function_as_it_is_now(raw, own, tmp_path):
+    own(CODE)
+    recipe = raw.load(documents=[{"filter": "steps_of_mine:shouting"}])
+    write_rows(raw.folder / "in/best-6.parquet", rows(loud="BUY now", sold="SELL now!"))
+    build_here(recipe)
+    assert "sold" in kept_names(recipe)
+    file = tmp_path / "steps_of_mine.py"
+    file.write_text(file.read_text().replace('"BUY"', '"SELL now!"'))  # the module of before stays loaded
+    build_here(recipe)
+    assert "sold" not in kept_names(recipe)
+
+
+def test_function_that_is_another_on_a_worker_is_told(raw, own, tmp_path):
+    own(CODE)
+    plan = planned(raw.load(documents=[{"filter": "steps_of_mine:shouting"}]), "best")
+    own(CODE + "# another")
+    with pytest.raises(
+        BadRecipe, match="steps_of_mine:shouting is another here than where the build was planned"
+    ):
+        carried_out(plan, pa.array(["BUY"], pa.large_string()))

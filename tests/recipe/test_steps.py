@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tasks.documents.plan import bounds_of, planned, published_columns
-from tasks.errors import BadRecipe
+from tasks.errors import BadRecipe, Unavailable
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rules import SETS
 from tasks.recipe.schema import schema
@@ -25,6 +25,7 @@ def of(step):
         ({"clean": None}, "give one of clean, filter and measure"),
         ({"sort": "zyda1"}, "sort: there is no such field"),
         ({"clean": "zyda3"}, "clean: there is no zyda3; there are zyda1, unicode"),
+        ({"clean": 3}, "a name or a mapping is expected"),
         ({"clean": {}}, "clean: it says nothing to be cleaned"),
         ({"clean": {"newlines": False}}, "clean: it says nothing to be cleaned"),
         ({"clean": {"newlines": "yes"}}, "newlines"),
@@ -93,6 +94,32 @@ def test_what_a_step_needs_is_looked_at_before_any_work(corpus, step, said, own)
         recipe, place = corpus.load(**of(step)), r"documents\[0\]"
     with pytest.raises(BadRecipe, match=rf"recipe\.yaml:\d+: {place}: .*{said}"):
         planned(recipe, "middle")
+
+
+@pytest.mark.parametrize("steps", ["zyda1", {"clean": "zyda1"}, ["zyda1"], 3])
+def test_what_is_no_list_of_steps_is_one_line(corpus, steps):
+    with pytest.raises(BadRecipe, match=r"recipe\.yaml:\d+: documents: a (list of steps|step) is ") as error:
+        corpus.load(documents=steps)
+    assert len(error.value.faults) == 1
+
+
+def test_term_that_is_no_regular_expression_is_named(corpus):
+    (corpus.folder / "words.txt").write_text("moss\nfern(\n")
+    recipe = corpus.load(**of({"filter": {"zyda1": {"lists": {"sexual": "words.txt"}}}}))
+    with pytest.raises(
+        BadRecipe, match=r"documents\[0\]: .*words.txt: 'fern\(' is no regular expression: missing"
+    ):
+        planned(recipe, "best")
+
+
+def test_list_in_a_store_that_may_answer_later_is_tried_again(corpus, monkeypatch):
+    def unavailable(*_):
+        raise Unavailable("later")
+
+    monkeypatch.setattr("tasks.documents.plan.content_of", unavailable)
+    recipe = corpus.load(**of({"filter": {"zyda1": {"lists": {"sexual": "words.txt"}}}}))
+    with pytest.raises(Unavailable):
+        planned(recipe, "best")
 
 
 def test_same_columns_cannot_be_measured_twice(corpus):
