@@ -132,8 +132,8 @@ class JobSoFar(ShardJob):
             error.add_note(f"in {self.whose}")
             raise
         table = self.checked(table, left)
-        by_reason = counts_by_reason(left, rows_that_go(table))
-        removed = total(by_reason.values())
+        gone = rows_that_go(table)
+        by_reason, removed = counts_by_reason(left, gone), counts_of(left, gone.column("doc_id").to_numpy())
         return write_table(
             self.folder, self.path, self.name, table,
             counts=self.so_far.counts - removed, removed=removed, removed_by=by_reason,
