@@ -18,6 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.utf8 import mix
+
 BASE = np.uint64(0x9E6C63D0876A9A35)
 CHARACTER = np.uint64(0xD6E8FEB86659FD93)
 MIX_1 = np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's 64-bit finaliser
@@ -34,13 +36,6 @@ LONG = 1 << 12  # shingles of a document of which few are distinct if they leave
 # With their code points 192 KiB, which stay in the second-level cache; 2**10 to 2**18 are as fast, within a
 # tenth (python -m benchmarks.constants).
 SCRATCH_HASHES = 1 << 14
-
-
-@njit(cache=True, nogil=True, inline="always")
-def mix(x: np.uint64) -> np.uint64:
-    x = (x ^ (x >> SHIFT)) * MIX_1
-    x = (x ^ (x >> SHIFT)) * MIX_2
-    return x ^ (x >> SHIFT)
 
 
 @njit(cache=True, nogil=True)

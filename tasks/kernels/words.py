@@ -9,6 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.utf8 import code_point, mix
+
 SPACE, DROPPED = np.uint32(0), np.uint32(1)  # entries of the table; others are a character's code + 2
 UNSAFE = np.uint32(1 << 31)  # set in the entry of a character that NFC may change; none of ASCII
 
@@ -18,29 +20,6 @@ MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
 SHIFT = np.uint64(33)
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
-
-
-# As in sketch.py, once more: what numba has compiled for this file does not notice a change in another.
-@njit(cache=True, nogil=True, inline="always")
-def mix(x: np.uint64) -> np.uint64:
-    x = (x ^ (x >> SHIFT)) * MIX_1
-    x = (x ^ (x >> SHIFT)) * MIX_2
-    return x ^ (x >> SHIFT)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def code_point(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    # The first byte says how many there are; each after it is 10xxxxxx, six bits of the code point.
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, ONE
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + ONE] & 0x3F), TWO
-    code = np.uint32(data[i + ONE] & 0x3F) << 6 | np.uint32(data[i + TWO] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, THREE
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + THREE] & 0x3F), FOUR
 
 
 @njit(cache=True, nogil=True, inline="always")

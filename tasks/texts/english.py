@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.kernels import utf8 as bits
 from tasks.kernels.reading import tokens as kernel
 
 CODE_POINTS = 0x110000
@@ -97,11 +98,11 @@ def _known_to_python() -> NDArray[np.uint32]:
     characters = [chr(code) for code in range(HIGHEST)]
     categories = [unicodedata.category(character) for character in characters]
     said = {
-        kernel.SPACE: map(str.isspace, characters), kernel.ALPHA: map(str.isalpha, characters),
-        kernel.CAPITAL: map(str.isupper, characters), kernel.NUMERAL: map(str.isdigit, characters),
-        kernel.DECIMAL: map(str.isdecimal, characters), kernel.ALNUM: map(str.isalnum, characters),
-        kernel.PUNCTUATION: (category[0] == "P" for category in categories),
-        kernel.INFIX: (category == "So" for category in categories),
+        bits.SPACE: map(str.isspace, characters), bits.ALPHA: map(str.isalpha, characters),
+        bits.CAPITAL: map(str.isupper, characters), bits.NUMERAL: map(str.isdigit, characters),
+        bits.DECIMAL: map(str.isdecimal, characters), bits.ALNUM: map(str.isalnum, characters),
+        bits.PUNCTUATION: (category[0] == "P" for category in categories),
+        bits.INFIX: (category == "So" for category in categories),
     }  # fmt: skip
     known = np.zeros(HIGHEST, np.uint32)
     for bit, holds in said.items():
@@ -111,11 +112,11 @@ def _known_to_python() -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=1)
 def token_classes() -> NDArray[np.uint32]:
-    """Return what each code point is, BITS of `tasks.kernels.reading.tokens`: (0x110000,) uint32."""
+    """Return what each code point is, BITS of `tasks.kernels.utf8`: (0x110000,) uint32."""
     classes = np.zeros(CODE_POINTS, np.uint32)
     classes[:HIGHEST] = _known_to_python()
-    classes[codes(NO_ICONS)] &= ~kernel.INFIX
-    icons = np.flatnonzero(classes & kernel.INFIX)
+    classes[codes(NO_ICONS)] &= ~bits.INFIX
+    icons = np.flatnonzero(classes & bits.INFIX)
     cased = [chr(code) for code in codes(CASED)]
     lower = [ord(letter) for letter in cased if letter.islower()]
     upper = [ord(letter) for letter in cased if letter.isupper()]
@@ -123,22 +124,22 @@ def token_classes() -> NDArray[np.uint32]:
     lower, upper = [*lower, *uncased, *codes(MORE_LOWER)], [*upper, *uncased, *codes(MORE_UPPER)]
     marks, quotes, money = ([ord(one) for one in some] for some in (MARKS, QUOTES, MONEY))
     given = {
-        kernel.LINE: [ord(one) for one in ENDS_OF_LINES],
-        kernel.LETTER: [*lower, *upper, *codes(TITLED)],
-        kernel.LOWER: lower,
-        kernel.UPPER: upper,
-        kernel.NUMBER: numbers,
-        kernel.PREFIX: [*marks, *quotes, *money, *icons, *map(ord, "§%=—–")],
-        kernel.SUFFIX: [*marks, *quotes, *icons, *map(ord, "—–")],
-        kernel.INFIX: [ord("…")],
-        kernel.QUOTE: quotes,
-        kernel.BEFORE_DOT: [*lower, *numbers, *marks, *quotes, *map(ord, "%²-+|(?:)")],
-        kernel.CURRENCY: money,
-        kernel.HOST: [*numbers, *codes("41-5a 61-7a a1-ffff")],
-        kernel.BREAK: [*marks, *quotes, *money, *icons, *map(ord, "§%=—–-.+*^~/")],
-        kernel.SYMBOL: codes(SYMBOLS) + codes(PERIODS) + codes(MORE_TERMINALS),
-        kernel.PERIOD: codes(PERIODS),
-        kernel.TERMINAL: codes(PERIODS) + codes(MORE_TERMINALS),
+        bits.LINE: [ord(one) for one in ENDS_OF_LINES],
+        bits.LETTER: [*lower, *upper, *codes(TITLED)],
+        bits.LOWER: lower,
+        bits.UPPER: upper,
+        bits.NUMBER: numbers,
+        bits.PREFIX: [*marks, *quotes, *money, *icons, *map(ord, "§%=—–")],
+        bits.SUFFIX: [*marks, *quotes, *icons, *map(ord, "—–")],
+        bits.INFIX: [ord("…")],
+        bits.QUOTE: quotes,
+        bits.BEFORE_DOT: [*lower, *numbers, *marks, *quotes, *map(ord, "%²-+|(?:)")],
+        bits.CURRENCY: money,
+        bits.HOST: [*numbers, *codes("41-5a 61-7a a1-ffff")],
+        bits.BREAK: [*marks, *quotes, *money, *icons, *map(ord, "§%=—–-.+*^~/")],
+        bits.SYMBOL: codes(SYMBOLS) + codes(PERIODS) + codes(MORE_TERMINALS),
+        bits.PERIOD: codes(PERIODS),
+        bits.TERMINAL: codes(PERIODS) + codes(MORE_TERMINALS),
     }
     for bit, members in given.items():
         classes[members] |= bit

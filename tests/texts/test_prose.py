@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.kernels.reading import tokens as kernel
-from tasks.kernels.reading.tokens import BITS
+from tasks.kernels.utf8 import BITS
 from tasks.recipe.fields import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read

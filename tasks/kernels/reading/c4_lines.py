@@ -10,50 +10,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tasks.kernels.reading.c4_rules import judge_lines
+from tasks.kernels.utf8 import NEW_LINE, PERIOD, PUNCTUATION, stripped
 
 # As in tokens.py and c4_rules.py, once more: what numba has compiled for this file does not notice a change there.
-SPACE, PUNCTUATION, PERIOD = np.uint32(1), np.uint32(1 << 16), np.uint32(1 << 17)
 START, END, CHARACTERS, MARKS = range(4)
 LOREM, CURLY, KEPT, REWRITTEN = 1, 2, 4, 8
-ONE, NEW_LINE = np.uint64(1), 10
+ONE = np.uint64(1)
 Bytes = NDArray[np.uint8]
 Classes = NDArray[np.uint32]
 Tokens = NDArray[np.uint32]
 Places = NDArray[np.int64]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def code_at(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, 1
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
-    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, 3
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
-
-
-@njit(cache=True, nogil=True)
-def stripped(data, a, b, classes):
-    """Return where the bytes from a to b begin and end without white space around them."""
-    while a < b and data[a] == 32:
-        a += 1
-    while a < b:
-        code, size = code_at(data, a)
-        if classes[code] & SPACE == 0:
-            break
-        a += size
-    while b > a:
-        p = b - 1
-        while data[p] & 0xC0 == 0x80:
-            p -= 1
-        if classes[code_at(data, p)[0]] & SPACE == 0:
-            break
-        b = p
-    return a, b
 
 
 @njit(cache=True, nogil=True)

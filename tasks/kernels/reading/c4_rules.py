@@ -7,12 +7,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
-SPACE, DECIMAL = np.uint32(1), np.uint32(1 << 21)
+from tasks.kernels.utf8 import DECIMAL, NEW_LINE, SPACE, code_at, stands_at, stripped
+
 ONE, TWO, THREE, SEVEN, EIGHT, TOP_BYTE = (np.uint64(n) for n in (1, 2, 3, 7, 8, 56))
 EACH, SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 SPACES = np.uint64(0x2020202020202020)
-NEW_LINE, DOT = 10, 46
+DOT = 46
 # What is found in a line, and what is said of it.
 LOREM, CURLY, KEPT, REWRITTEN, SCRIPT, POLICY, CITED = 1, 2, 4, 8, 16, 32, 64
 FEWEST_WORDS, LONGEST_WORD = 3, 1000
@@ -26,40 +26,6 @@ JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, T
 )  # fmt: skip
 EDIT, CITATION = np.frombuffer(b"edit]", np.uint8), np.frombuffer(b"citation needed]", np.uint8)
 LEAST_BYTES = 5  # of a line with FEWEST_WORDS
-
-
-@njit(cache=True, nogil=True, inline="always")
-def code_at(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, 1
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
-    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, 3
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
-
-
-@njit(cache=True, nogil=True)
-def stripped(data, a, b, classes):
-    """Return where the bytes from a to b begin and end without white space around them."""
-    while a < b and data[a] == 32:
-        a += 1
-    while a < b:
-        code, size = code_at(data, a)
-        if classes[code] & SPACE == 0:
-            break
-        a += size
-    while b > a:
-        p = b - 1
-        while data[p] & 0xC0 == 0x80:
-            p -= 1
-        if classes[code_at(data, p)[0]] & SPACE == 0:
-            break
-        b = p
-    return a, b
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -92,18 +58,6 @@ def line_end(data, i, stop):
         else:
             k += ONE
     return np.int64(k), np.int64(k) + size
-
-
-@njit(cache=True, nogil=True)
-def stands_at(data, i, a, b, phrase):
-    """Say whether a phrase in lower case stands at byte i, within those from a to b, in any case of ASCII."""
-    if i < a or i + len(phrase) > b:
-        return False
-    for k in range(len(phrase)):
-        byte = data[i + k]
-        if (byte + 32 if 65 <= byte <= 90 else byte) != phrase[k]:
-            return False
-    return True
 
 
 @njit(cache=True, nogil=True)

@@ -8,26 +8,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.utf8 import code_point
+
 CODE_POINTS = 0x110000
 WORD, SPACE, DIGIT, CUT = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
 COUNTED = ("characters", "others", "digits", "cuts", "runs")
 AS_IT_IS, LEFT_OUT, NEW_LINE = np.uint8(0), np.uint8(1), np.uint8(2)  # what becomes of a character
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-
-
-# As in words.py, once more: what numba has compiled for this file does not notice a change in another.
-@njit(cache=True, nogil=True, inline="always")
-def code_point(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, ONE
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + ONE] & 0x3F), TWO
-    code = np.uint32(data[i + ONE] & 0x3F) << 6 | np.uint32(data[i + TWO] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, THREE
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + THREE] & 0x3F), FOUR
 
 
 @njit(cache=True, nogil=True)

@@ -7,15 +7,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
-SPACE, TERMINAL, ALNUM = np.uint32(1), np.uint32(1 << 18), np.uint32(1 << 22)
+from tasks.kernels.utf8 import ALNUM, NEW_LINE, SPACE, TERMINAL, code_at, last_code, stripped
+
 LINES = (
     "characters", "new_lines", "lines", "duplicate_lines", "duplicate_line_characters", "paragraphs",
     "duplicate_paragraphs", "duplicate_paragraph_characters", "text_lines", "terminal_lines", "short_lines",
     "duplicate_text_characters", "split_lines", "max_line_length", "alphanumeric",
 )  # fmt: skip
 SHORT_LINE = 30
-NEW_LINE = 10
 BASE, SPREAD = np.uint64(0xB492B66FBE98F273), np.uint64(0x9E3779B97F4A7C15)
 ZERO, ONE, THREE, SEVEN, EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
 SHIFT, TOP_BYTE = np.uint64(32), np.uint64(56)
@@ -39,47 +38,6 @@ class LineTable:
         size = int(mask_for(n)) + 1
         if size > len(self.entries):
             self.entries, self.age = np.zeros(size, np.uint64), 0
-
-
-@njit(cache=True, nogil=True, inline="always")
-def code_at(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, 1
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
-    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, 3
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
-
-
-@njit(cache=True, nogil=True, inline="always")
-def last_code(data, b):
-    """Return the code point that ends before byte b, and where it begins."""
-    p = b - 1
-    while data[p] & 0xC0 == 0x80:
-        p -= 1
-    return code_at(data, p)[0], p
-
-
-@njit(cache=True, nogil=True)
-def stripped(data, a, b, classes):
-    """Return where the bytes from a to b begin and end without white space around them."""
-    while a < b and data[a] == 32:
-        a += 1
-    while a < b:
-        code, size = code_at(data, a)
-        if classes[code] & SPACE == 0:
-            break
-        a += size
-    while b > a:
-        code, p = last_code(data, b)
-        if classes[code] & SPACE == 0:
-            break
-        b = p
-    return a, b
 
 
 @njit(cache=True, nogil=True)

@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
-SPACE, ALPHA, SYMBOL = np.uint32(1), np.uint32(1 << 14), np.uint32(1 << 15)
+from tasks.kernels.utf8 import ALPHA, NEW_LINE, SYMBOL, code_at, stripped
+
 START, END, CHARACTERS, MARKS = range(4)
 SPREAD, STOP_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(56)
 ONE, TWO, THREE, SEVEN, EIGHT, TOP_BYTE = (np.uint64(n) for n in (1, 2, 3, 7, 8, 56))
@@ -19,44 +19,10 @@ QUALITY = (
     "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "lines",
     "bullet_lines", "ellipsis_lines",
 )  # fmt: skip
-NEW_LINE, DOT, HASH, MINUS, BULLET = 10, 46, 35, 45, 0x2022
+DOT, HASH, MINUS, BULLET = 46, 35, 45, 0x2022
 Classes = NDArray[np.uint32]
 Hashes = NDArray[np.uint64]
 Places = NDArray[np.int64]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def code_at(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, 1
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
-    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, 3
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
-
-
-@njit(cache=True, nogil=True)
-def stripped(data, a, b, classes):
-    """Return where the bytes from a to b begin and end without white space around them."""
-    while a < b and data[a] == 32:
-        a += 1
-    while a < b:
-        code, size = code_at(data, a)
-        if classes[code] & SPACE == 0:
-            break
-        a += size
-    while b > a:
-        p = b - 1
-        while data[p] & 0xC0 == 0x80:
-            p -= 1
-        if classes[code_at(data, p)[0]] & SPACE == 0:
-            break
-        b = p
-    return a, b
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -7,11 +7,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# As in tokens.py, once more: what numba has compiled for this file does not notice a change in another.
-SPACE = np.uint32(1)
-CAPITAL, NUMERAL, DECIMAL, ALNUM = (np.uint32(1 << place) for place in range(19, 23))
+from tasks.kernels.utf8 import (
+    ALNUM,
+    CAPITAL,
+    DECIMAL,
+    NEW_LINE,
+    NUMERAL,
+    SPACE,
+    code_at,
+    stands_at,
+    stripped,
+)  # fmt: skip
+
 ONE = np.uint64(1)
-NEW_LINE, DOT = 10, 46
+DOT = 46
 MOST_CAPITALS, MOST_NUMERALS, MOST_WORDS = 0.5, 0.999999, 10
 LOUD, NUMERIC, COUNTER, LONELY = 1, 2, 4, 8  # by which rule a line goes
 AS_IT_IS, CHANGED, EDITED = 0, 1, 2
@@ -55,52 +64,6 @@ def _adding() -> NDArray[np.uint64]:
 
 
 ADDING = _adding()
-
-
-@njit(cache=True, nogil=True, inline="always")
-def code_at(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, 1
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
-    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, 3
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
-
-
-@njit(cache=True, nogil=True)
-def stripped(data, a, b, classes):
-    """Return where the bytes from a to b begin and end without white space around them."""
-    while a < b and data[a] == 32:
-        a += 1
-    while a < b:
-        code, size = code_at(data, a)
-        if classes[code] & SPACE == 0:
-            break
-        a += size
-    while b > a:
-        p = b - 1
-        while data[p] & 0xC0 == 0x80:
-            p -= 1
-        if classes[code_at(data, p)[0]] & SPACE == 0:
-            break
-        b = p
-    return a, b
-
-
-@njit(cache=True, nogil=True)
-def stands_at(data, i, a, b, phrase):
-    """Say whether a phrase in lower case stands at byte i, within those from a to b, in any case of ASCII."""
-    if i < a or i + len(phrase) > b:
-        return False
-    for k in range(len(phrase)):
-        byte = data[i + k]
-        if (byte + 32 if 65 <= byte <= 90 else byte) != phrase[k]:
-            return False
-    return True
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.utf8 import code_point
+
 # Of a character: it ends a segment, it is <, it is &, it is changed, it may join another, it can be part of
 # mojibake with the next one, or it is for ftfy to judge anywhere.
 NEWLINE, LESS, AND, CHANGED, JOINS, SUSPECT, JUDGED = (np.uint8(1 << bit) for bit in range(7))
@@ -19,21 +21,6 @@ WORTH = np.int64(CHANGED | JOINS | JUDGED) | MOJIBAKE  # a look
 LONGEST_ENTITY = 24
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 NEVER, UNLESS_LESS, ALWAYS = 0, 1, 2  # entities are unescaped
-
-
-# As in characters.py, once more: what numba has compiled for this file does not notice a change in another.
-@njit(cache=True, nogil=True, inline="always")
-def code_point(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, ONE
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + ONE] & 0x3F), TWO
-    code = np.uint32(data[i + ONE] & 0x3F) << 6 | np.uint32(data[i + TWO] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, THREE
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + THREE] & 0x3F), FOUR
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -10,23 +10,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.utf8 import code_point
+
 BITS = 64  # of a word: so many characters have the sequences together, or less
 NONE, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
-
-
-# As in characters.py, once more: what numba has compiled for this file does not notice a change in another.
-@njit(cache=True, nogil=True, inline="always")
-def code_point(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, ONE
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + ONE] & 0x3F), TWO
-    code = np.uint32(data[i + ONE] & 0x3F) << 6 | np.uint32(data[i + TWO] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, THREE
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + THREE] & 0x3F), FOUR
 
 
 @njit(cache=True, nogil=True)

@@ -18,16 +18,28 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-BITS = (
-    "SPACE", "LINE", "LETTER", "LOWER", "UPPER", "NUMBER", "PREFIX", "SUFFIX", "INFIX", "QUOTE", "BEFORE_DOT",
-    "CURRENCY", "HOST", "BREAK", "ALPHA", "SYMBOL", "PUNCTUATION", "PERIOD", "TERMINAL", "CAPITAL", "NUMERAL",
-    "DECIMAL", "ALNUM",
+from tasks.kernels.utf8 import (
+    ALNUM,
+    ALPHA,
+    BEFORE_DOT,
+    BREAK,
+    DECIMAL,
+    HOST,
+    INFIX,
+    LETTER,
+    LOWER,
+    NUMBER,
+    PERIOD,
+    PREFIX,
+    PUNCTUATION,
+    QUOTE,
+    SPACE,
+    SUFFIX,
+    SYMBOL,
+    UPPER,
+    code_at,
 )  # fmt: skip
-(
-    SPACE, LINE, LETTER, LOWER, UPPER, NUMBER, PREFIX, SUFFIX, INFIX, QUOTE, BEFORE_DOT,
-    CURRENCY, HOST, BREAK, ALPHA, SYMBOL, PUNCTUATION, PERIOD, TERMINAL, CAPITAL, NUMERAL,
-    DECIMAL, ALNUM,
-) = (np.uint32(1 << place) for place in range(len(BITS)))  # fmt: skip
+
 START, END, CHARACTERS, MARKS = range(4)
 # While exceptions are made whole, bits of a piece's end: it is taken, and how many more pieces the exception has.
 TAKEN, CHOSEN = np.uint64(1 << 63), np.uint64(58)
@@ -60,21 +72,6 @@ DOT, APOSTROPHE, PLUS, MINUS, AT, COLON, DOLLAR = 46, 39, 43, 45, 64, 58, 36
 RIGHT_QUOTE, ELLIPSIS, EN_DASH, EM_DASH = 0x2019, 0x2026, 0x2013, 0x2014
 
 compiled = njit(cache=True, nogil=True)
-
-
-# As in words.py, once more: what numba has compiled for this file does not notice a change in another.
-@njit(cache=True, nogil=True, inline="always")
-def code_at(data, i):
-    """Return the code point at byte i of valid UTF-8, and its size in bytes."""
-    first = np.uint32(data[i])
-    if first < 0x80:
-        return first, 1
-    if first < 0xE0:
-        return (first & 0x1F) << 6 | np.uint32(data[i + 1] & 0x3F), 2
-    code = np.uint32(data[i + 1] & 0x3F) << 6 | np.uint32(data[i + 2] & 0x3F)
-    if first < 0xF0:
-        return (first & 0x0F) << 12 | code, 3
-    return (first & 0x07) << 18 | code << 6 | np.uint32(data[i + 3] & 0x3F), 4
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -1,0 +1,130 @@
+"""Instructions that numba has no name for: 64 bytes looked at together, cache lines asked for, bits found.
+
+Each is code of LLVM, which makes of it what the processor can do. Called by the kernels of other files.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+BLANK, QUOTE = 32, 39
+BYTES_64, WORD = ir.VectorType(ir.IntType(8), 64), ir.IntType(64)
+
+
+@intrinsic
+def load_8(typing_context, data, i):
+    """Read 8 bytes as one little-endian uint64, wherever they begin; not checked against the end."""
+
+    def generate(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.gep(array.data, [arguments[1]])
+        return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def prefetch(typing_context, entries, place):
+    """Ask for the cache line of a place of a table, of its items one after the other, without waiting for it."""
+
+    def generate(context, builder, signature, arguments):
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        call = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        # 0: to read; 3: to be kept in every cache; 1: data, no instructions.
+        builder.call(call, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(entries, types.uint64), generate
+
+
+def load_64(context, builder, kind, arguments, offset):
+    """Read 64 bytes of an array from a place on, the two arguments; not checked against the end."""
+    array = context.make_array(kind)(context, builder, arguments[0])
+    place = builder.gep(array.data, [builder.add(arguments[1], ir.Constant(WORD, offset))])
+    return builder.load(builder.bitcast(place, BYTES_64.as_pointer()), align=1)
+
+
+def within(builder, x, first, last):
+    """Say of each of 64 bytes whether it is in a range."""
+    # One comparison for both ends: below `first` the difference wraps to the count or more.
+    begin, count = (ir.Constant(BYTES_64, [value] * 64) for value in (first, last - first + 1))
+    return builder.icmp_unsigned("<", builder.sub(x, begin), count)
+
+
+@intrinsic
+def edges_of_64(typing_context, data, i):
+    """Look at 64 bytes and the two after them; return four words with a bit for each byte.
+
+    The first says after which a pre-token begins: where the class changes, but for a blank and what
+    follows it, and before the last of some white space. The others say which is no ASCII, which is a
+    blank before a blank, and which is a quote before a letter. (The neighbours are read from memory: masks
+    that are shifted instead LLVM takes apart bit by bit, which takes six times as long.)
+    """
+
+    def generate(context, builder, signature, arguments):
+        x, y, z = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1, 2))
+
+        def is_letter(of):
+            # 0x20 is what tells small letters from capitals in ASCII; it makes a letter of nothing else.
+            lower = builder.or_(of, ir.Constant(BYTES_64, [0x20] * 64))
+            return within(builder, lower, 97, 122)
+
+        def is_space(of):
+            return builder.or_(within(builder, of, 9, 13), within(builder, of, BLANK, BLANK))
+
+        letter, space, blank = is_letter(y), is_space(y), within(builder, x, BLANK, BLANK)
+        unlike = builder.xor(is_letter(x), letter)
+        unlike = builder.or_(unlike, builder.xor(within(builder, x, 48, 57), within(builder, y, 48, 57)))
+        unlike = builder.or_(unlike, builder.xor(is_space(x), space))
+        last_space = builder.and_(space, builder.not_(is_space(z)))
+        masks = (
+            builder.or_(builder.and_(unlike, builder.not_(blank)), last_space),
+            within(builder, x, 0x80, 0xFF),
+            builder.and_(blank, within(builder, y, BLANK, BLANK)),
+            builder.and_(within(builder, x, QUOTE, QUOTE), letter),
+        )
+        # A comparison gives 64 numbers of one bit each: read as one word, bit k is of byte k.
+        words = [builder.bitcast(mask, WORD) for mask in masks]
+        return context.make_tuple(builder, signature.return_type, words)
+
+    return types.UniTuple(types.uint64, 4)(data, types.int64), generate
+
+
+@intrinsic
+def like_or_beyond(typing_context, data, i, byte):
+    """Say which of 64 bytes are a certain one or no ASCII: a bit for each."""
+
+    def generate(context, builder, signature, arguments):
+        x = load_64(context, builder, signature.args[0], arguments, 0)
+        single = builder.insert_element(ir.Constant(BYTES_64, None), arguments[2], ir.IntType(32)(0))
+        repeated = builder.shuffle_vector(
+            single, single, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+        )
+        mask = builder.or_(builder.icmp_unsigned("==", x, repeated), within(builder, x, 0x80, 0xFF))
+        return builder.bitcast(mask, WORD)
+
+    return types.uint64(data, types.int64, types.uint8), generate
+
+
+@intrinsic
+def trailing_zeros(typing_context, x):
+    """Count the zero bits below the lowest that is set: 64 where none is."""
+
+    def generate(context, builder, signature, arguments):
+        # The flag 0 asks for an answer for zero as well, where LLVM would be free to give any.
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def bits_set(typing_context, x):
+    """Count the bits that are set."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
