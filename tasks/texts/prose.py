@@ -83,7 +83,7 @@ class Counter:
     def __init__(self, sets: Collection[str], c4_terminal: bool) -> None:
         self.sets, self.c4_terminal = frozenset(sets), c4_terminal
         self.classes, self.rules = token_classes(), token_rules()
-        self.gram_table, self.line_table = grams.GramTable(), lines.LineTable()
+        self.line_table = lines.LineTable()
         self.tokens, self.hashes = np.empty((BLOCK, 4), np.uint32), np.empty(BLOCK, np.uint64)
         self.others, self.other_hashes = np.empty((1024, 4), np.uint32), np.empty(1024, np.uint64)
 
@@ -100,7 +100,7 @@ class Counter:
                 data, offsets, self.classes, self.tokens, self.hashes, ends, stop_words()
             )
         if "gopher-repetition" in self.sets:
-            found["grams"] = grams.count_grams(self.tokens, self.hashes, ends, self.gram_table)
+            found["grams"] = grams.count_grams(self.tokens, self.hashes, ends)
         if "c4" in self.sets:
             found["c4"] = c4_lines.count_c4(
                 data, offsets, self.classes, self.c4_terminal, self.tokens, ends, self._retokenize
