@@ -10,6 +10,6 @@ from pathlib import Path
 from numba import config
 
 HERE = Path(__file__).parent
-SHARED = ("utf8.py", "lanes.py")
+SHARED = ("utf8.py", "lanes.py", "reading/cutting.py")
 _STATE = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SHARED)).hexdigest()[:8]
 config.CACHE_DIR = str(Path(config.CACHE_DIR or HERE / "__pycache__") / f"shared-{_STATE}")

@@ -3,6 +3,8 @@
 Each is code of LLVM, which makes of it what the processor can do. Called by the kernels of other files.
 """
 
+from functools import reduce
+
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -128,3 +130,38 @@ def bits_set(typing_context, x):
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def white_space_of_64(typing_context, data, i):
+    """Say which of 64 bytes are ASCII's white space, and with which wider white space begins: a bit for each.
+
+    White space is that of `str.isspace`. The two bytes after the 64 are read too.
+    """
+
+    def generate(context, builder, signature, arguments):
+        x, y, z = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1, 2))
+
+        def either(*masks):
+            return reduce(builder.or_, masks)
+
+        def all_of(*masks):
+            return reduce(builder.and_, masks)
+
+        def is_byte(of, value):
+            return within(builder, of, value, value)
+
+        ascii_space = either(within(builder, x, 9, 13), within(builder, x, 28, 32))
+        # U+85 and U+A0, then U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000
+        after_e2_80 = either(within(builder, z, 0x80, 0x8A), within(builder, z, 0xA8, 0xA9), is_byte(z, 0xAF))
+        wide = either(
+            all_of(is_byte(x, 0xC2), either(is_byte(y, 0x85), is_byte(y, 0xA0))),
+            all_of(is_byte(x, 0xE1), is_byte(y, 0x9A), is_byte(z, 0x80)),
+            all_of(is_byte(x, 0xE2), is_byte(y, 0x80), after_e2_80),
+            all_of(is_byte(x, 0xE2), is_byte(y, 0x81), is_byte(z, 0x9F)),
+            all_of(is_byte(x, 0xE3), is_byte(y, 0x80), is_byte(z, 0x80)),
+        )
+        words = [builder.bitcast(mask, WORD) for mask in (ascii_space, wide)]
+        return context.make_tuple(builder, signature.return_type, words)
+
+    return types.UniTuple(types.uint64, 2)(data, types.int64), generate

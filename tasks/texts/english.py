@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.kernels import utf8 as bits
-from tasks.kernels.reading import tokens as kernel
+from tasks.kernels.reading import cutting as kernel
+from tasks.kernels.reading.tokens import tokenize
 
 CODE_POINTS = 0x110000
 HIGHEST = 0x40000  # no letter, digit, space or punctuation mark stands above
@@ -186,10 +187,15 @@ def _ends(pieces: list[bytes]) -> list[int]:
 
 @lru_cache(maxsize=1)
 def token_rules() -> NDArray[np.uint64]:
-    """Return what `tokenize` knows of exceptions and units: (RULES,) uint64."""
+    """Return what `tokenize` knows of exceptions, units and stop words: (RULES,) uint64."""
     rules = np.zeros(kernel.RULES, np.uint64)
     for unit in [*UNITS.split(), *MONEY]:
         _slot(unit.encode(), rules, kernel.UNITS)
+    for number, word in enumerate(STOP_WORDS, 1):
+        h = kernel.hash_of(np.frombuffer(word.encode(), np.uint8), 0, len(word))
+        slot = (int(h) * int(kernel.SPREAD) % (1 << 64)) >> int(kernel.STOP_TOP)
+        assert rules[kernel.STOP_WORDS + slot] == 0  # each has a slot of its own
+        rules[kernel.STOP_WORDS + slot], rules[kernel.STOP_NUMBERS + slot] = h, number
     found = {one.encode(): [piece.encode() for piece in pieces] for one, pieces in exceptions().items()}
     by_rules = cut(list(found), rules.copy())  # what was cut by rules is remembered as of these
     for (one, pieces), pieces_by_rules in zip(found.items(), by_rules, strict=True):
@@ -210,20 +216,8 @@ def cut(texts: list[bytes], rules: NDArray[np.uint64]) -> list[list[bytes]]:
     data = np.frombuffer(b"".join(texts), np.uint8)
     tokens, hashes = np.empty((1, 4), np.uint32), np.empty(1, np.uint64)
     ends = np.zeros(len(offsets), np.int64)
-    tokens, _ = kernel.tokenize(data, offsets, token_classes(), rules, tokens, hashes, ends)
+    tokens, _ = tokenize(data, offsets, token_classes(), rules, tokens, hashes, ends)
     return [
         [text[start:end] for start, end in tokens[first:last, :2].tolist()]
         for text, first, last in zip(texts, ends[:-1], ends[1:], strict=True)
     ]
-
-
-@lru_cache(maxsize=1)
-def stop_words() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return the hashes of STOP_WORDS by slot, (256,) uint64, and a bit for each, (256,) uint32."""
-    hashes, bits = np.zeros(256, np.uint64), np.zeros(256, np.uint32)
-    for place, word in enumerate(STOP_WORDS):
-        h = int(kernel.hash_of(np.frombuffer(word.encode(), np.uint8), 0, len(word)))
-        slot = (h * int(kernel.SPREAD) % (1 << 64)) >> 56
-        assert bits[slot] == 0
-        hashes[slot], bits[slot] = h, 1 << place
-    return hashes, bits

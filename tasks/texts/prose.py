@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from tasks.kernels.reading import c4_lines, grams, lines, quality
 from tasks.kernels.reading.tokens import tokenize
 from tasks.kernels.texts import text_buffers
-from tasks.texts.english import stop_words, token_classes, token_rules
+from tasks.texts.english import token_classes, token_rules
 from tasks.texts.lines import refined_words
 
 BLOCK = 1 << 18  # bytes of text whose tokens stay in the processor's cache
@@ -96,9 +96,7 @@ class Counter:
             )
             found["tokens"] = np.diff(ends)[:, None]
         if "gopher-quality" in self.sets:
-            found["quality"] = quality.count_quality(
-                data, offsets, self.classes, self.tokens, self.hashes, ends, stop_words()
-            )
+            found["quality"] = quality.count_quality(data, offsets, self.classes, self.tokens, ends)
         if "gopher-repetition" in self.sets:
             found["grams"] = grams.count_grams(self.tokens, self.hashes, ends)
         if "c4" in self.sets:

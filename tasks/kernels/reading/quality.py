@@ -8,10 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.lanes import bits_set
+from tasks.kernels.reading.cutting import CHARACTERS, MARKS, STOP
 from tasks.kernels.utf8 import ALPHA, NEW_LINE, SYMBOL, code_at, stripped
 
-START, END, CHARACTERS, MARKS = range(4)
-SPREAD, STOP_SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(56)
 ONE, TWO, THREE, SEVEN, EIGHT, TOP_BYTE = (np.uint64(n) for n in (1, 2, 3, 7, 8, 56))
 EACH, SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 SPACES = np.uint64(0x2020202020202020)
@@ -21,7 +21,6 @@ QUALITY = (
 )  # fmt: skip
 DOT, HASH, MINUS, BULLET = 46, 35, 45, 0x2022
 Classes = NDArray[np.uint32]
-Hashes = NDArray[np.uint64]
 Places = NDArray[np.int64]
 
 
@@ -58,23 +57,18 @@ def line_end(data, i, stop):
 
 
 @njit(cache=True, nogil=True)
-def _count_tokens(tokens, hashes, ends, stop_words, stop_bits, counts):
+def _count_tokens(tokens, ends, counts):
     for d in range(ends.size - 1):
-        words = characters = alphabetic = stops = 0
-        found = np.uint32(0)
+        words = characters = alphabetic = found = np.uint32(0)
         for t in range(np.uint64(ends[d]), np.uint64(ends[d + 1])):
-            marks, h = tokens[t, MARKS], hashes[t]
-            is_word = marks & SYMBOL == 0
+            marks = tokens[t, MARKS]
+            is_word = np.uint32(marks & SYMBOL == 0)
             words += is_word
-            characters += tokens[t, CHARACTERS] if is_word else 0
-            alphabetic += marks & ALPHA != 0
-            slot = (h * SPREAD) >> STOP_SHIFT
-            found |= stop_bits[slot] if stop_words[slot] == h else np.uint32(0)
-        while found:
-            stops += found & np.uint32(1)
-            found >>= np.uint32(1)
+            characters += tokens[t, CHARACTERS] * is_word
+            alphabetic += np.uint32(marks & ALPHA != 0)
+            found |= np.uint32(1) << (marks & STOP)
         counts[d, 0], counts[d, 1], counts[d, 2] = ends[d + 1] - ends[d], words, characters
-        counts[d, 3], counts[d, 4] = alphabetic, stops
+        counts[d, 3], counts[d, 4] = alphabetic, np.int64(bits_set(np.uint64(found >> np.uint32(1))))
 
 
 @njit(cache=True, nogil=True)
@@ -123,15 +117,10 @@ def count_quality(
     offsets: Places,
     classes: Classes,
     tokens: NDArray[np.uint32],
-    hashes: Hashes,
     ends: Places,
-    stop_words: tuple[Hashes, Classes],
 ) -> Places:
-    """Count QUALITY of each document: (n, 10) int64.
-
-    stop_words: their hashes by slot, (256,) uint64, and a bit for each, (256,) uint32.
-    """
+    """Count QUALITY of each document: (n, 10) int64."""
     counts = np.zeros((len(offsets) - 1, len(QUALITY)), np.int64)
-    _count_tokens(tokens, hashes, ends, *stop_words, counts)
+    _count_tokens(tokens, ends, counts)
     _count_marks(data, offsets, classes, counts)
     return counts
