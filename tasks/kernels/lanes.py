@@ -56,6 +56,12 @@ def within(builder, x, first, last):
     return builder.icmp_unsigned("<", builder.sub(x, begin), count)
 
 
+def repeated(builder, byte):
+    """Return a byte 64 times."""
+    single = builder.insert_element(ir.Constant(BYTES_64, None), byte, ir.IntType(32)(0))
+    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
+
+
 @intrinsic
 def edges_of_64(typing_context, data, i):
     """Look at 64 bytes and the two after them; return four words with a bit for each byte.
@@ -101,11 +107,8 @@ def like_or_beyond(typing_context, data, i, byte):
 
     def generate(context, builder, signature, arguments):
         x = load_64(context, builder, signature.args[0], arguments, 0)
-        single = builder.insert_element(ir.Constant(BYTES_64, None), arguments[2], ir.IntType(32)(0))
-        repeated = builder.shuffle_vector(
-            single, single, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-        )
-        mask = builder.or_(builder.icmp_unsigned("==", x, repeated), within(builder, x, 0x80, 0xFF))
+        like = builder.icmp_unsigned("==", x, repeated(builder, arguments[2]))
+        mask = builder.or_(like, within(builder, x, 0x80, 0xFF))
         return builder.bitcast(mask, WORD)
 
     return types.uint64(data, types.int64, types.uint8), generate
@@ -165,3 +168,28 @@ def white_space_of_64(typing_context, data, i):
         return context.make_tuple(builder, signature.return_type, words)
 
     return types.UniTuple(types.uint64, 2)(data, types.int64), generate
+
+
+@intrinsic
+def within_64(typing_context, data, i, first, last):
+    """Say which of 64 bytes are within two: a bit for each."""
+
+    def generate(context, builder, signature, arguments):
+        x = load_64(context, builder, signature.args[0], arguments, 0)
+        begin = repeated(builder, arguments[2])
+        count = builder.sub(repeated(builder, arguments[3]), begin)
+        mask = builder.icmp_unsigned("<=", builder.sub(x, begin), count)  # below `first` the difference wraps
+        return builder.bitcast(mask, WORD)
+
+    return types.uint64(data, types.int64, types.uint8, types.uint8), generate
+
+
+@intrinsic
+def same_64(typing_context, data, i):
+    """Say which of 64 bytes are the same as the one after each: a bit for each."""
+
+    def generate(context, builder, signature, arguments):
+        x, y = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1))
+        return builder.bitcast(builder.icmp_unsigned("==", x, y), WORD)
+
+    return types.uint64(data, types.int64), generate

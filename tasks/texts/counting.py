@@ -6,7 +6,7 @@ Columns out, a row a document:
     mean_word_length  of what stands between white space, `-`, `/`, backslash and `.`, empty words too
     symbols           share of the characters that are neither of a word nor white space
     digits            share of the characters that are decimal digits
-    runs              how many runs there are of RUN or more of one character of a word
+    runs              how many runs there are of LEAST_RUN or more of one character of a word
 
 Shares of a text without characters are 0.
 """
@@ -18,7 +18,6 @@ from tasks.kernels.reading.characters import count
 from tasks.kernels.texts import text_buffers
 from tasks.texts.classes import character_classes
 
-RUN = 7
 STATISTICS = pa.schema(
     [
         ("characters", pa.int64()), ("mean_word_length", pa.float64()), ("symbols", pa.float64()),
@@ -29,7 +28,7 @@ STATISTICS = pa.schema(
 
 def statistics(texts: pa.LargeStringArray) -> pa.Table:
     """Return the STATISTICS of each text."""
-    counts = count(*text_buffers(texts), character_classes(), RUN)
+    counts = count(*text_buffers(texts), character_classes())
     characters, cuts = counts["characters"], counts["cuts"]
     some = np.maximum(characters, 1)
     columns = [

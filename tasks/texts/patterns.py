@@ -9,7 +9,8 @@ same, and slower.
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.kernels.reading.characters import CODE_POINTS
-from tasks.kernels.reading.sequences import BITS, count
+from tasks.kernels.reading.sequences import BITS, count, count_string
 from tasks.kernels.texts import text_buffers
 from tasks.log import warn
 from tasks.texts.expressions import necessary, plain, sequence
@@ -54,10 +55,18 @@ class Patterns:
         for sequences in self.compiled.sequences:
             counts[:, list(sequences.places)] = sequences.count(texts)
         data, ends = text_buffers(texts)
-        view = memoryview(data.data)
+        view, occurring = memoryview(data.data), defaultdict[int, list[int]](list)
         for number, (start, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
-            for place, times in self.compiled.count(view[start:stop].tobytes()):
-                counts[number, place] = times
+            for place in self.compiled.found(view[start:stop].tobytes()):
+                occurring[place].append(number)
+        for place, numbers in occurring.items():
+            if place in self.compiled.strings:
+                # Valid UTF-8 is found at the beginnings of characters only: counted in bytes, it is the same.
+                string = self.compiled.strings[place]
+                counts[numbers, place] = count_string(data, ends, np.array(numbers), string)
+            else:
+                found = self.compiled.others[place].finditer
+                counts[numbers, place] = [sum(1 for _ in found(texts[number].as_py())) for number in numbers]
         return counts
 
 
@@ -81,16 +90,10 @@ class Compiled:
         # Two scans: one for strings alone is faster than one for all.
         self.scans = [Scan(of_strings), Scan(scanned)]
 
-    def count(self, text: bytes) -> Iterable[tuple[int, int]]:
-        """Count what is not a sequence in a text: yields places and how often, of those that occur."""
-        decoded = None
-        for place in (place for scan in self.scans for place in scan.found(text)):
-            if place in self.strings:
-                # Valid UTF-8 is found at the beginnings of characters only: counted in bytes, it is the same.
-                yield place, text.count(self.strings[place])
-            else:
-                decoded = text.decode() if decoded is None else decoded
-                yield place, sum(1 for _ in self.others[place].finditer(decoded))
+    def found(self, text: bytes) -> Iterator[int]:
+        """Yield the places of what may occur in a text, but for sequences."""
+        for scan in self.scans:
+            yield from scan.found(text)
 
 
 class Scan:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.kernels.reading.sequences import count_string
+from tasks.kernels.texts import text_buffers
 from tasks.texts import patterns
 from tasks.texts.patterns import Patterns, word_list
 
@@ -207,3 +209,11 @@ def test_bad_word_list(name):
         word_list(content, name)
     with pytest.raises(ValueError, match=f"The word list {name}"):
         word_list(content, name)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("ab<é", max_size=300), min_size=1, max_size=3), st.text("ab<é", min_size=1, max_size=4))
+def test_strings_are_counted_as_python_does(texts, string):
+    data, ends = text_buffers(pa.array(texts, pa.large_string()))
+    times = count_string(data, ends, np.arange(len(texts)), string.encode())
+    assert times.tolist() == [text.count(string) for text in texts]

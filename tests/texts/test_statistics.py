@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.kernels.reading.characters import DIGIT, SPACE, WORD
+from tasks.kernels.reading.characters import DIGIT, LEAST_RUN, SPACE, WORD
 from tasks.texts.classes import character_classes
 from tasks.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
-from tasks.texts.counting import RUN, statistics
+from tasks.texts.counting import statistics
 
 HOSTILE = [
     "", " ", "\n" * 1_000_000, "a" * 100, "12345", "\0\0\0", "e\u0301" * 9, "👩‍👩‍👧" * 8, "שלום " * 20, "\xa0" * 10,
@@ -53,7 +53,7 @@ def plain_statistics(text):
         "mean_word_length": sum(map(len, words)) / len(words),
         "symbols": len(re.findall(r"[^\w\s]", text)) / size,
         "digits": len(re.findall(r"\d", text)) / size,
-        "runs": len(re.findall(rf"(\w)\1{{{RUN - 1},}}", text)),
+        "runs": len(re.findall(rf"(\w)\1{{{LEAST_RUN - 1},}}", text)),
     }
 
 

@@ -1,7 +1,8 @@
-"""Counting sequences of characters in texts, several at once. Compiled by numba.
+"""Counting strings in texts, and sequences of characters, several of these at once. Compiled by numba.
 
-A sequence asks of each of its characters to be of some kinds. A bit of a word of 64 stands for "one of them
-is found so far as here", and all of them move on together with each character of the text (Shift-And).
+A string is found by its first, second and last bytes, at 64 places together. A sequence asks of each of its
+characters to be of some kinds. A bit of a word of 64 stands for "one of them is found so far as here", and all of
+them move on together with each character of the text (Shift-And).
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,73 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.lanes import bits_set, trailing_zeros, within_64
 from tasks.kernels.utf8 import code_point
 
 BITS = 64  # of a word: so many characters have the sequences together, or less
-NONE, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
+LANES = 64
+NONE, ONE = np.uint64(0), np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def may_begin_at(data, i, string):
+    """Say at which of 64 places a string may begin: a bit for each. It is there if it has one or two bytes."""
+    size = len(string)
+    places = within_64(data, i, string[0], string[0])
+    if size > 1:
+        places &= within_64(data, i + 1, string[1], string[1])
+        places &= within_64(data, i + size - 1, string[size - 1], string[size - 1])
+    return places
+
+
+@njit(cache=True, nogil=True)
+def is_at(data, i, string):
+    for k in range(len(string)):  # noqa: SIM110 (numba has no all())
+        if data[i + k] != string[k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _count_string(data, start, stop, string):
+    found, following, i, size = 0, start, start, len(string)
+    is_alone = size == 1 or (
+        size == 2 and string[0] != string[1]
+    )  # where it is found it is, and overlaps none
+    while i + LANES + size <= stop:
+        places = may_begin_at(data, i, string)
+        if is_alone:
+            found += np.int64(bits_set(places))
+            places = NONE
+        while places:
+            k = i + np.int64(trailing_zeros(places))
+            if k >= following and is_at(data, k, string):
+                found += 1
+                following = k + size
+            places &= places - ONE
+        i += LANES
+    i = max(i, following)
+    while i + size <= stop:
+        is_here = is_at(data, i, string)
+        found += is_here
+        i += size if is_here else 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _count_strings(data, offsets, documents, string, counts):
+    for k in range(documents.size):
+        d = documents[k]
+        counts[k] = _count_string(data, offsets[d], offsets[d + 1], string)
+
+
+def count_string(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], documents: NDArray[np.int64], string: bytes
+) -> NDArray[np.int64]:
+    """Count a string in some of the texts, as `bytes.count` does: (documents,) int64. It is not empty."""
+    counts = np.zeros(len(documents), np.int64)
+    _count_strings(data, offsets, documents, np.frombuffer(string, np.uint8), counts)
+    return counts
 
 
 @njit(cache=True, nogil=True)
