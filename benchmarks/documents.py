@@ -20,10 +20,10 @@ import yaml
 
 from benchmarks.duplicates import WORDS
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.documents.plan import Plan, planned
-from tasks.documents.steps import carried_out
+from tasks.documents.carry_out import carried_out
+from tasks.documents.planning import Plan, planned
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rules import SETS
+from tasks.recipe.rule_sets import SETS
 
 TERMS = 150
 AT_ONCE = 1000  # documents that are in memory together, as in a build

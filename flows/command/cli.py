@@ -182,7 +182,7 @@ def try_(
     For values to be tuned in seconds: change the recipe, and try again.
     """
     plan = load_recipe(recipe)
-    from flows.command.trial import print_trial
+    from flows.command.show_trial import print_trial
 
     print_trial(plan, documents, examples)
 
@@ -200,7 +200,7 @@ def audit(
     have no kept document like them, by source and by length, and shows the pairs that are least alike.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    from flows.command.audit import print_audit
+    from flows.command.show_audit import print_audit
 
     print_audit(plan, pairs)
 

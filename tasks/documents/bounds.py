@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.plan import Bound
+from tasks.documents.planning import Bound
 
 
 def breaks(column: pa.Array, bound: Bound) -> NDArray[np.bool_]:

@@ -32,7 +32,7 @@ def cleanings(asked: Mapping[str, Any]) -> Iterator[Clean]:
     if asked["runs"]:
         yield partial(without_long_runs, longest=ZYDA1 if asked["runs"] == "zyda1" else asked["runs"])
     if lines := asked["lines"]:
-        from tasks.texts.lines import without_c4_lines, without_refinedweb_lines
+        from tasks.texts.line_rules import without_c4_lines, without_refinedweb_lines
 
         if lines["rules"] == "c4":
             yield partial(without_c4_lines, terminal=lines["terminal_punctuation"])

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import all_broken, first_broken
-from tasks.documents.plan import EMPTIED, STEPS, Bound, bounds_of, published_columns
+from tasks.documents.planning import EMPTIED, STEPS, Bound, bounds_of, published_columns
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rules import SETS
+from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import VERDICTS, JobSoFar, Trail, nothing_said, said_by, shards_so_far

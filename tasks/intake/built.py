@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import MANIFEST, doubts, published_manifest, stamps_now
-from tasks.documents.plan import Plan, planned
+from tasks.documents.planning import Plan, planned
 from tasks.errors import Damaged, ZydaError
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus, corpus_at

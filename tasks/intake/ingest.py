@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.plan import STEPS
+from tasks.documents.planning import STEPS
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.intake.companions import COMPANIONS, Companion

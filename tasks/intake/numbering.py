@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.plan import STEPS
-from tasks.documents.steps import carried_out
+from tasks.documents.carry_out import carried_out
+from tasks.documents.planning import STEPS
 from tasks.errors import BadInput, bad_input
 from tasks.ids import MAX_ROWS
 from tasks.intake.plan import IngestParameters

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.documents.plan import Plan
+from tasks.documents.planning import Plan
 from tasks.quality.forms import Model
 from tasks.sources.listing import NumberedSource
 from tasks.storage.records import Record

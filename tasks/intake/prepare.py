@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.preference import check_preferred
-from tasks.documents.plan import Plan, planned
+from tasks.documents.planning import Plan, planned
 from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
 from tasks.intake.built import built_files, whole_register
 from tasks.intake.plan import IngestParameters, SourcePlan

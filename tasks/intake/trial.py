@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import all_broken, first_broken
-from tasks.documents.plan import Bound, bounds_of, planned
-from tasks.documents.steps import Documents, carried_out
+from tasks.documents.carry_out import Documents, carried_out
+from tasks.documents.planning import Bound, bounds_of, planned
 from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe, Source
 from tasks.sources.columns import one_array

@@ -18,7 +18,7 @@ from tasks.dedup.contested import first_and_last
 from tasks.dedup.verify import SIMILARITIES, rule_of
 from tasks.others.comparing import compared, places_of
 from tasks.others.corpora import OtherCorpus, content_of, texts_of
-from tasks.others.texts import TextsByPart, in_groups, write_wanted
+from tasks.others.matched_texts import TextsByPart, in_groups, write_wanted
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task

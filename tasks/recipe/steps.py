@@ -8,7 +8,7 @@
       - measure: [fineweb, code]            # columns of the published documents; nothing goes
       - filter: my_steps:shouting           # a function of one's own
 
-Each is looked up in `tasks.recipe.rules`; what a step does is in `tasks.documents`.
+Each is looked up in `tasks.recipe.rule_sets`; what a step does is in `tasks.documents`.
 """
 
 import re
@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from tasks.recipe.rules import SETS, RuleSet
+from tasks.recipe.rule_sets import SETS, RuleSet
 from tasks.recipe.values import Number, Strict, Yes, number, readable, without_credentials
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")

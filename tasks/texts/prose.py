@@ -43,7 +43,7 @@ from tasks.kernels.reading import c4_lines, grams, lines, quality
 from tasks.kernels.reading.tokens import tokenize
 from tasks.kernels.texts import text_buffers
 from tasks.texts.english import token_classes, token_rules
-from tasks.texts.lines import refined_words
+from tasks.texts.line_rules import refined_words
 
 BLOCK = 1 << 18  # bytes of text whose tokens stay in the processor's cache
 

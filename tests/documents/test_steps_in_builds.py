@@ -14,8 +14,8 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from flows.command.show import decision, print_explanation
 from flows.report import write_report
 from tasks import pipeline
-from tasks.documents.plan import Plan, planned
-from tasks.documents.steps import carried_out
+from tasks.documents.carry_out import carried_out
+from tasks.documents.planning import Plan, planned
 from tasks.errors import BadInput, BadRecipe, NotConserved
 from tasks.intake.built import ledger_if_complete
 from tasks.publish.explain import explain

@@ -31,7 +31,7 @@ from tasks.accounts.published import corpus_of
 from tasks.errors import BadRecipe, Denied, TooMuchLost
 from tasks.intake.built import ledger_if_complete
 from tasks.intake.watching import look
-from tasks.others import matches, texts
+from tasks.others import matched_texts, matches
 from tasks.recipe.fields import Dedup
 from tasks.signatures import bands, index
 from tasks.signatures.keys import keys_of_texts
@@ -183,8 +183,8 @@ def test_same_however_it_is_cut(old, new, monkeypatch):
     monkeypatch.setattr(bands, "RANGE_ROWS", 3)
     monkeypatch.setattr(matches, "GROUP_ROWS", 1)
     monkeypatch.setattr(matches, "GROUP_SHARDS", 1)
-    monkeypatch.setattr(texts, "READ_BYTES", 1)
-    monkeypatch.setattr(texts, "GROUP_ROWS", 1)
+    monkeypatch.setattr(matched_texts, "READ_BYTES", 1)
+    monkeypatch.setattr(matched_texts, "GROUP_ROWS", 1)
     monkeypatch.setattr(parts, "GROUP_BYTES", 1)
     monkeypatch.setattr("tasks.dedup.verify.CLUSTER_BYTES", 100)
     monkeypatch.setattr("tasks.storage.tables.PART_BYTES", 1000)

@@ -6,10 +6,10 @@ import jsonschema
 import pytest
 import yaml
 
-from tasks.documents.plan import bounds_of, planned, published_columns
+from tasks.documents.planning import bounds_of, planned, published_columns
 from tasks.errors import BadRecipe, Unavailable
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rules import SETS
+from tasks.recipe.rule_sets import SETS
 from tasks.recipe.schema import schema
 
 
@@ -116,7 +116,7 @@ def test_list_in_a_store_that_may_answer_later_is_tried_again(corpus, monkeypatc
     def unavailable(*_):
         raise Unavailable("later")
 
-    monkeypatch.setattr("tasks.documents.plan.content_of", unavailable)
+    monkeypatch.setattr("tasks.documents.planning.content_of", unavailable)
     recipe = corpus.load(**of({"filter": {"zyda1": {"lists": {"sexual": "words.txt"}}}}))
     with pytest.raises(Unavailable):
         planned(recipe, "best")

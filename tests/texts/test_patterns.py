@@ -212,7 +212,9 @@ def test_bad_word_list(name):
 
 
 @settings(deadline=None)
-@given(st.lists(st.text("ab<é", max_size=300), min_size=1, max_size=3), st.text("ab<é", min_size=1, max_size=4))
+@given(
+    st.lists(st.text("ab<é", max_size=300), min_size=1, max_size=3), st.text("ab<é", min_size=1, max_size=4)
+)
 def test_strings_are_counted_as_python_does(texts, string):
     data, ends = text_buffers(pa.array(texts, pa.large_string()))
     times = count_string(data, ends, np.arange(len(texts)), string.encode())

@@ -21,7 +21,7 @@ from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.texts import english
 from tasks.texts.english import codes, cut, exceptions, token_classes, token_rules
-from tasks.texts.lines import refined_text, without_c4_lines, without_refinedweb_lines
+from tasks.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
 from tasks.texts.prose import SETS, measured
 
 HOSTILE = [

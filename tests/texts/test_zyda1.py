@@ -3,8 +3,8 @@
 import numpy as np
 
 from tasks.documents.bounds import all_broken, first_broken
-from tasks.documents.plan import bounds_of, planned
-from tasks.documents.steps import carried_out
+from tasks.documents.carry_out import carried_out
+from tasks.documents.planning import bounds_of, planned
 
 
 def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus, shared):

@@ -11,7 +11,7 @@ from tasks.documents.functions import digest_of_code
 from tasks.errors import BadRecipe, Unavailable, ZydaError
 from tasks.recipe.faults import where
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rules import SETS
+from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record

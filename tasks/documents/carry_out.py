@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tasks.documents.bounds import all_broken
 from tasks.documents.cleanings import cleaned
 from tasks.documents.functions import answer_of
-from tasks.documents.plan import EMPTIED, Bound, Measure, Plan, PlannedStep
+from tasks.documents.planning import EMPTIED, Bound, Measure, Plan, PlannedStep
 from tasks.storage.artifacts import Cleaned
 from tasks.texts.zyda1 import of_characters, of_patterns
 
