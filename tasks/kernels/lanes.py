@@ -114,6 +114,46 @@ def like_or_beyond(typing_context, data, i, byte):
     return types.uint64(data, types.int64, types.uint8), generate
 
 
+def mask_of_64(context, builder, kind, arguments, says):
+    """Return a bit for each of the 64 bytes from a place on, 0 for those that are beyond the end of the array."""
+    size = context.make_array(kind)(context, builder, arguments[0]).nitems
+    last = builder.sub(size, WORD(64))
+    place = builder.select(builder.icmp_signed("<", arguments[1], last), arguments[1], last)
+    mask = says(load_64(context, builder, kind, (arguments[0], place), 0))
+    return builder.lshr(builder.bitcast(mask, WORD), builder.sub(arguments[1], place))
+
+
+@intrinsic
+def between_64(typing_context, data, i, first, last):
+    """Say what `within_64` does, with 0 for what is beyond the end. data: has 64 bytes or more; i: of one."""
+
+    def generate(context, builder, signature, arguments):
+        begin, count = arguments[2], builder.sub(arguments[3], arguments[2])
+
+        def says(x):
+            return builder.icmp_unsigned(
+                "<=", builder.sub(x, repeated(builder, begin)), repeated(builder, count)
+            )
+
+        return mask_of_64(context, builder, signature.args[0], arguments, says)
+
+    return types.uint64(data, types.int64, types.uint8, types.uint8), generate
+
+
+@intrinsic
+def letters_64(typing_context, data, i, letter):
+    """Say which of 64 bytes are a letter, given as the small one, or differ in bit 0x20 alone: as `between_64`."""
+
+    def generate(context, builder, signature, arguments):
+        def says(x):
+            lower = builder.or_(x, ir.Constant(BYTES_64, [0x20] * 64))
+            return builder.icmp_unsigned("==", lower, repeated(builder, arguments[2]))
+
+        return mask_of_64(context, builder, signature.args[0], arguments, says)
+
+    return types.uint64(data, types.int64, types.uint8), generate
+
+
 @intrinsic
 def trailing_zeros(typing_context, x):
     """Count the zero bits below the lowest that is set: 64 where none is."""

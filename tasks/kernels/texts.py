@@ -4,6 +4,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+AT_ONCE = 64  # bytes that kernels look at together
+
 
 def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the UTF-8 bytes of a column of text and its (n + 1,) offsets, without a copy."""
@@ -11,3 +13,12 @@ def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends
+
+
+def roomy_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return what `text_buffers` does, but with zeros after the text where it has fewer bytes than AT_ONCE."""
+    data, ends = text_buffers(texts)
+    if len(data) < AT_ONCE:
+        data = np.pad(data, (0, AT_ONCE - len(data)))
+        data.flags.writeable = False  # as buffers are: for others numba would compile all kernels once more
+    return data, ends

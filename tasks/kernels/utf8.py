@@ -1,6 +1,7 @@
 """Reading UTF-8 text byte by byte: characters, white space, lines, phrases. Called by the kernels of other files.
 
-`data` is valid UTF-8. `classes` has the BITS of each code point, (0x110000,) uint32, as `tasks.texts.english` says.
+`data` is valid UTF-8; what looks at 64 bytes together needs that many, as `tasks.kernels.texts` gives them.
+`classes` has the BITS of each code point, (0x110000,) uint32, as `tasks.texts.english` says.
 """
 
 import numpy as np
@@ -17,6 +18,7 @@ BITS = (
     DECIMAL, ALNUM,
 ) = (np.uint32(1 << place) for place in range(len(BITS)))  # fmt: skip
 NEW_LINE = 10
+ALL = np.uint64(2**64 - 1)
 MIX_1 = np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's 64-bit finaliser
 MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
 MIX_SHIFT = np.uint64(33)
@@ -86,6 +88,14 @@ def stripped(data, a, b, classes):
     return a, b
 
 
+@njit(cache=True, nogil=True, inline="always")
+def text_of(data, a, b, classes):
+    """Return what `stripped` does, at once where visible characters of ASCII stand at both ends."""
+    if a < b and not (0x20 < data[a] < 0x7F and 0x20 < data[b - 1] < 0x7F):
+        return stripped(data, a, b, classes)
+    return a, b
+
+
 @njit(cache=True, nogil=True)
 def stands_at(data, i, a, b, phrase):
     """Say whether a phrase in lower case stands at byte i, within those from a to b, in any case of ASCII."""
@@ -96,3 +106,36 @@ def stands_at(data, i, a, b, phrase):
         if (byte + 32 if 65 <= byte <= 90 else byte) != phrase[k]:
             return False
     return True
+
+
+@njit(cache=True, nogil=True, inline="always")
+def first_bits(n):
+    """Return 64 bits of which the first n are set; n is at least 1 and may be more than 64."""
+    return ALL >> np.uint64(64 - min(n, 64))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def line_end(data, breaks, p, stop):
+    """Return where a line ends and where the next begins, by `str.splitlines`, and the number of its break.
+
+    breaks: (m,) int64, of `tasks.kernels.reading.breaks`. p: the number of the first break that is not before.
+    """
+    b = min(breaks[p], stop)
+    if b == stop:
+        return stop, stop, p
+    byte = data[b]
+    if byte == NEW_LINE:
+        return b, b + 1, p + 1
+    if byte == 13 and b + 1 < stop and data[b + 1] == NEW_LINE:
+        return b, b + 2, p + 2
+    return b, b + (1 if byte < 0x80 else 2 if byte == 0xC2 else 3), p + 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def new_line(data, breaks, p, stop):
+    """Return where a line ends that only a new line ends, and the number of the next break: as `line_end`."""
+    while breaks[p] < stop:
+        if data[breaks[p]] == NEW_LINE:
+            return breaks[p], p + 1
+        p += 1
+    return stop, p

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.kernels.reading import c4_lines, refined_lines
-from tasks.kernels.texts import text_buffers
+from tasks.kernels.reading.breaks import line_breaks
+from tasks.kernels.texts import roomy_buffers
 from tasks.texts.english import token_classes
 
 COUNTER = re.compile(
@@ -24,6 +25,7 @@ PHRASES = (
     re.compile(r"^sign-in\s?", re.IGNORECASE),
 )
 WORD = re.compile(r"[^ \t-\r\0]+")
+Places = NDArray[np.int64]
 
 
 def without_c4_lines(
@@ -34,7 +36,10 @@ def without_c4_lines(
     Curly brackets and lorem ipsum, for which C4 lets a document go, take away no lines. terminal: lines go that do
     not end in a terminal punctuation mark.
     """
-    is_changed, kept, ends = c4_lines.keep_c4_lines(*text_buffers(texts), token_classes(), terminal)
+    data, offsets = roomy_buffers(texts)
+    is_changed, kept, ends = c4_lines.keep_c4_lines(
+        data, offsets, token_classes(), terminal, line_breaks(data, offsets)
+    )
     if not is_changed.any():
         return texts, is_changed
     return pc.replace_with_mask(texts, pa.array(is_changed), _column(kept, ends)), is_changed
@@ -42,7 +47,9 @@ def without_c4_lines(
 
 def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
     """Return the texts of the lines that DCLM's rules keep, and which have changed, (n,) bool."""
-    _, states, kept, ends = refined_lines.refine_lines(*text_buffers(texts), token_classes(), True)
+    data, offsets = roomy_buffers(texts)
+    breaks = line_breaks(data, offsets)
+    _, states, kept, ends = refined_lines.refine_lines(data, offsets, token_classes(), True, breaks)
     is_changed = states != refined_lines.AS_IT_IS
     if not is_changed.any():
         return texts, is_changed
@@ -57,9 +64,12 @@ def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeString
     return pc.replace_with_mask(texts, pa.array(states > 0), refined), is_changed
 
 
-def refined_words(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many words documents have before and after DCLM's rules for lines: (n, 2) int64."""
-    words, states, _, _ = refined_lines.refine_lines(data, offsets, token_classes(), False)
+def refined_words(data: NDArray[np.uint8], offsets: Places, breaks: Places) -> Places:
+    """Return how many words documents have before and after DCLM's rules for lines: (n, 2) int64.
+
+    breaks: of the lines.
+    """
+    words, states, _, _ = refined_lines.refine_lines(data, offsets, token_classes(), False, breaks)
     for place in np.flatnonzero(states == refined_lines.EDITED).tolist():
         text = data[offsets[place] : offsets[place + 1]].tobytes().decode()
         words[place, 1] = len([word for word in WORD.findall(refined_text(text)) if word[0].isalnum()])

@@ -40,8 +40,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.kernels.reading import c4_lines, grams, lines, quality
+from tasks.kernels.reading.breaks import line_breaks
 from tasks.kernels.reading.tokens import tokenize
-from tasks.kernels.texts import text_buffers
+from tasks.kernels.texts import roomy_buffers
 from tasks.texts.english import token_classes, token_rules
 from tasks.texts.line_rules import refined_words
 
@@ -90,23 +91,24 @@ class Counter:
     def counts(self, data: NDArray[np.uint8], offsets: Counts) -> dict[str, Counts]:
         """Return what is counted of a block, a row a document."""
         ends, found = np.zeros(len(offsets), np.int64), dict[str, Counts]()
+        breaks = line_breaks(data, offsets)
         if self.sets & OF_TOKENS:
             self.tokens, self.hashes = tokenize(
                 data, offsets, self.classes, self.rules, self.tokens, self.hashes, ends
             )
             found["tokens"] = np.diff(ends)[:, None]
         if "gopher-quality" in self.sets:
-            found["quality"] = quality.count_quality(data, offsets, self.classes, self.tokens, ends)
+            found["quality"] = quality.count_quality(data, offsets, self.classes, self.tokens, ends, breaks)
         if "gopher-repetition" in self.sets:
             found["grams"] = grams.count_grams(self.tokens, self.hashes, ends)
         if "c4" in self.sets:
             found["c4"] = c4_lines.count_c4(
-                data, offsets, self.classes, self.c4_terminal, self.tokens, ends, self._retokenize
+                data, offsets, self.classes, self.c4_terminal, self.tokens, ends, self._retokenize, breaks
             )
         if self.sets & OF_LINES:
-            found["lines"] = lines.count_lines(data, offsets, self.classes, self.line_table)
+            found["lines"] = lines.count_lines(data, offsets, self.classes, self.line_table, breaks)
         if "refinedweb-lines" in self.sets:
-            found["refined"] = refined_words(data, offsets)
+            found["refined"] = refined_words(data, offsets, breaks)
         return found
 
     def _retokenize(self, data: NDArray[np.uint8], offsets: Counts) -> tuple[NDArray[np.uint32], Counts]:
@@ -126,7 +128,7 @@ def measured(
     """
     if unknown := set(sets) - set(SETS):
         raise ValueError(f"no such statistics: {', '.join(sorted(unknown))}; there are {', '.join(SETS)}")
-    data, offsets = text_buffers(texts)
+    data, offsets = roomy_buffers(texts)
     counter = Counter(sets, c4_terminal)
     blocks = [counter.counts(data, block) for block in _blocks(offsets)] or [counter.counts(data, offsets)]
     counts = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}

@@ -348,6 +348,22 @@ def test_any_text(texts, skipped):
     check(texts[skipped:], column(*texts)[skipped:])
 
 
+@pytest.mark.parametrize(
+    "piece", ["\r\n", "\x85", "\u2028", "…", "....", "lorem ipsum", "[edit]", "{", "é\u00a0", "Read more..."]
+)
+def test_pieces_across_64_bytes(piece):
+    texts = ["a b c" + "d" * size + piece + " e f g." for size in range(48, 64)]
+    texts += ["A1 " * 20 + "d" * size + piece for size in range(8)]
+    check(texts, column(*texts))
+    for text in texts:
+        check([text], column(text))  # where the bytes end
+
+
+def test_nothing_of_a_document_is_counted_in_the_next():
+    texts = ["one two three.\r", "\none two three..", ".", "java", "script a b c", "", "\r", "\n", "HELLO"]
+    check(texts, column(*texts))
+
+
 def test_sets_are_measured_alone_as_together():
     texts = column(*(text for text in HOSTILE if len(text) < 10_000))
     together = measured(texts, list(SETS))

@@ -82,12 +82,14 @@ def count_c4(
     tokens: Tokens,
     ends: Places,
     retokenize: Callable[[Bytes, Places], tuple[Tokens, Places]],
+    breaks: Places,
 ) -> Places:
     """Count the lines with lorem ipsum, those with curly brackets and the sentences of what C4 keeps: (n, 3) int64.
 
     retokenize: gives the tokens and ends of lines that are not as in the text, of which citations were taken.
+    breaks: of the lines.
     """
-    lines, line_ends, other = judge_lines(data, offsets, classes, terminal)
+    lines, line_ends, other = judge_lines(data, offsets, classes, terminal, breaks)
     counts = np.zeros((len(offsets) - 1, 3), np.int64)
     other_ends, owners = np.zeros(len(lines) + 1, np.int64), np.empty(len(lines), np.int64)
     others = _count_c4(data, offsets, tokens, ends, lines, line_ends, counts, other_ends, owners)
@@ -165,7 +167,7 @@ def _keep_c4(data, offsets, classes, lines, line_ends, rewritten, out, ends, is_
 
 
 def keep_c4_lines(
-    data: Bytes, offsets: Places, classes: Classes, terminal: bool
+    data: Bytes, offsets: Places, classes: Classes, terminal: bool, breaks: Places
 ) -> tuple[NDArray[np.bool_], Bytes, Places]:
     """Say which documents C4's rules for lines change, (n,) bool.
 
@@ -173,6 +175,6 @@ def keep_c4_lines(
     """
     out, ends = np.empty(int(offsets[-1] - offsets[0]), np.uint8), np.zeros(len(offsets), np.int64)
     is_changed = np.zeros(len(offsets) - 1, np.bool_)
-    lines, line_ends, rewritten = judge_lines(data, offsets, classes, terminal)
+    lines, line_ends, rewritten = judge_lines(data, offsets, classes, terminal, breaks)
     n = _keep_c4(data, offsets, classes, lines, line_ends, rewritten, out, ends, is_changed)
     return is_changed, out[: ends[n]], ends[: n + 1]

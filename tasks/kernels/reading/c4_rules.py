@@ -7,16 +7,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tasks.kernels.utf8 import DECIMAL, NEW_LINE, SPACE, code_at, stands_at, stripped
+from tasks.kernels.lanes import between_64, bits_set, letters_64, trailing_zeros
+from tasks.kernels.utf8 import DECIMAL, SPACE, code_at, first_bits, line_end, stands_at, text_of
 
-ONE, TWO, THREE, SEVEN, EIGHT, TOP_BYTE = (np.uint64(n) for n in (1, 2, 3, 7, 8, 56))
-EACH, SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-SPACES = np.uint64(0x2020202020202020)
+ONE, TWO, LAST_BIT = np.uint64(1), np.uint64(2), np.uint64(63)
 DOT = 46
 # What is found in a line, and what is said of it.
 LOREM, CURLY, KEPT, REWRITTEN, SCRIPT, POLICY, CITED = 1, 2, 4, 8, 16, 32, 64
 FEWEST_WORDS, LONGEST_WORD = 3, 1000
-BLOCK = 32  # bytes that are looked at together
+TRUSTED = 62  # of 64 bytes, those after which there are two more
 JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, TERMS, LOREM_IPSUM = (
     np.frombuffer(phrase, np.uint8)
     for phrase in (
@@ -26,38 +25,6 @@ JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, T
 )  # fmt: skip
 EDIT, CITATION = np.frombuffer(b"edit]", np.uint8), np.frombuffer(b"citation needed]", np.uint8)
 LEAST_BYTES = 5  # of a line with FEWEST_WORDS
-
-
-@njit(cache=True, nogil=True, inline="always")
-def line_end(data, i, stop):
-    """Return where the line at i ends, and where the next begins: `str.splitlines`."""
-    k, end, size = np.uint64(i), np.uint64(stop), 0
-    while size == 0:
-        while k + EIGHT <= end:
-            word = np.uint64(0)
-            for n in range(EIGHT):
-                word |= np.uint64(data[k + n]) << (n << THREE)
-            odd = ((word - SPACES) | word) & SIGNS  # the sign of the first byte below a space or beyond ASCII
-            if odd:
-                k += ((((odd & (~odd + ONE)) >> SEVEN) - ONE & EACH) * EACH) >> TOP_BYTE
-                break
-            k += EIGHT
-        while k < end and 0x1E < data[k] < 0xC2:
-            k += ONE
-        if k == end:
-            break
-        byte = data[k]
-        if byte == 13 and k + ONE < end and data[k + ONE] == NEW_LINE:
-            size = 2
-        elif 10 <= byte <= 13 or 0x1C <= byte <= 0x1E:
-            size = 1
-        elif byte == 0xC2 and data[k + ONE] == 0x85:
-            size = 2
-        elif byte == 0xE2 and data[k + ONE] == 0x80 and data[k + TWO] & 0xFE == 0xA8:
-            size = 3
-        else:
-            k += ONE
-    return np.int64(k), np.int64(k) + size
 
 
 @njit(cache=True, nogil=True)
@@ -105,32 +72,26 @@ def finding_at(data, i, a, b, classes):
 @njit(cache=True, nogil=True)
 def find(data, a, b, classes, places, kinds, n):
     """Write where C4's phrases and brackets stand to place n and after; return the next place."""
-    i, start, last = np.uint64(a), np.uint64(a), np.uint64(b)
-    while i < last:
-        end = min(i + np.uint64(BLOCK), last)
-        may_have = end == last
-        if end + TWO <= last:
-            # ja, vac, kie, f u and m i: parts of the phrases that are rare
-            for k in range(i, i + np.uint64(BLOCK)):
-                x, y, z = data[k] | 32, data[k + ONE] | 32, data[k + TWO] | 32
-                may_have |= (
-                    (x == 123)
-                    | ((x == 106) & (y == 97))
-                    | ((x == 118) & (y == 97) & (z == 99))
-                    | ((x == 107) & (y == 105) & (z == 101))
-                    | ((y == 32) & (((x == 102) & (z == 117)) | ((x == 109) & (z == 105))))
-                )
-        else:
-            may_have = True
-        if may_have:
-            for k in range(i, end):
-                low = data[k] | 32
-                if (low == 123) | (low == 106) | (low == 118) | (low == 107) | (low == 102) | (low == 109):
-                    found = finding_at(data, np.int64(k), a, b, classes)
-                    if found:
-                        places[n], kinds[n] = k - start, found
-                        n += 1
-        i = end
+    i = a
+    while i < b:
+        # { and [, ja, vac, kie, f u and m i: parts of the phrases that are rare
+        second = letters_64(data, i, 97) >> ONE
+        some = letters_64(data, i, 123) | letters_64(data, i, 106) & second
+        some |= letters_64(data, i, 118) & second & letters_64(data, i, 99) >> TWO
+        of_kie = letters_64(data, i, 105) >> ONE & letters_64(data, i, 101) >> TWO
+        some |= letters_64(data, i, 107) & of_kie
+        before_u = letters_64(data, i, 102) & letters_64(data, i, 117) >> TWO
+        before_i = letters_64(data, i, 109) & letters_64(data, i, 105) >> TWO
+        some |= (before_u | before_i) & letters_64(data, i, 32) >> ONE
+        some &= first_bits(min(b - i, TRUSTED))
+        while some:
+            k = i + np.int64(trailing_zeros(some))
+            some &= some - ONE  # without its lowest bit
+            found = finding_at(data, k, a, b, classes)
+            if found:
+                places[n], kinds[n] = k - a, found
+                n += 1
+        i += TRUSTED
     return n
 
 
@@ -173,21 +134,17 @@ def has_words(data, a, b, classes):
     """Say whether a line has FEWEST_WORDS, and none that is too long."""
     if b - a > LONGEST_WORD:
         return has_words_slowly(data, a, b, classes)
-    words, before, bits = np.uint32(0), SPACE, np.uint8(0)
-    i, end = np.uint64(a), np.uint64(b)
-    while i < end:
-        some = min(i + np.uint64(16), end)
-        for k in range(i, some):  # without branches, which words make hard to foresee
-            bits |= data[k]
-            is_space = classes[data[k]] & SPACE
-            words += before & ~is_space
-            before = is_space
-        if bits >= 0x80:
-            return has_words_slowly(data, a, b, classes)
+    words, before, beyond = np.uint64(0), ONE, np.uint64(0)
+    for i in range(a, b, 64):
+        here = first_bits(b - i)
+        spaces = between_64(data, i, 9, 13) | between_64(data, i, 28, 32)
+        others = between_64(data, i, 0x80, 0xFF) & here
+        # A bit for each byte of ASCII that is not white space, but follows it: a word begins.
+        words += bits_set((spaces << ONE | before) & ~(spaces | others) & here)
         if words >= FEWEST_WORDS:
             return True
-        i = some
-    return False
+        before, beyond = spaces >> LAST_BIT, beyond | others
+    return beyond != 0 and has_words_slowly(data, a, b, classes)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -220,48 +177,24 @@ def judge_line(data, a, b, classes, terminal, found, out, places, kinds, n):
 
 
 @njit(cache=True, nogil=True)
-def next_line(data, base, i, stop, classes, terminal, out, places, kinds, n, k):
-    """Read the line at byte i, where k is the first place of what is found in it.
-
-    Return where its text begins and ends, where the next line begins and its k, what is said of it and its size.
-    """
-    b, following = line_end(data, i, stop)
-    a, found = i, 0
-    if a < b and not (0x20 < data[a] < 0x7F and 0x20 < data[b - 1] < 0x7F):
-        a, b = stripped(data, a, b, classes)
-    while k < n and base + np.int64(places[k]) < following:
-        found |= np.int64(kinds[k])
-        k += 1
-    if (
-        a == b
-        or (terminal and not found and not ends_sentence(data, a, b))
-        or not has_words(data, a, b, classes)
-    ):
-        return a, b, following, k, 0, 0
-    if found == 0:
-        return a, b, following, k, KEPT, b - a
-    said, size = judge_line(data, a, b, classes, terminal, found, out, places, kinds, n)
-    return a, b, following, k, said, size
-
-
-@njit(cache=True, nogil=True)
-def _judge(data, offsets, classes, terminal, lines, ends, rewritten):
-    room = n = size = 0
+def _judge(data, offsets, classes, terminal, breaks, line, places, kinds, lines, ends, rewritten):
+    n = size = p = 0
     for d in range(offsets.size - 1):
-        room = max(room, offsets[d + 1] - offsets[d])
-    line, places, kinds = (
-        np.empty(room, np.uint8),
-        np.empty(2 * room, np.uint32),
-        np.empty(2 * room, np.uint8),
-    )
-    for d in range(offsets.size - 1):
-        base, stop = offsets[d], offsets[d + 1]
-        i, k = base, 0
-        found = find(data, base, stop, classes, places, kinds, 0)
+        i, base, stop = offsets[d], offsets[d], offsets[d + 1]
+        k, some = 0, find(data, base, stop, classes, places, kinds, 0)
         while i < stop:
-            a, b, i, k, said, left = next_line(
-                data, base, i, stop, classes, terminal, line, places, kinds, found, k
-            )
+            a, found = i, 0
+            b, i, p = line_end(data, breaks, p, stop)
+            a, b = text_of(data, a, b, classes)
+            while k < some and base + np.int64(places[k]) < i:
+                found |= np.int64(kinds[k])
+                k += 1
+            is_over = not terminal or found or ends_sentence(data, a, b)
+            if a == b or not is_over or not has_words(data, a, b, classes):
+                continue
+            said, left = KEPT, b - a
+            if found:
+                said, left = judge_line(data, a, b, classes, terminal, found, line, places, kinds, some)
             if said:
                 lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = a - base, b - base, said, left
                 n += 1
@@ -274,7 +207,11 @@ def _judge(data, offsets, classes, terminal, lines, ends, rewritten):
 
 
 def judge_lines(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], classes: NDArray[np.uint32], terminal: bool
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    classes: NDArray[np.uint32],
+    terminal: bool,
+    breaks: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint8]]:
     """Return the lines of which C4's rules say anything: (m, 4) uint32, those of document d from ends[d] on.
 
@@ -287,5 +224,9 @@ def judge_lines(
         np.zeros(len(offsets), np.int64),
     )
     rewritten = np.empty(size, np.uint8)
-    n, left = _judge(data, offsets, classes, terminal, lines, ends, rewritten)
+    # Made here, not in compiled code, which would count who uses them for every line: as long again.
+    longest = int(np.diff(offsets).max(initial=64))  # 64 bytes are looked at together
+    line = np.empty(longest, np.uint8)
+    places, kinds = np.empty(2 * longest, np.uint32), np.empty(2 * longest, np.uint8)
+    n, left = _judge(data, offsets, classes, terminal, breaks, line, places, kinds, lines, ends, rewritten)
     return lines[:n], ends, rewritten[:left]

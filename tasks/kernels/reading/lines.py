@@ -7,7 +7,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tasks.kernels.utf8 import ALNUM, NEW_LINE, SPACE, TERMINAL, code_at, last_code, stripped
+from tasks.kernels.lanes import between_64, bits_set, load_8, trailing_zeros
+from tasks.kernels.utf8 import (
+    ALNUM,
+    NEW_LINE,
+    SPACE,
+    TERMINAL,
+    code_at,
+    first_bits,
+    last_code,
+    new_line,
+    stripped,
+)  # fmt: skip
 
 LINES = (
     "characters", "new_lines", "lines", "duplicate_lines", "duplicate_line_characters", "paragraphs",
@@ -16,11 +27,7 @@ LINES = (
 )  # fmt: skip
 SHORT_LINE = 30
 BASE, SPREAD = np.uint64(0xB492B66FBE98F273), np.uint64(0x9E3779B97F4A7C15)
-ZERO, ONE, THREE, SEVEN, EIGHT = (np.uint64(n) for n in (0, 1, 3, 7, 8))
-SHIFT, TOP_BYTE = np.uint64(32), np.uint64(56)
-EACH, SIGNS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-NEW_LINES = np.uint64(0x0A0A0A0A0A0A0A0A)
-DIGITS, LETTERS, NINE, LAST, LOWER = (np.uint8(n) for n in (48, 97, 9, 25, 32))
+ZERO, ONE, THREE, SHIFT = (np.uint64(n) for n in (0, 1, 3, 32))
 AGE, AGES = np.uint64(0xFFFF), 1 << 16  # the bits of an entry that say in which round it was written
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
@@ -51,67 +58,43 @@ def is_blank(data, a, b, classes):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def characters_in(data, a, b):
-    n = 0
-    for i in range(np.uint64(a), np.uint64(b)):  # unsigned, so that none is tested for being negative
-        n += data[i] & 0xC0 != 0x80
+    n = b - a
+    for i in range(a, b, 64):
+        n -= np.int64(bits_set(between_64(data, i, 0x80, 0xBF) & first_bits(b - i)))
     return n
 
 
 @njit(cache=True, nogil=True)
 def letters_and_new_lines(data, a, b, classes):
-    """Count letters and digits, and new lines."""
-    found, new_lines, is_ascii = 0, 0, True
-    for i in range(np.uint64(a), np.uint64(b)):
-        byte = data[i]
-        is_letter = np.uint8((byte | LOWER) - LETTERS) <= LAST
-        found += is_letter | (np.uint8(byte - DIGITS) <= NINE)
-        new_lines += byte == NEW_LINE
-        is_ascii &= byte < 0x80
-    if not is_ascii:
-        for i in range(np.uint64(a), np.uint64(b)):
-            if data[i] >= 0xC0:
-                found += classes[code_at(data, np.int64(i))[0]] & ALNUM != 0
-    return found, new_lines
+    """Count letters and digits, and new lines; say also whether all is ASCII."""
+    found = new_lines = beyond = np.uint64(0)
+    for i in range(a, b, 64):
+        here = first_bits(b - i)
+        letters = between_64(data, i, 65, 90) | between_64(data, i, 97, 122) | between_64(data, i, 48, 57)
+        found += bits_set(letters & here)
+        new_lines += bits_set(between_64(data, i, NEW_LINE, NEW_LINE) & here)
+        firsts = between_64(data, i, 0xC0, 0xFF) & here
+        beyond |= firsts
+        while firsts:
+            code, _ = code_at(data, i + np.int64(trailing_zeros(firsts)))
+            found += np.uint64(classes[code] & ALNUM != 0)
+            firsts &= firsts - ONE  # without its lowest bit
+    return np.int64(found), np.int64(new_lines), beyond == 0
 
 
 @njit(cache=True, nogil=True, inline="always")
-def word_at(data, i, stop):
-    """Return the eight bytes at i, with new lines in the place of those from `stop` on."""
-    word = ZERO
-    if i + EIGHT <= stop:
-        for k in range(EIGHT):
-            word |= np.uint64(data[i + k]) << (k << THREE)
-    else:
-        word = NEW_LINES
-        for k in range(stop - i):
-            word ^= np.uint64(data[i + k] ^ np.uint8(NEW_LINE)) << (k << THREE)
-    return word
-
-
-@njit(cache=True, nogil=True)
-def read_line(data, i, stop):
-    """Return where the line at i ends, its hash and the bits that are in any of its bytes."""
-    h, bits, start, k, last = SPREAD, ZERO, np.uint64(i), np.uint64(i), np.uint64(stop)
-    while True:
-        word = word_at(data, k, last)
-        other = word ^ NEW_LINES
-        ends = (
-            (other - EACH) & ~other & SIGNS
-        )  # the sign of the first byte that is a new line, and maybe of others
-        if ends:
-            break
-        h = (h ^ word) * BASE
+def hash_of(data, a, b):
+    """Return the hash of the bytes from a to b."""
+    h, last = SPREAD, data.size - 8
+    for k in range(a, b, 8):
+        place = min(k, last)  # eight bytes at k, without reading what is beyond the end
+        word = load_8(data, place) >> (np.uint64(k - place) << THREE)
+        h = (h ^ (word & first_bits(8 * (b - k)))) * BASE
         h ^= h >> SHIFT
-        bits |= word
-        k += EIGHT
-    before = ((ends & (~ends + ONE)) >> SEVEN) - ONE
-    word &= before
-    end = k + (((before & EACH) * EACH) >> TOP_BYTE)
-    h = (h ^ word) * BASE
-    h = (h ^ (h >> SHIFT) ^ (end - start)) * SPREAD
-    return np.int64(end), h ^ (h >> SHIFT), (bits | word) & SIGNS
+    h = (h ^ np.uint64(b - a)) * SPREAD
+    return h ^ (h >> SHIFT)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -134,13 +117,16 @@ def mask_for(n):
 
 
 @njit(cache=True, nogil=True)
-def count_of_lines(data, start, stop, classes, table, mask, age, row, hashes, ends):
-    """Count lines; write where each ends and its hash, and return how many there are."""
+def count_of_lines(data, start, stop, classes, breaks, p, is_ascii, table, mask, age, row, hashes, ends):
+    """Count lines, of which p is the number of the first break; write where each ends and its hash.
+
+    Return how many there are, and the number of the first break after the document.
+    """
     i, n, lines, duplicates, duplicate, empty = start, 0, 0, 0, 0, 0
     texts = terminals = shorts = duplicate_text = longest = characters = 0
     while i <= stop:
-        end, h, signs = read_line(data, i, stop)
-        length = end - i if signs == 0 else characters_in(data, i, end)
+        end, p = new_line(data, breaks, p, stop)
+        h, length = hash_of(data, i, end), end - i if is_ascii else characters_in(data, i, end)
         characters += length
         longest = max(longest, length)
         is_text = False
@@ -165,7 +151,7 @@ def count_of_lines(data, start, stop, classes, table, mask, age, row, hashes, en
     row[0], row[1], row[2], row[3] = characters + n - 1, n - 1, lines + empty, duplicates + max(0, empty - 1)
     row[4], row[8], row[9], row[10], row[11] = duplicate, texts, terminals, shorts, duplicate_text
     row[12], row[13] = n - (stop == start or data[stop - 1] == NEW_LINE), longest
-    return n
+    return n, p
 
 
 @njit(cache=True, nogil=True)
@@ -183,7 +169,7 @@ def count_of_paragraphs(data, a, b, start, table, mask, age, row, hashes, ends, 
         low, high = max(i, a), min(ends[line], b)
         if low < high:
             is_whole = low == i and high == ends[line]
-            h = (h ^ (hashes[line] if is_whole else read_line(data, low, high)[1])) * BASE
+            h = (h ^ (hashes[line] if is_whole else hash_of(data, low, high))) * BASE
             h ^= h >> SHIFT
             first = low if first < 0 else first
         if ends[line] >= b or (low < high and line + 1 < n and ends[line + 1] == ends[line] + 1):
@@ -199,11 +185,8 @@ def count_of_paragraphs(data, a, b, start, table, mask, age, row, hashes, ends, 
 
 
 @njit(cache=True, nogil=True)
-def _count_lines(data, offsets, classes, table, age, counts):
-    most = 0
-    for d in range(offsets.size - 1):
-        most = max(most, offsets[d + 1] - offsets[d])
-    hashes, ends = np.empty(most + 1, np.uint64), np.empty(most + 1, np.int64)
+def _count_lines(data, offsets, classes, breaks, hashes, ends, table, age, counts):
+    p = 0
     for d in range(offsets.size - 1):
         start, stop = offsets[d], offsets[d + 1]
         if age + 2 >= AGES:
@@ -211,21 +194,41 @@ def _count_lines(data, offsets, classes, table, age, counts):
             age = 0
         age += 2
         row = counts[d]
-        row[14], new_lines = letters_and_new_lines(data, start, stop, classes)
+        row[14], new_lines, is_ascii = letters_and_new_lines(data, start, stop, classes)
         mask = mask_for(min(new_lines + 1, (stop - start) // 2 + 2))
-        n = count_of_lines(data, start, stop, classes, table, mask, np.uint64(age - 1), row, hashes, ends)
+        n, p = count_of_lines(
+            data,
+            start,
+            stop,
+            classes,
+            breaks,
+            p,
+            is_ascii,
+            table,
+            mask,
+            np.uint64(age - 1),
+            row,
+            hashes,
+            ends,
+        )
         a, b = stripped(data, start, stop, classes)
         count_of_paragraphs(data, a, b, start, table, mask, np.uint64(age), row, hashes, ends, n)
     return age
 
 
-def count_lines(data: Bytes, offsets: Places, classes: NDArray[np.uint32], table: LineTable) -> Places:
+def count_lines(
+    data: Bytes, offsets: Places, classes: NDArray[np.uint32], table: LineTable, breaks: Places
+) -> Places:
     """Count LINES of each document: (n, 15) int64.
 
     `lines` are parted by runs of new lines, `text_lines` by each of them and have more than white space,
-    `paragraphs` by two new lines or more; `split_lines` are all lines. table: is kept for the next documents.
+    `paragraphs` by two new lines or more; `split_lines` are all lines.
+    table: is kept for the next documents. breaks: of the lines.
     """
     counts = np.zeros((len(offsets) - 1, len(LINES)), np.int64)
-    table.make_room(int(np.diff(offsets).max(initial=0)) // 2 + 2)
-    table.age = _count_lines(data, offsets, classes, table.entries, table.age, counts)
+    longest = int(np.diff(offsets).max(initial=0))
+    table.make_room(longest // 2 + 2)
+    # Made here, not in compiled code, which would count who uses them for every line.
+    hashes, ends = np.empty(longest + 1, np.uint64), np.empty(longest + 1, np.int64)
+    table.age = _count_lines(data, offsets, classes, breaks, hashes, ends, table.entries, table.age, counts)
     return counts

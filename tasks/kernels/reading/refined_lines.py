@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tasks.kernels.lanes import between_64, bits_set, letters_64
 from tasks.kernels.utf8 import (
     ALNUM,
     CAPITAL,
@@ -15,19 +16,18 @@ from tasks.kernels.utf8 import (
     NUMERAL,
     SPACE,
     code_at,
+    first_bits,
+    new_line,
     stands_at,
     stripped,
 )  # fmt: skip
 
-ONE = np.uint64(1)
+ONE, TWO, THREE, LAST_BIT = (np.uint64(n) for n in (1, 2, 3, 63))
+TRUSTED = 61  # of 64 bytes, those after which there are three more
 DOT = 46
 MOST_CAPITALS, MOST_NUMERALS, MOST_WORDS = 0.5, 0.999999, 10
 LOUD, NUMERIC, COUNTER, LONELY = 1, 2, 4, 8  # by which rule a line goes
 AS_IT_IS, CHANGED, EDITED = 0, 1, 2
-# What is counted of a line, in one number: places of 12 bits, for lines of less than 4096 bytes of ASCII.
-MOST_BYTES = 4095
-FEW = np.uint64(0xFFF)
-CAPITALS, NUMERALS, WORDS, COUNTED_WORDS, OTHERS = (np.uint64(12 * place) for place in range(5))
 COUNTED = np.frombuffer(
     b"likes shares comments retweets reposts quotes bookmarks upvotes downvotes downloads views followers ",
     np.uint8,
@@ -38,32 +38,6 @@ IN_CART, READ_MORE, SIGN_IN = (
 Bytes = NDArray[np.uint8]
 Classes = NDArray[np.uint32]
 Places = NDArray[np.int64]
-
-
-def _adding() -> NDArray[np.uint64]:
-    """Return what each byte adds to what is counted, and which of it only after itself: (2, 256) uint64.
-
-    A word begins where what is not white space follows white space; one that is counted where a letter or digit
-    follows ASCII's white space or a null.
-    """
-    said = np.zeros((2, 256), np.uint64)
-    for byte in range(256):
-        one, is_ascii = chr(byte), byte < 0x80
-        said[0, byte] = sum(
-            int(holds) << int(place)
-            for holds, place in (
-                (is_ascii and one.isupper(), CAPITALS), (is_ascii and one.isdigit(), NUMERALS),
-                (not one.isspace(), WORDS), (one.isalnum(), COUNTED_WORDS), (not is_ascii, OTHERS),
-            )
-        )  # fmt: skip
-        always = (1 << int(CAPITALS)) | (1 << int(NUMERALS)) | (1 << int(OTHERS))
-        said[1, byte] = (
-            always | int(one.isspace()) << int(WORDS) | int(one in " \t\n\v\f\r\0") << int(COUNTED_WORDS)
-        )
-    return said
-
-
-ADDING = _adding()
 
 
 @njit(cache=True, nogil=True)
@@ -95,20 +69,28 @@ def facts_slowly(data, a, b, classes):
 @njit(cache=True, nogil=True)
 def facts_of(data, a, b, classes):
     """Return what `facts_slowly` does, and whether the line may have digits."""
-    if b - a > MOST_BYTES:
-        return facts_slowly(data, a, b, classes)
-    sums, after = np.uint64(0), ADDING[1, NEW_LINE]
-    for i in range(np.uint64(a), np.uint64(b)):
-        byte = np.uint64(data[i])
-        sums += ADDING[0, byte] & after
-        after = ADDING[1, byte]
-    if sums >> OTHERS:
-        return facts_slowly(data, a, b, classes)
-    numerals, words = np.int64(sums >> NUMERALS & FEW), np.int64(sums >> WORDS & FEW)
-    rules = LOUD if 2 * np.int64(sums & FEW) > b - a else 0
-    rules |= NUMERIC if numerals == b - a and b > a else 0
-    rules |= LONELY if words < 2 and b > a else 0
-    return rules, words, np.int64(sums >> COUNTED_WORDS & FEW), numerals > 0
+    capitals = numerals = words = counted = np.uint64(0)
+    before, cut_before = ONE, ONE
+    for i in range(a, b, 64):
+        here = first_bits(b - i)
+        if between_64(data, i, 0x80, 0xFF) & here:
+            return facts_slowly(data, a, b, classes)
+        cuts = between_64(data, i, 9, 13) | between_64(data, i, 32, 32)
+        spaces = cuts | between_64(data, i, 28, 31)
+        cuts |= between_64(data, i, 0, 0)
+        large, digits = between_64(data, i, 65, 90), between_64(data, i, 48, 57)
+        capitals += bits_set(large & here)
+        numerals += bits_set(digits & here)
+        # A bit for each byte that begins a word: that is not white space, but follows it.
+        words += bits_set((spaces << ONE | before) & ~spaces & here)
+        letters = large | between_64(data, i, 97, 122) | digits
+        counted += bits_set((cuts << ONE | cut_before) & letters & here)
+        before, cut_before = spaces >> LAST_BIT, cuts >> LAST_BIT
+    size = np.uint64(b - a)
+    rules = LOUD if TWO * capitals > size else 0
+    rules |= NUMERIC if numerals == size and size else 0
+    rules |= LONELY if words < TWO and size else 0
+    return rules, np.int64(words), np.int64(counted), numerals > 0
 
 
 @njit(cache=True, nogil=True)
@@ -172,6 +154,21 @@ def has_phrase(data, a, b):
 
 
 @njit(cache=True, nogil=True)
+def may_have_phrase(data, start, stop):
+    """Say whether parts of the phrases that are rare stand in a document: ms i, ad m and gn-i."""
+    for i in range(start, stop, TRUSTED):
+        blanks, of_i = letters_64(data, i, 32) >> TWO, letters_64(data, i, 105) >> THREE
+        ms = letters_64(data, i, 109) & letters_64(data, i, 115) >> ONE
+        ad = letters_64(data, i, 97) & letters_64(data, i, 100) >> ONE
+        gn = letters_64(data, i, 103) & letters_64(data, i, 110) >> ONE
+        found = (ms & of_i | ad & letters_64(data, i, 109) >> THREE) & blanks
+        found |= gn & between_64(data, i, 45, 45) >> TWO & of_i
+        if found & first_bits(stop - i):
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
 def judge(data, a, b, classes, facts, line):
     """Write the rules by which a line goes, its words and those that are counted."""
     rules, words, counted, may_have_digits = facts_of(data, a, b, classes)
@@ -205,32 +202,36 @@ def strip_lines(data, spans, facts, low, high, classes):
 
 
 @njit(cache=True, nogil=True)
-def read_lines(data, start, stop, classes, spans, facts):
-    """Write where lines begin and end, and what is said of them; return how many and their words."""
-    n, words, i = 0, 0, start
+def read_lines(data, start, stop, classes, breaks, p, spans, facts):
+    """Write where lines begin and end, and what is said of them.
+
+    Return how many, their words, the rules by which any goes, and the number of the next document's first break.
+    """
+    n, words, i, seen = 0, 0, start, np.uint32(0)
     while i <= stop:
-        k, end = np.uint64(i), np.uint64(stop)
-        while k < end and data[k] != NEW_LINE:
-            k += ONE
-        spans[n, 0], spans[n, 1] = i, np.int64(k)
-        judge(data, i, np.int64(k), classes, facts, n)
+        end, p = new_line(data, breaks, p, stop)
+        spans[n, 0], spans[n, 1] = i, end
+        judge(data, i, end, classes, facts, n)
         words += facts[n, 2]
+        seen |= facts[n, 0]
         n += 1
-        i = np.int64(k) + 1
-    return n, words
+        i = end + 1
+    return n, words, seen, p
 
 
 @njit(cache=True, nogil=True)
-def refine(data, start, stop, classes, spans, facts):
-    """Write the lines that are left of a document: return the first and the last, whether any is edited, and words.
+def refine(data, start, stop, classes, breaks, p, spans, facts):
+    """Write the lines that are left of a document, of which p is the number of the first line break.
 
+    Return the first and the last, whether any is edited, words, and the number of the next document's.
     The rules go over the text one after the other, and after each the text is stripped.
     """
-    high, words = read_lines(data, start, stop, classes, spans, facts)
+    high, words, seen, p = read_lines(data, start, stop, classes, breaks, p, spans, facts)
     low = 0
     for rule in (LOUD, NUMERIC, COUNTER, LONELY):
-        kept = low
-        for line in range(low, high):
+        # Most documents have no line that goes by the first three.
+        kept = low if seen & rule else high
+        for line in range(kept, high):
             if facts[line, 0] & rule == 0:
                 if kept < line:
                     spans[kept, 0], spans[kept, 1] = spans[line, 0], spans[line, 1]
@@ -243,11 +244,14 @@ def refine(data, start, stop, classes, spans, facts):
         high = kept
         if rule != LONELY:
             low, high = strip_lines(data, spans, facts, low, high, classes)
-    for line in range(low, high):
+            if low < high:  # of lines that are stripped something else may be said
+                seen |= facts[low, 0] | facts[high - 1, 0]
+    may_have = may_have_phrase(data, start, stop)
+    for line in range(low, high if may_have else low):
         if facts[line, 1] <= MOST_WORDS and has_phrase(data, spans[line, 0], spans[line, 1]):
-            return low, high, True, words
+            return low, high, True, words, p
     low, high = strip_lines(data, spans, facts, low, high, classes)
-    return low, high, False, words
+    return low, high, False, words, p
 
 
 @njit(cache=True, nogil=True)
@@ -270,15 +274,12 @@ def write_lines(data, spans, low, high, out, n):
 
 
 @njit(cache=True, nogil=True)
-def _refine_all(data, offsets, classes, words, states, out, ends):
+def _refine_all(data, offsets, classes, breaks, spans, facts, words, states, out, ends):
     """Count the words before and after; write the texts that change, if there is room, and return how many."""
-    n = longest = 0
-    for d in range(offsets.size - 1):
-        longest = max(longest, offsets[d + 1] - offsets[d])
-    spans, facts = np.empty((longest + 1, 2), np.int64), np.empty((longest + 1, 3), np.uint32)
+    n = p = 0
     for d in range(offsets.size - 1):
         start, stop = offsets[d], offsets[d + 1]
-        low, high, has_edits, words[d, 0] = refine(data, start, stop, classes, spans, facts)
+        low, high, has_edits, words[d, 0], p = refine(data, start, stop, classes, breaks, p, spans, facts)
         size = max(0, high - low - 1)
         for line in range(low, high):
             words[d, 1] += np.int64(facts[line, 2])
@@ -291,7 +292,7 @@ def _refine_all(data, offsets, classes, words, states, out, ends):
 
 
 def refine_lines(
-    data: Bytes, offsets: Places, classes: Classes, is_written: bool
+    data: Bytes, offsets: Places, classes: Classes, is_written: bool, breaks: Places
 ) -> tuple[Places, Bytes, Bytes, Places]:
     """Apply RefinedWeb's rules for lines.
 
@@ -302,5 +303,8 @@ def refine_lines(
     words, states = np.zeros((len(offsets) - 1, 2), np.int64), np.zeros(len(offsets) - 1, np.uint8)
     out = np.empty(int(offsets[-1] - offsets[0]) + 1 if is_written else 0, np.uint8)
     ends = np.zeros(len(offsets), np.int64)
-    n = _refine_all(data, offsets, classes, words, states, out, ends)
+    # Made here, not in compiled code, which would count who uses them for every line.
+    most = int(np.diff(offsets).max(initial=0)) + 1
+    spans, facts = np.empty((most, 2), np.int64), np.empty((most, 3), np.uint32)
+    n = _refine_all(data, offsets, classes, breaks, spans, facts, words, states, out, ends)
     return words, states, out[: ends[n]], ends[: n + 1]
