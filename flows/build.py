@@ -106,6 +106,8 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
             about_all[of_round.called("audit")] = auditing
 
     if any(plan.max_loss_of(source) is not None for source in plan.sources):
+        for step in steps:
+            stages.finished(plan, step)  # raises what made a stage fail, before somebody waits for it in vain
         result(submit(check_losses, plan, [[*trail] for trail in trails]))
     for stage in pipeline.AFTER_DEDUP:
         judge_with(stage)

@@ -26,7 +26,7 @@ class BadRecipe(ZydaError, ValueError):
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
-        self.faults: Sequence[str] = tuple(map(on_one_line, faults))
+        self.faults: Sequence[str] = tuple(dict.fromkeys(map(on_one_line, faults)))
 
     def __str__(self) -> str:
         return "\n".join(self.faults)

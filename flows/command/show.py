@@ -55,7 +55,7 @@ def print_reasons(ledger: Ledger) -> None:
         of_sources = (ledger.removed_by("rules", source).get(rule, Counts()).documents for source in few)
         table.add_row(rule, f"{counts.documents:,}", f"{counts.tokens:,}", *(f"{n:,}" for n in of_sources))
     console().print(table)
-    for row in ledger.cleaned().to_pylist():
+    for row in (row for row in ledger.cleaned().to_pylist() if row["documents"]):
         console().print(
             f"{row['cleaning']} changed {row['documents']:,} documents of {row['source']}: "
             f"{row['characters_before']:,} characters became {row['characters_after']:,}",

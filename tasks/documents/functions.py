@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.errors import BadInput, BadRecipe, first_line
 
@@ -93,11 +94,32 @@ def answer_of(named: str, code: str, texts: pa.LargeStringArray, kind: pa.DataTy
         raise BadInput(f"{named} failed: {type(error).__name__}: {first_line(error)}") from error
     try:
         answer = answer.combine_chunks() if isinstance(answer, pa.ChunkedArray) else pa.array(answer)
+        if not may_be(answer.type, kind):
+            raise TypeError(f"it has {answer.type}")
         answer = answer.cast(kind)
+        answer.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise BadInput(f"{named}: an array of {kind} is expected: {first_line(error)}") from error
     if len(answer) != len(texts):
         raise BadInput(f"{named} returned {len(answer):,} values for {len(texts):,} documents")
     if kind == texts.type and answer.null_count:
         raise BadInput(f"{named} returned no text for a document")
+    if kind == pa.string() and pc.any(pc.equal(answer, "")).as_py():
+        raise BadInput(
+            f"{named} gave an empty text as the reason for which a document goes; null lets it stay"
+        )
     return answer
+
+
+def may_be(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Say whether what a function gave is of the kind that is expected: a mask is no reason, a number no text."""
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    if pa.types.is_null(given):
+        return True
+    is_text = any(of(given) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+    is_number = any(
+        of(given)
+        for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    )
+    return is_number if kind == pa.float64() else is_text

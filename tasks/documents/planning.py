@@ -1,7 +1,7 @@
 """What is to be done to the documents of a source, with all that its outcome depends on."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -13,6 +13,8 @@ from tasks.recipe.faults import where
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
+from tasks.sources.names import ADDED, ADDED_BY_MODEL
+from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 
@@ -78,6 +80,18 @@ class Plan(Record):
     steps: tuple[PlannedStep, ...] = ()
     keeps_text: bool = False
 
+    @property
+    def published(self) -> list[str]:
+        """Return the names of the columns that are put beside the documents."""
+        measuring = (step for step in self.steps if step.kind == "measure")
+        return [
+            name
+            for step in measuring
+            for name, _ in columns_of_step(
+                step.number, step.function, [(m.of, m.terms) for m in step.measures]
+            )
+        ]
+
     def columns(self) -> pa.Schema:
         """Return what is measured: the fields of STEPS."""
         return pa.schema([field for step in self.steps for field in step.columns()])
@@ -86,21 +100,24 @@ class Plan(Record):
 def planned(recipe: Recipe, source: str) -> Plan:
     """Read what the steps of a source need. Raises BadRecipe with the line of the recipe."""
     asked_steps = recipe.steps_of(source)
+    place = [place for place, one in enumerate(recipe.sources) if one.name == source]
     own = recipe.source(source).documents is not None
+    location: tuple[str | int, ...] = ("sources", place[0], "documents") if own else ("documents",)
     steps = list[PlannedStep]()
     for i, step in enumerate(asked_steps):
-        place = [place for place, one in enumerate(recipe.sources) if one.name == source]
-        location = ("sources", place[0], "documents", i) if own else ("documents", i)
         try:
             steps.append(planned_step(recipe, i + 1, step))
         except Unavailable:  # a store that may answer later
             raise
         except (ZydaError, ValueError) as error:
-            raise BadRecipe(f"{where(recipe, *location)}: {error}") from error
+            raise BadRecipe(f"{where(recipe, *location, i)}: {error}") from error
     columns = [name for name, _ in published_columns(asked_steps)]
+    at = where(recipe, *location) if columns else ""
     for name in columns:
         if columns.count(name) > 1:
-            raise BadRecipe(f"source {source}: documents: {name} is measured twice; leave one out")
+            raise BadRecipe(f"{at}: {name} is measured twice, and has one column; leave one out")
+        if name in {*COUNTED.names, *ADDED, *ADDED_BY_MODEL, "text"}:
+            raise BadRecipe(f"{at}: {name} is a column of every corpus; give the function another name")
     return Plan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
 
 
@@ -185,14 +202,20 @@ def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
 def published_columns(steps: tuple[Step, ...]) -> Iterator[tuple[str, str]]:
     """Return the columns that `measure` puts beside the documents, each with that of the statistics."""
     for number, step in enumerate(steps, 1):
-        if step.kind == "measure" and step.function:
-            yield step.function.partition(":")[2], f"{number}.{step.function}"
-        elif step.kind == "measure":
-            for asked in step.sets():
-                yield from (
-                    (f"{asked.name}_{rule}".replace("-", "_"), f"{number}.{asked.name}.{rule}")
-                    for rule in statistics_of(asked.name, asked.lists)
-                )
+        if step.kind == "measure":
+            sets = [] if step.function else [(asked.name, asked.lists) for asked in step.sets()]
+            yield from columns_of_step(number, step.function, sets)
+
+
+def columns_of_step(
+    number: int, function: str | None, sets: Iterable[tuple[str, Collection[str]]]
+) -> Iterator[tuple[str, str]]:
+    """Return the columns that one `measure` publishes, each with that of the statistics. sets: with their lists."""
+    if function:
+        yield function.partition(":")[2], f"{number}.{function}"
+    for of, lists in sets:
+        for rule in statistics_of(of, lists):
+            yield f"{of}_{rule}".replace("-", "_"), f"{number}.{of}.{rule}"
 
 
 def statistics_of(of: str, lists: Collection[str]) -> list[str]:

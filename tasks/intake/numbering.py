@@ -110,7 +110,9 @@ class Reader:
             pa.array(sizes.astype(np.uint32)),
         ]
         stored = texts if documents is None else documents.stored_texts(plan)
-        schema = stored_schema(own.schema, self.parameters.text, classified=self.parameters.classified)
+        schema = stored_schema(
+            own.schema, self.parameters.text, classified=self.parameters.classified, measured=plan.published
+        )
         made = pa.table([*counted, stored, *own.columns], schema=schema)
         return made if documents is None else made.append_column(STEPS, documents.statistics(plan))
 

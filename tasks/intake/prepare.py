@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.preference import check_preferred
-from tasks.documents.planning import Plan, planned
+from tasks.documents.planning import Plan, planned, published_columns
 from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
 from tasks.intake.built import built_files, whole_register
 from tasks.intake.plan import IngestParameters, SourcePlan
@@ -203,7 +203,7 @@ def check_columns(
     """
 
     def check(outcomes: Sequence[Inspected | ZydaError]) -> None:
-        columns = columns_together(source, outcomes)
+        columns = columns_together(recipe, source, outcomes)
         check_preferred(recipe, source, columns)
         check_keep(source, columns, model)
 
@@ -219,7 +219,7 @@ def check_columns(
         check([*own, *others])
 
 
-def columns_together(source: Source, outcomes: Sequence[Inspected | ZydaError]) -> pa.Schema:
+def columns_together(recipe: Recipe, source: Source, outcomes: Sequence[Inspected | ZydaError]) -> pa.Schema:
     """Return the columns that the documents of some files will have, as far as those show any."""
     schemas = [
         outcome.table_schema
@@ -227,9 +227,11 @@ def columns_together(source: Source, outcomes: Sequence[Inspected | ZydaError]) 
         if isinstance(outcome, Inspected) and outcome.table_schema
     ]
     classified = source.classify is not None
-    return unify(
-        [stored_schema(schema, source.text, classified=classified) for schema in schemas] or [COUNTED]
-    )
+    measured = [name for name, _ in published_columns(recipe.steps_of(source.name))]
+    stored = [
+        stored_schema(schema, source.text, classified=classified, measured=measured) for schema in schemas
+    ]
+    return unify(stored or [COUNTED])
 
 
 def shard_bytes(recipe: Recipe) -> int:

@@ -179,6 +179,7 @@ def cleaned(manifest: Published) -> str:
         f"- `{row['cleaning']}` changed {row['documents']:,} documents of `{row['source']}`, from "
         f"{row['characters_before']:,} to {row['characters_after']:,} characters\n"
         for row in manifest.ledger.cleaned().to_pylist()
+        if row["documents"]
     ]
     return "".join([*lines, "\n"]) if lines else ""
 

@@ -13,7 +13,7 @@ from tasks.recipe.values import SECRETIVE
 def faults(path: str, text: str, error: ValidationError) -> list[str]:
     """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
     tree = yaml.compose(text)
-    details = [fault | {"loc": as_written(tree, fault["loc"])} for fault in error.errors()]
+    details = [fault | {"loc": in_the_file(tree, fault)} for fault in error.errors()]
     # A faulty source is no source, so that there may be none left: a consequence, not a fault.
     within = {fault["loc"][:-1] for fault in details if len(fault["loc"]) > 1}
     whole = {place[:i] for place in within for i in range(1, len(place) + 1)}
@@ -23,10 +23,24 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
         if fault["type"] != "default_factory_not_called"
         and (fault["type"] != "too_short" or fault["loc"] not in whole)
     ]
-    return [
+    lines = (
         f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
         for fault in own
-    ]
+    )
+    return list(dict.fromkeys(lines))
+
+
+def in_the_file(tree: Any, fault: Any) -> tuple[int | str, ...]:
+    """Return the place of a fault as the file has it, without what only the types of the recipe know."""
+    node, place = tree, list[int | str]()
+    steps = as_written(tree, fault["loc"])
+    for i, step in enumerate(steps):
+        below = node_below(node, step)
+        is_not_there = i + 1 == len(steps) and fault["type"] in ("missing", "extra_forbidden")
+        if below is not None or is_not_there or node is None or isinstance(step, int):
+            place.append(step)
+            node = below
+    return tuple(place)
 
 
 def where(recipe: Recipe, *location: int | str) -> str:
@@ -65,13 +79,17 @@ def wording(fault: Any) -> str:
 def place_in_file(node: Any, location: tuple[int | str, ...]) -> str:
     """Return `:line` of the deepest node on the way to a field, or nothing."""
     for step in location:
-        if isinstance(node, yaml.MappingNode):
-            below = next((v for k, v in node.value if k.value == step), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            below = node.value[step]
-        else:
-            below = None
+        below = node_below(node, step)
         if below is None:
             break
         node = below
     return f":{node.start_mark.line + 1}" if node is not None else ""
+
+
+def node_below(node: Any, step: int | str) -> Any:
+    """Return the node of a field of a mapping, or of a place of a list, where there is one."""
+    if isinstance(node, yaml.MappingNode):
+        return next((v for k, v in node.value if k.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step]
+    return None

@@ -304,6 +304,13 @@ class Recipe(Strict):
     _round: int = PrivateAttr(1)
     _file: tuple[str, str] = PrivateAttr(("", ""))  # its path, and what it says
 
+    @field_validator("documents", mode="before")
+    @classmethod
+    def are_a_list(cls, steps: Any) -> Any:
+        if steps is None:
+            raise ValueError("a list of steps is expected; [] for none")
+        return steps
+
     @field_validator("sources")
     @classmethod
     def names_differ(cls, sources: tuple[Source, ...]) -> tuple[Source, ...]:

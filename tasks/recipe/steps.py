@@ -16,16 +16,41 @@ from collections.abc import Callable, Iterator, Mapping
 from math import isfinite, nan
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    SerializerFunctionWrapHandler,
+    Tag,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from tasks.recipe.rule_sets import SETS, RuleSet
 from tasks.recipe.values import Number, Strict, Yes, number, readable, without_credentials
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+MOST_IN_A_RUN = 2**31 - 1
 OWN_SET = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 Character = Annotated[str, Field(min_length=1, max_length=1)]
+Most = Annotated[int, Number, Field(ge=1, le=MOST_IN_A_RUN)]
 Bound = tuple[float | None, float | None]
+
+
+def mapping_or_not(value: object) -> str:
+    return "mapping" if isinstance(value, dict | BaseModel) else "other"
+
+
+def mapping_of_rules(value: object) -> object:
+    if value is not None and not isinstance(value, dict | BaseModel):
+        raise ValueError("a mapping is expected: {rules: c4}, say")
+    return value
+
+
+MappingOrNot = Discriminator(mapping_or_not)  # so that a fault is told of what was meant, and not of both
 
 
 class Lines(Strict):
@@ -34,26 +59,41 @@ class Lines(Strict):
     rules: Literal["c4", "refinedweb"]
     terminal_punctuation: Yes = Field(True, description="Of c4: a line that does not end so goes.")
 
+    @model_validator(mode="after")
+    def asks_what_its_rules_know(self) -> "Lines":
+        if self.rules != "c4" and "terminal_punctuation" in self.model_fields_set:
+            raise ValueError("terminal_punctuation is of the rules c4; those of refinedweb do not ask for it")
+        return self
+
 
 class Cleaning(Strict):
     """What is cleaned in a text, in this order."""
 
-    unicode: Yes | dict[str, Any] = Field(
+    unicode: Annotated[
+        Annotated[Yes, Tag("other")] | Annotated[dict[str, Any], Tag("mapping")], MappingOrNot
+    ] = Field(
         False, description="Mend mojibake and normalise, by ftfy: true, or options of its TextFixerConfig."
     )
     newlines: Yes = Field(False, description="Every line ends with one line feed.")
     control_characters: Yes = Field(False, description="They go, but for tabs and line ends.")
-    runs: Literal["zyda1"] | dict[Character, Annotated[int, Number, Field(ge=1)]] = Field(
+    runs: Annotated[
+        Annotated[Literal["zyda1"], Tag("other")] | Annotated[dict[Character, Most], Tag("mapping")],
+        MappingOrNot,
+    ] = Field(
         default_factory=dict,
         description="How many of a character may stand together; of more, one stays. zyda1: as there.",
     )
-    lines: Lines | None = None
+    lines: Annotated[Lines | None, BeforeValidator(mapping_of_rules)] = None
+
+    @field_validator("unicode")
+    @classmethod
+    def options_or_defaults(cls, value: bool | dict[str, Any]) -> bool | dict[str, Any]:
+        return True if value == {} else value
 
     @property
-    def says_nothing(self) -> bool:
-        """Whether nothing is cleaned."""
-        asked = (self.unicode, self.newlines, self.control_characters, self.runs, self.lines)
-        return all(one is False or one is None or one == {} for one in asked)
+    def done(self) -> list[str]:
+        """What is cleaned, in this order."""
+        return [name for name in type(self).model_fields if getattr(self, name)]
 
 
 NAMED_CLEANINGS = {
@@ -81,7 +121,14 @@ class Asked(NamedTuple):
 
 def name_or_mapping(value: object) -> object:
     if not isinstance(value, str | dict | Cleaning | None):
-        raise ValueError("a name or a mapping is expected")
+        raise ValueError("a name or a mapping is expected; a step for each where there are several")
+    return value
+
+
+def names_or_mapping(value: object) -> object:
+    is_list = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+    if not is_list and not isinstance(value, str | dict | None):
+        raise ValueError("a name, a list of names or a mapping is expected")
     return value
 
 
@@ -98,13 +145,14 @@ def as_steps(value: object) -> object:
 class Step(Strict):
     """One step: give one of clean, filter and measure."""
 
-    clean: Annotated[str | Cleaning | None, BeforeValidator(name_or_mapping)] = Field(
-        None, description="Change the text: a name, or what is to be done."
-    )
-    filter: str | dict[str, Any] | None = Field(
+    clean: Annotated[
+        Annotated[Annotated[str | None, Tag("other")] | Annotated[Cleaning, Tag("mapping")], MappingOrNot],
+        BeforeValidator(name_or_mapping),
+    ] = Field(None, description="Change the text: a name, or what is to be done.")
+    filter: Annotated[str | dict[str, Any] | None, BeforeValidator(name_or_mapping)] = Field(
         None, description="Let documents go: a rule set, a mapping of them to values, or module:function."
     )
-    measure: str | list[str] | dict[str, Any] | None = Field(
+    measure: Annotated[str | list[str] | dict[str, Any] | None, BeforeValidator(names_or_mapping)] = Field(
         None, description="Publish the statistics of rule sets beside each document."
     )
 
@@ -118,7 +166,7 @@ class Step(Strict):
         if len(self.model_fields_set & {"clean", "filter", "measure"}) != 1 or self.does is None:
             raise ValueError("give one of clean, filter and measure")
         if self.function is None:
-            if self.clean is not None and self.cleaning.says_nothing:
+            if self.clean is not None and not self.cleaning.done:
                 raise ValueError("clean: it says nothing to be cleaned")
             if self.clean is None and not list(self.sets()):
                 raise ValueError(f"{self.kind}: it names no rule set")
@@ -145,7 +193,7 @@ class Step(Strict):
         if isinstance(self.does, str):
             return self.does
         if isinstance(self.does, Cleaning):
-            return "+".join(sorted(self.does.model_fields_set))
+            return "+".join(sorted(self.does.done))
         return "+".join(self.does)
 
     @property
@@ -162,15 +210,22 @@ class Step(Strict):
         named = [self.does] if isinstance(self.does, str) else self.does
         for name in named:
             said = named[name] if isinstance(named, dict) else None
-            yield asked(name, {} if said is None else said, may_be_own=self.filter is not None)
+            yield asked(name, {} if said is None else said, filters=self.filter is not None)
 
 
-def asked(name: str, said: Any, *, may_be_own: bool) -> Asked:
+def asked(name: str, said: Any, *, filters: bool) -> Asked:
     if not isinstance(said, dict):
         raise ValueError(f"{name}: a mapping of its rules to values is expected")
     if name in SETS:
-        return of_a_set(name, SETS[name], said)
-    if not may_be_own or not said or not OWN_SET.fullmatch(name):
+        of_set = of_a_set(name, SETS[name], said)
+        if values := [rule for rule in said if rule in SETS[name].rules and not filters]:
+            raise ValueError(f"{name}.{values[0]}: a value is for a filter; measure lets nothing go")
+        if filters and not of_set.bounds:
+            raise ValueError(f"{name}: none of its rules has a value, so that it lets nothing go")
+        return of_set
+    if FUNCTION.fullmatch(name):
+        raise ValueError(f"{name}: a function has a step of its own, with nothing beside it")
+    if not filters or not said or not OWN_SET.fullmatch(name):
         raise ValueError(f"there is no rule set {name}; there are {', '.join(SETS)}")
     bounds = dict[str, Bound]()
     for rule, bound in said.items():
@@ -185,7 +240,7 @@ def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> Asked:
     """Return a set with what a recipe says otherwise of its rules."""
     options = dict(rule_set.options)
     lists = said.get("lists", {}) if rule_set.lists else {}
-    if not isinstance(lists, dict):
+    if not isinstance(lists, dict) or not all(isinstance(url, str) for url in lists.values()):
         raise ValueError(f"{name}.lists: a mapping of names to files is expected")
     for called in lists:
         if called not in rule_set.lists.values():

@@ -1,6 +1,6 @@
 """The names of a source's columns, where ours would be the same."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
@@ -15,13 +15,17 @@ ADDED_BY_MODEL = ("score", "int_score")
 OURS = "source_"
 
 
-def renames(names: Iterable[str], text: str, *, classified: bool) -> dict[str, str]:
+def renames(
+    names: Iterable[str], text: str, *, classified: bool, measured: Collection[str] = ()
+) -> dict[str, str]:
     """Give the source's columns whose names the build needs a name that it leaves free.
 
     `doc_id` becomes `source_doc_id`, and what has that name already `source_source_doc_id`: the new name
     of a column depends on no other column, so it is the same in every file.
+
+    measured: the columns that the recipe's steps publish beside the documents of this source.
     """
-    taken = {*ADDED, *(ADDED_BY_MODEL if classified else ()), "text"} - {text}
+    taken = {*ADDED, *(ADDED_BY_MODEL if classified else ()), *measured, "text"} - {text}
     return {name: f"{OURS}{name}" for name in names if original(name) in taken}
 
 
@@ -37,9 +41,11 @@ def names_of_text(text: str, *, classified: bool) -> tuple[str, ...]:
     return ("text", text) if is_free else ("text",)
 
 
-def stored_schema(columns: pa.Schema, text: str, *, classified: bool) -> pa.Schema:
+def stored_schema(
+    columns: pa.Schema, text: str, *, classified: bool, measured: Collection[str] = ()
+) -> pa.Schema:
     """Return the columns of the documents that are made of a file's."""
     own = [field for field in columns if field.name != text]
-    renamed = renames([field.name for field in own], text, classified=classified)
+    renamed = renames([field.name for field in own], text, classified=classified, measured=measured)
     named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
     return pa.schema([*COUNTED, pa.field("text", pa.large_string()), *named])

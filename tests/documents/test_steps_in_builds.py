@@ -16,7 +16,7 @@ from flows.report import write_report
 from tasks import pipeline
 from tasks.documents.carry_out import carried_out
 from tasks.documents.planning import Plan, planned
-from tasks.errors import BadInput, BadRecipe, NotConserved
+from tasks.errors import BadInput, BadRecipe
 from tasks.intake.built import ledger_if_complete
 from tasks.publish.explain import explain
 from tasks.publish.findings import find
@@ -244,12 +244,27 @@ def test_measured_statistics_are_columns_of_the_published_documents(raw):
     assert "zyda1_length" not in table_of(recipe, "removed")[0]
 
 
-def test_column_of_the_source_with_the_name_of_a_statistic_is_refused(raw):
-    write_rows(raw.folder / "in/best-6.parquet", [{"name": "x", "text": "x", "zyda1_length": 3}])
-    with pytest.raises(
-        NotConserved, match=r"stage rules puts a column zyda1_length beside .* give it another"
-    ):
-        build_here(raw.load(documents=[{"measure": "zyda1"}]))
+def test_column_of_the_source_with_the_name_of_a_statistic_is_the_source_s(raw, own):
+    own("def commas(texts): return pc.count_substring(texts, ',')")
+    write_rows(
+        raw.folder / "in/best-6.parquet",
+        [
+            {
+                "name": "x",
+                "text": prose("x"),
+                "zyda1_length": 3,
+                "source_zyda1_length": 4,
+                "commas": "5",
+                "code_x": 6,
+            }
+        ],
+    )
+    recipe = raw.load(documents=[{"measure": "zyda1"}, {"measure": "steps_of_mine:commas"}])
+    build_here(recipe)
+    (row,) = [row for row in table_of(recipe, "best") if row["name"] == "x"]
+    assert (row["zyda1_length"], row["commas"]) == (len(row["text"]), row["text"].count(","))
+    assert (row["source_zyda1_length"], row["source_source_zyda1_length"]) == (3, 4)
+    assert (row["source_commas"], row["code_x"]) == ("5", 6)
 
 
 def test_columns_of_the_source_keep_their_names(raw):
@@ -333,6 +348,9 @@ def test_changed_function_is_another(raw, own):
         ("def bad(texts): raise KeyError('no')", "steps_of_mine:bad failed: KeyError: 'no'"),
         ("def bad(texts): raise SystemExit(3)", "steps_of_mine:bad failed: SystemExit: 3"),
         ("def bad(texts): return None", "steps_of_mine:bad: an array of string is expected"),
+        ("def bad(texts): return pc.equal(texts, '')", "an array of string is expected: it has bool"),
+        ("def bad(texts): return pc.utf8_length(texts)", "an array of string is expected: it has int64"),
+        ("def bad(texts): return pa.array([''] * len(texts))", "gave an empty text as the reason"),
     ],
 )
 def test_function_that_answers_something_else_is_told(raw, own, function, said):
@@ -341,9 +359,23 @@ def test_function_that_answers_something_else_is_told(raw, own, function, said):
         build_here(raw.load(documents=[{"filter": "steps_of_mine:bad"}]))
 
 
-def test_cleaning_that_returns_no_text_is_told(raw, own):
-    own("def bad(texts): return pa.nulls(len(texts), pa.string())")
-    with pytest.raises(BadInput, match="steps_of_mine:bad returned no text for a document"):
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("def bad(texts): return pa.nulls(len(texts), pa.string())", "returned no text for a document"),
+        (
+            "def bad(texts): return pa.array([1] * len(texts))",
+            "an array of large_string is expected: it has int64",
+        ),
+        (
+            "def bad(texts): return pa.array([b'\\xff'] * len(texts)).view(pa.string())",
+            "an array of large_string is expected: Invalid UTF8",
+        ),
+    ],
+)
+def test_cleaning_that_returns_no_text_is_told(raw, own, function, said):
+    own(function)
+    with pytest.raises(BadInput, match=f"steps_of_mine:bad.*{said}"):
         build_here(raw.load(documents=[{"clean": "steps_of_mine:bad"}]))
 
 

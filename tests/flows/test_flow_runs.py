@@ -136,6 +136,13 @@ def test_fault_in_a_source_fails_the_run_with_source_file_and_row(larger, build)
         build(larger.write())
 
 
+def test_source_without_documents_is_told_also_where_losses_are_looked_at(larger, build):
+    write_rows(larger.folder / "in/empty.jsonl", [{"text": None}])
+    larger.recipe["sources"][2] |= {"files": ["in/empty.jsonl"], "on_bad_rows": "set_aside"}
+    with pytest.raises(ValueError, match="source worst: no document in any of its files"):
+        build(larger.write(max_loss=0.9))
+
+
 def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, build, monkeypatch):
     asked = []
 

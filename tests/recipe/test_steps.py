@@ -28,10 +28,27 @@ def of(step):
         ({"clean": 3}, "a name or a mapping is expected"),
         ({"clean": {}}, "clean: it says nothing to be cleaned"),
         ({"clean": {"newlines": False}}, "clean: it says nothing to be cleaned"),
-        ({"clean": {"newlines": "yes"}}, "newlines"),
-        ({"clean": {"runs": {"ab": 3}}}, "runs"),
-        ({"clean": {"runs": {"a": 0}}}, "runs"),
-        ({"clean": {"lines": {"rules": "c5"}}}, "c4"),
+        ({"clean": {"newlines": "yes"}}, "clean.newlines: Input should be a valid boolean (found 'yes')"),
+        ({"clean": {"unicode": "yes"}}, "clean.unicode: Input should be a valid boolean (found 'yes')"),
+        ({"clean": {"runs": {"ab": 3}}}, "clean.runs.ab: String should have at most 1 character"),
+        ({"clean": {"runs": {"a": 0}}}, "clean.runs.a: Input should be greater than or equal to 1 (found 0)"),
+        ({"clean": {"runs": {"a": 10**23}}}, "clean.runs.a: Input should be less than or equal to"),
+        ({"clean": {"runs": "zyda2"}}, "clean.runs: Input should be 'zyda1' (found 'zyda2')"),
+        ({"clean": {"lines": "c4"}}, "clean.lines: a mapping is expected"),
+        ({"clean": {"lines": {}}}, "clean.lines.rules: this field is required"),
+        ({"clean": {"lines": {"rules": "c5"}}}, "clean.lines.rules: Input should be 'c4' or 'refinedweb'"),
+        (
+            {"clean": {"lines": {"rules": "refinedweb", "terminal_punctuation": True}}},
+            "terminal_punctuation is of the rules c4",
+        ),
+        ({"clean": {"lins": True}}, "clean.lins: there is no such field"),
+        ({"filter": ["zyda1", "c4"]}, "filter: a name or a mapping is expected; a step for each"),
+        ({"filter": {"c4": dict.fromkeys(SETS["c4"].rules)}}, "c4: none of its rules has a value"),
+        ({"filter": {"zyda1": {"lists": {"sexual": 5}}}}, "zyda1.lists: a mapping of names to files is"),
+        ({"filter": {"zyda1": {"lists": {"sexual": None}}}}, "zyda1.lists: a mapping of names to files is"),
+        ({"measure": [5]}, "measure: a name, a list of names or a mapping is expected"),
+        ({"measure": {"code": {"max_line_length": 5}}}, "code.max_line_length: a value is for a filter"),
+        ({"measure": ["code", "mine:one"]}, "mine:one: a function has a step of its own"),
         ({"filter": "zyda3"}, "there is no rule set zyda3; there are zyda1, gopher-quality"),
         ({"filter": {}}, "filter: it names no rule set"),
         ({"filter": {"zyda1": {"digitz": 1}}}, "zyda1: there is no rule digitz; there are length"),
@@ -73,8 +90,9 @@ def of(step):
 def test_step_that_cannot_be_done_is_told_with_its_line(corpus, step, said):
     with pytest.raises(BadRecipe) as error:
         corpus.load(**of(step))
-    assert all(re.match(r".*recipe\.yaml:\d+: documents", fault) for fault in error.value.faults)
+    assert re.match(r".*recipe\.yaml:\d+: documents", str(error.value))
     assert said in str(error.value)
+    assert len(error.value.faults) == 1
 
 
 @pytest.mark.parametrize(
@@ -96,7 +114,7 @@ def test_what_a_step_needs_is_looked_at_before_any_work(corpus, step, said, own)
         planned(recipe, "middle")
 
 
-@pytest.mark.parametrize("steps", ["zyda1", {"clean": "zyda1"}, ["zyda1"], 3])
+@pytest.mark.parametrize("steps", ["zyda1", {"clean": "zyda1"}, ["zyda1"], 3, None])
 def test_what_is_no_list_of_steps_is_one_line(corpus, steps):
     with pytest.raises(BadRecipe, match=r"recipe\.yaml:\d+: documents: a (list of steps|step) is ") as error:
         corpus.load(documents=steps)
@@ -127,6 +145,21 @@ def test_same_columns_cannot_be_measured_twice(corpus):
         documents=[{"measure": "code"}, {"clean": "newlines"}, {"measure": ["fineweb", "code"]}]
     )
     with pytest.raises(BadRecipe, match="code_max_line_length is measured twice"):
+        planned(recipe, "best")
+
+
+def test_options_of_ftfy_that_say_nothing_are_its_defaults(corpus):
+    (step,) = corpus.load(documents=[{"clean": {"unicode": {}, "newlines": True, "runs": {}}}]).documents
+    assert step.cleaning.unicode is True
+    assert step.name == "newlines+unicode"
+
+
+def test_function_cannot_measure_a_column_of_every_corpus(corpus, tmp_path, monkeypatch):
+    (tmp_path / "steps_that_clash.py").write_text("def text(texts): return texts\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("ZYDA_STEPS", "steps_that_clash")
+    recipe = corpus.load(documents=[{"measure": "steps_that_clash:text"}])
+    with pytest.raises(BadRecipe, match=r"recipe\.yaml:\d+: documents: text is a column of every corpus"):
         planned(recipe, "best")
 
 
