@@ -7,13 +7,16 @@ import yaml
 from pydantic import ValidationError
 
 from tasks.recipe.fields import Recipe
+from tasks.recipe.steps import MAPPING, OTHER
 from tasks.recipe.values import SECRETIVE
+
+KINDS = (MAPPING, OTHER, "[key]")
 
 
 def faults(path: str, text: str, error: ValidationError) -> list[str]:
     """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
     tree = yaml.compose(text)
-    details = [fault | {"loc": in_the_file(tree, fault)} for fault in error.errors()]
+    details = [fault | {"loc": as_written(tree, fault["loc"])} for fault in error.errors()]
     # A faulty source is no source, so that there may be none left: a consequence, not a fault.
     within = {fault["loc"][:-1] for fault in details if len(fault["loc"]) > 1}
     whole = {place[:i] for place in within for i in range(1, len(place) + 1)}
@@ -30,19 +33,6 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def in_the_file(tree: Any, fault: Any) -> tuple[int | str, ...]:
-    """Return the place of a fault as the file has it, without what only the types of the recipe know."""
-    node, place = tree, list[int | str]()
-    steps = as_written(tree, fault["loc"])
-    for i, step in enumerate(steps):
-        below = node_below(node, step)
-        is_not_there = i + 1 == len(steps) and fault["type"] in ("missing", "extra_forbidden")
-        if below is not None or is_not_there or node is None or isinstance(step, int):
-            place.append(step)
-            node = below
-    return tuple(place)
-
-
 def where(recipe: Recipe, *location: int | str) -> str:
     """Return `file:line: field` of a field of a recipe, for what is found wrong with it later."""
     path, text = recipe._file
@@ -52,7 +42,11 @@ def where(recipe: Recipe, *location: int | str) -> str:
 
 
 def as_written(tree: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the place of a fault as the file has it: one round of deduplication stands there as a mapping."""
+    """Return the place of a fault as the file has it: one round of deduplication stands there as a mapping.
+
+    What only the types know, of which kind a value is that may be of several, is left out.
+    """
+    location = tuple(step for step in location if step not in KINDS)
     if location[:2] == ("dedup", 0):
         nodes = tree.value if isinstance(tree, yaml.MappingNode) else ()
         if not any(k.value == "dedup" and isinstance(v, yaml.SequenceNode) for k, v in nodes):

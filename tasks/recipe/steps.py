@@ -33,6 +33,7 @@ from tasks.recipe.values import Number, Strict, Yes, number, readable, without_c
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 MOST_IN_A_RUN = 2**31 - 1
+MAPPING, OTHER = "<mapping>", "<other>"  # what a value is that may be a mapping; no recipe has such names
 OWN_SET = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 Character = Annotated[str, Field(min_length=1, max_length=1)]
@@ -41,7 +42,7 @@ Bound = tuple[float | None, float | None]
 
 
 def mapping_or_not(value: object) -> str:
-    return "mapping" if isinstance(value, dict | BaseModel) else "other"
+    return MAPPING if isinstance(value, dict | BaseModel) else OTHER
 
 
 def mapping_of_rules(value: object) -> object:
@@ -69,15 +70,16 @@ class Lines(Strict):
 class Cleaning(Strict):
     """What is cleaned in a text, in this order."""
 
-    unicode: Annotated[
-        Annotated[Yes, Tag("other")] | Annotated[dict[str, Any], Tag("mapping")], MappingOrNot
-    ] = Field(
-        False, description="Mend mojibake and normalise, by ftfy: true, or options of its TextFixerConfig."
+    unicode: Annotated[Annotated[Yes, Tag(OTHER)] | Annotated[dict[str, Any], Tag(MAPPING)], MappingOrNot] = (
+        Field(
+            False,
+            description="Mend mojibake and normalise, by ftfy: true, or options of its TextFixerConfig.",
+        )
     )
     newlines: Yes = Field(False, description="Every line ends with one line feed.")
     control_characters: Yes = Field(False, description="They go, but for tabs and line ends.")
     runs: Annotated[
-        Annotated[Literal["zyda1"], Tag("other")] | Annotated[dict[Character, Most], Tag("mapping")],
+        Annotated[Literal["zyda1"], Tag(OTHER)] | Annotated[dict[Character, Most], Tag(MAPPING)],
         MappingOrNot,
     ] = Field(
         default_factory=dict,
@@ -146,7 +148,7 @@ class Step(Strict):
     """One step: give one of clean, filter and measure."""
 
     clean: Annotated[
-        Annotated[Annotated[str | None, Tag("other")] | Annotated[Cleaning, Tag("mapping")], MappingOrNot],
+        Annotated[Annotated[str | None, Tag(OTHER)] | Annotated[Cleaning, Tag(MAPPING)], MappingOrNot],
         BeforeValidator(name_or_mapping),
     ] = Field(None, description="Change the text: a name, or what is to be done.")
     filter: Annotated[str | dict[str, Any] | None, BeforeValidator(name_or_mapping)] = Field(
