@@ -22,6 +22,14 @@ from tasks.errors import BadRecipe
 from tasks.recipe.loading import load_recipe
 
 
+@pytest.fixture(scope="module", autouse=True)
+def log_of_prefect():
+    """Have Prefect's log go where the tests' own output goes, and not to what the first test here captures."""
+    from prefect.logging.configuration import setup_logging
+
+    setup_logging()
+
+
 @pytest.fixture
 def zyda(tmp_path, monkeypatch, capsys):
     """Give the command line, in this process: exit status and the lines of standard error.
