@@ -14,15 +14,25 @@ The command line prints the message of any of these on one line (a BadRecipe: a 
 fault) and exits with status 1. Anything else is a bug and shows its traceback.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class ZydaError(Exception):
-    """The root of this tree; its message is meant to be read by the person who started the build."""
+    """The root of this tree; its message is meant to be read by the person who started the build.
+
+    advice: what that person can do. where: the source, file and row that it is about, as far as known.
+    """
+
+    advice = "Look at the run's log, and start the build again."
+    where: Mapping[str, str] = {}
 
 
 class BadRecipe(ZydaError, ValueError):
     """All the faults of a recipe at once."""
+
+    advice = (
+        "Mend the recipe, or the files that it names, as each line says; zyda check looks without building."
+    )
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
@@ -35,17 +45,30 @@ class BadRecipe(ZydaError, ValueError):
 class BadInput(ZydaError, ValueError):
     """Input that cannot be used. Build it with `bad_input`, so that it says where."""
 
+    advice = (
+        "Mend or remove that file; with `on_bad_rows: set_aside` in the recipe, rows that are no documents are "
+        "published in a folder of their own."
+    )
+
 
 class Denied(ZydaError, OSError):
     """Storage that refuses: trying again cannot help."""
+
+    advice = (
+        "Look at the permissions, the credentials, the name and the room of that place; then build again."
+    )
 
 
 class Unavailable(ZydaError, OSError):
     """Storage that did not answer: trying again may help."""
 
+    advice = "It was tried several times. When the store answers again, start the build again."
+
 
 class Damaged(ZydaError, ValueError):
     """Artifacts that are cut, changed or gone: `paths`, relative to the corpus, and what was found."""
+
+    advice = "Start the build again: it makes what is damaged anew."
 
     def __init__(self, found: str, *paths: str) -> None:
         super().__init__(found, *paths)
@@ -59,13 +82,21 @@ class Damaged(ZydaError, ValueError):
 class LostWorkers(ZydaError, RuntimeError):
     """A cluster without workers: they died one after another on the same work, or nobody started any."""
 
+    advice = "Look whether the cluster runs and its workers have memory enough; then start the build again."
+
 
 class TooMuchLost(ZydaError, ValueError):
     """Removals that a recipe forbids, of whichever source."""
 
+    advice = (
+        "Look at what would go (zyda audit, a smaller --sample), then change dedup or max_loss in the recipe."
+    )
+
 
 class NotConserved(ZydaError, AssertionError):
     """An account that does not add up."""
+
+    advice = "This is a fault of zyda-flows, and nothing was published: please report it with the run's log."
 
 
 def first_line(error: BaseException) -> str:
@@ -87,4 +118,7 @@ def bad_input(source: str, found: str, *, file: str = "", row: int | None = None
         where += f", file {file}"
     if row is not None:
         where += f", row {row} (line {row + 1})"
-    return BadInput(f"{where}: {on_one_line(found)}")
+    error = BadInput(f"{where}: {on_one_line(found)}")
+    known = {"source": source, "file": file, "row": "" if row is None else f"{row:,} (line {row + 1:,})"}
+    error.where = {what: value for what, value in known.items() if value}
+    return error

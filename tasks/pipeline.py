@@ -6,7 +6,7 @@ receipts of the stages before it (see `tasks.stage.verdicts`). A new one is a fi
 Its line in the ledger, its reasons in `removed/` and what `zyda explain` says of them come by themselves.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tasks.dedup.audit import PAIRS as AUDITED_PAIRS
 from tasks.dedup.audit import audit
@@ -37,7 +37,6 @@ __all__ = [
     "publish_corpus", "reasons", "removals", "stages",
 ]  # fmt: skip
 
-NAMES_OF_ARTIFACTS = ("corpus", "funnel", "published", "report")  # in the dashboard, beside those of stages
 BEFORE_DEDUP: tuple[Any, ...] = (rules,)
 AFTER_DEDUP: tuple[Any, ...] = (classify, filter_documents)
 ON_REQUEST = (
@@ -58,8 +57,8 @@ def stages() -> tuple[Any, ...]:
             raise TypeError(f"{stage} is no stage: it lacks @task or @leaves_manifest")
     names = [name_of(stage) for stage in in_order]
     for name in names:
-        if names.count(name) > 1 or name in NAMES_OF_ARTIFACTS:
-            raise TypeError(f"a stage is called {name}, as another, or as something else that a build shows")
+        if names.count(name) > 1:
+            raise TypeError(f"two stages are called {name}")
     return in_order
 
 
@@ -73,9 +72,35 @@ def names() -> tuple[str, ...]:
     return tuple(name for name in named if name not in ON_REQUEST)
 
 
-def before_dedup(recipe: Recipe) -> tuple[Any, ...]:
-    """Return the stages that look at each source before duplicates are found."""
-    return tuple(stage for stage in BEFORE_DEDUP if stage is not rules or recipe.has_steps)
+class Step(NamedTuple):
+    """A stage of a build, and the sources that it looks at one by one: none where it is about all together."""
+
+    name: str
+    sources: tuple[str, ...]
+
+
+def of_build(recipe: Recipe) -> list[Step]:
+    """Return what a build of a recipe does, in that order: the stages that the recipe asks for."""
+    each_round = list(recipe.each_round())
+    stages_in_rounds = [(prepare, recipe), *((stage, recipe) for stage in (ingest, *BEFORE_DEDUP))]
+    for of_round in each_round:
+        first = [matches, against] if of_round.dedup.against else []
+        last = [] if of_round.dedup.exact else [audit]
+        of_this = (*first, minhash, edges, clusters, decisions, removals, *last)
+        stages_in_rounds += [(stage, of_round) for stage in of_this]
+    stages_in_rounds += [(stage, recipe) for stage in AFTER_DEDUP]
+    stages_in_rounds += [(index, of_round) for of_round in each_round if recipe.publish_bands]
+    steps = [step_of(stage, of_round) for stage, of_round in (*stages_in_rounds, (publish, recipe))]
+    return [step for step in steps if step]
+
+
+def step_of(stage: Any, recipe: Recipe) -> Step | None:
+    """Return a stage as a recipe has it, or None where it asks for it of no source."""
+    name = recipe.called(name_of(stage))
+    if getattr(stage.fn, "of_all", True):
+        return Step(name, ())
+    asked = tuple(source.name for source in recipe.sources if stage.fn.asked(recipe, source.name))
+    return Step(name, asked) if asked else None
 
 
 def accounted() -> tuple[str, ...]:
@@ -86,7 +111,7 @@ def accounted() -> tuple[str, ...]:
 
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
-    found = {name_of(stage): stage.fn.reasons(recipe) for stage in before_dedup(recipe)}
+    found = {name_of(stage): stage.fn.reasons(recipe) for stage in BEFORE_DEDUP}
     for of_round in recipe.each_round():
         if of_round.dedup.against:
             reason = OF_OTHERS[of_round.dedup.exact]

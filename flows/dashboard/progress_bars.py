@@ -2,37 +2,41 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from tasks.stage.progress import TOPIC
+from flows.dashboard.state import BuildState, Row
 from tasks.stage.spread import WARNINGS
 from tasks.workers.events import follow
 
 
 class Bars:
-    """One bar for each stage, over the shards of all its sources."""
+    """One bar for each stage that has begun, over all its sources."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
         self.ids: dict[str, TaskID] = {}
-        self.counts: dict[str, dict[str, tuple[int, int]]] = {}
 
-    def __call__(self, report: dict[str, Any]) -> None:
-        """Move the bar of a stage to where a report of one of its sources says."""
-        stage = report["stage"]
-        if not report["total"]:
-            return
-        counts = self.counts.setdefault(stage, {})
-        counts[str(report["source"])] = report["done"], report["total"]
-        done, total = (sum(numbers) for numbers in zip(*counts.values(), strict=True))
-        if stage not in self.ids:
-            self.ids[stage] = self.bars.add_task(stage, total=total)
-        self.bars.update(self.ids[stage], completed=done, total=total)
+    def __call__(self, state: BuildState) -> None:
+        """Move the bars to where the stages are."""
+        with state.lock:
+            weights = state.weights
+            begun = {name: (row.fraction(weights), size_of(row)) for name, row in state.rows.items()
+                     if row.began is not None}  # fmt: skip
+        for name, (fraction, size) in begun.items():
+            if name not in self.ids:
+                self.ids[name] = self.bars.add_task(name, total=1.0, size="")
+            self.bars.update(self.ids[name], completed=fraction, size=size)
+
+
+def size_of(row: Row) -> str:
+    """Say how many shards a stage has done, of how many that it knows of."""
+    cells = row.cells.values()
+    done, known = sum(cell.done for cell in cells), sum(cell.total for cell in cells)
+    return f"{known if row.is_over else done:,}/{known:,} shards" if known else ""
 
 
 @contextmanager
@@ -46,15 +50,16 @@ def pass_on_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bars() -> Iterator[None]:
+def progress_bars(state: BuildState) -> Iterator[None]:
     """Show bars while the flow runs, where its standard error is a terminal."""
-    context = FlowRunContext.get()
     columns = (
-        TextColumn("{task.description:10}"), BarColumn(), MofNCompleteColumn(), TextColumn("shards"),
-        TimeElapsedColumn(),
+        TextColumn("{task.description:10}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
+        TextColumn("{task.fields[size]}"),
     )  # fmt: skip
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        if context is not None:
-            follow(context.task_runner, TOPIC, Bars(bars))
-        yield
+        state.followers.append(Bars(bars))
+        try:
+            yield
+        finally:
+            state.followers.clear()

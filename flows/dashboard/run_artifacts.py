@@ -1,37 +1,38 @@
-"""What Prefect's dashboard shows of a build: a table for each stage, and the ledger at the end."""
+"""What Prefect's dashboard shows of a build that is over: the corpus's accounts, or what went wrong."""
 
 import re
 from base64 import b64encode
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from prefect import task
-from prefect.artifacts import (
-    create_image_artifact,
-    create_link_artifact,
-    create_markdown_artifact,
-    create_table_artifact,
-)
-from prefect.futures import PrefectFuture
+from prefect.artifacts import create_markdown_artifact
+from prefect.context import FlowRunContext
+from prefect.states import Failed
 
+from flows.dashboard.markdown import in_cell, table, unwrapped
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published, corpus_of
+from tasks.errors import BadRecipe, ZydaError, on_one_line
 from tasks.publish.audits import SIMILARITIES, by_source
 from tasks.publish.card import card
 from tasks.publish.explain import Corpus
 from tasks.publish.findings import whole_table
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import ONCE_A_BUILD
-from tasks.storage.artifacts import Receipt
 from tasks.storage.records import digest_of
 
-BAR = 40  # characters of a full bar
+LONGEST = 1000  # characters of a state's message
+KEPT = "What is finished is kept: the next build goes on from there."
 
 
 def artifact_key(recipe: Recipe, what: str) -> str:
     """Return a name as Prefect wants it, small letters, digits and dashes, that no other corpus has."""
-    place = digest_of(recipe.folder.url)[:6]
-    return re.sub(r"[^a-z0-9]+", "-", f"{recipe.corpus}-{what}-{place}".lower()).strip("-")
+    return key_of(recipe.corpus, what, recipe.folder.url)
+
+
+def key_of(name: str, what: str, place: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", f"{name}-{what}-{digest_of(place)[:6]}".lower()).strip("-")
 
 
 def link_to(url: str) -> str:
@@ -39,75 +40,55 @@ def link_to(url: str) -> str:
     return url if "://" in url else Path(url).as_uri()
 
 
-def finished_and_shown(recipe: Recipe, stage: Sequence[PrefectFuture[Receipt]]) -> list[Receipt]:
-    """Wait for a stage of every source and show its table; raise what a source's task raised.
-
-    Raises only when all of the stage's tasks have ended, so that nothing of it runs beside a second try.
-    """
-    for future in stage:
-        future.wait()
-    receipts = [future.result() for future in stage]
-    if receipts[0].source is None:
-        return receipts
-    rows = [
-        {
-            "source": receipt.source,
-            "documents": f"{receipt.out.documents:,}",
-            "tokens": f"{receipt.out.tokens:,}",
-            "bytes": f"{receipt.out.bytes:,}",
-            "removed documents": f"{receipt.removed.documents:,}",
-            "removed tokens": f"{receipt.removed.tokens:,}",
-            "set aside": f"{receipt.set_aside.documents:,}",
-        }
-        for receipt in receipts
-    ]
-    name = receipts[0].stage
-    create_table_artifact(rows, artifact_key(recipe, name), f"After {name}, by source")
-    return receipts
-
-
 @task(task_run_name="accounts", **ONCE_A_BUILD)
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
-    """Show the corpus's card, the funnel of its tokens, and where it lies."""
+    """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
+    _, manifest = corpus_of(recipe)
+    text = unwrapped(card(recipe, manifest).partition("---\n\n")[2])
+    parts = [f"It is in `{recipe.folder.url}/published`.", funnel(ledger), text, *audits(recipe, manifest)]
+    create_markdown_artifact(
+        "\n\n".join(parts), artifact_key(recipe, "corpus"), "The corpus and its accounts"
+    )
+
+
+def funnel(ledger: Ledger) -> str:
+    """Draw the tokens of each source after each stage that let some go, as a picture inside the page."""
     from flows.dashboard import plots  # matplotlib takes half a second to import
 
-    _, manifest = corpus_of(recipe)
-    text = card(recipe, manifest).partition("---\n\n")[2]
-    create_markdown_artifact(
-        f"{text}\n## Tokens after each stage\n\n{funnel_of_characters(ledger)}",
-        artifact_key(recipe, "corpus"),
-        "The corpus and its accounts",
-    )
-    show_audit(recipe, manifest)
     picture = b64encode(plots.funnel(ledger).encode()).decode()
-    create_image_artifact(
-        f"data:image/svg+xml;base64,{picture}", artifact_key(recipe, "funnel"), "Tokens after each stage"
-    )
-    url = f"{recipe.folder.url}/published"
-    create_link_artifact(link_to(url), url, artifact_key(recipe, "published"), "Where the corpus is")
+    return f"![Tokens of each source, at the start and after each stage](data:image/svg+xml;base64,{picture})"
 
 
-def show_audit(recipe: Recipe, manifest: Published) -> None:
-    """Show what the build's audits found of each source."""
+def audits(recipe: Recipe, manifest: Published) -> list[str]:
+    """Write what the build's audits found of each source."""
+    found = list[str]()
     for place, headline in manifest.audits.items():
         if not headline.pairs:
             continue
-        table = whole_table(Corpus(recipe), place, ["source", headline.measure])
+        rows = by_source(whole_table(Corpus(recipe), place, ["source", headline.measure]), headline)
         below = [f"below {likeness:g}" for likeness in (*SIMILARITIES, round(headline.threshold, 2))]
-        rows = [
-            {"source": row.name, "pairs": f"{row.pairs:,}"}
-            | dict(zip(below, [f"{share:.1%}" for share in row.below], strict=True))
-            for row in by_source(table, headline)
-        ]
-        create_table_artifact(rows, artifact_key(recipe, place), headline.sentence())
+        lines = [[row.name, f"{row.pairs:,}", *(f"{share:.1%}" for share in row.below)] for row in rows]
+        found.append(f"## Audit of near-duplicates\n\n{headline.sentence()}\n")
+        found.append(table(("source", "pairs", *below), lines))
+    return found
 
 
-def funnel_of_characters(ledger: Ledger) -> str:
-    """Draw the tokens that each stage let through, as bars of characters."""
-    start = max(1, ledger.of(ledger.stages[0]).tokens)
-    lines = []
-    for stage in ledger.stages:
-        tokens = ledger.of(stage).tokens
-        bar = "█" * round(BAR * tokens / start)
-        lines.append(f"{stage:9} {bar:{BAR}} {tokens / start:6.1%} {tokens:,}")
-    return "```\n" + "\n".join(lines) + "\n```\n"
+def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
+    """Show why a build failed and what to do, and return the state of its run, which says the same.
+
+    path: of the recipe. recipe: where it could be read.
+    """
+    name, place = (recipe.corpus, recipe.folder.url) if recipe else (path.rpartition("/")[2], path)
+    faults = error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]
+    where = "".join(f"| {what} | `{in_cell(found)}` |\n" for what, found in error.where.items())
+    parts = [
+        f"# {in_cell(name)} was not built",
+        *(f"- {fault}" for fault in faults),
+        *([f"| | |\n|---|---|\n{where}"] if where else []),
+        f"**What to do:** {error.advice}",
+        KEPT,
+    ]
+    if FlowRunContext.get():
+        create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
+    said = "; ".join(faults)
+    return Failed(message=f"{said[:LONGEST]}. What to do: {error.advice} {KEPT}", data=error)

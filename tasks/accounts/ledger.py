@@ -112,18 +112,30 @@ def row_of(line: Line) -> dict[str, str | int]:
     return {"stage": line.stage, "source": line.source, **numbers}
 
 
-def make_ledger(receipts: Iterable[Sequence[Receipt]]) -> Ledger:
-    """Make the ledger of the receipts of each source, in the order of the stages.
+def make_ledger(steps: Iterable[Sequence[Receipt]]) -> Ledger:
+    """Make the ledger of the receipts of each stage, in their order; the first looked at every source.
 
-    Raises NotConserved where, for a source and stage, the documents, tokens or bytes that came in
-    are not those that came out, were removed and were set aside, or not those that the stage before
-    let out.
+    What is left of a source that a stage did not look at passes it. Raises NotConserved where, for a source and
+    stage, the documents, tokens or bytes that came in are not those that came out, were removed and were set
+    aside, or not those that the stage before let out.
     """
-    per_source = [list(of_source) for of_source in receipts]
-    for of_source in per_source:
-        check_account(of_source)
-    stages = zip(*per_source, strict=True)
-    return Ledger(lines=tuple(line_of(receipt) for stage in stages for receipt in stage))
+    of_stages = [{receipt.source: receipt for receipt in step} for step in steps]
+    for source in of_stages[0]:
+        check_account([of_stage[source] for of_stage in of_stages if source in of_stage])
+    lines, left = list[Line](), {source: receipt.out for source, receipt in of_stages[0].items()}
+    for of_stage in of_stages:
+        name = next(iter(of_stage.values())).stage
+        lines += [
+            line_of(of_stage[source]) if source in of_stage else passed(name, str(source), left[source])
+            for source in left
+        ]
+        left |= {source: receipt.out for source, receipt in of_stage.items()}
+    return Ledger(lines=tuple(lines))
+
+
+def passed(stage: str, source: str, counts: Counts) -> Line:
+    """Return the line of a stage that did not look at a source."""
+    return Line(stage=stage, source=source, out=counts, removed=Counts(), set_aside=Counts())
 
 
 def line_of(receipt: Receipt) -> Line:

@@ -25,6 +25,7 @@ from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import band_keys, signature_parameters
 from tasks.signatures.shingles import shingle_sets
+from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
@@ -171,7 +172,7 @@ def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> str:
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("audit", key, of_all=True)
+@leaves_manifest("audit", key, of_all=trails_of)
 def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
     """Compare a sample of the documents that went as near-duplicates with those that were kept.
 

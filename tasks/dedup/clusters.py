@@ -22,7 +22,7 @@ from tasks.kernels import forest
 from tasks.recipe.fields import Recipe
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.task import BY_MANIFEST, STAGE, as_it_is, leaves_manifest, task
 from tasks.storage.artifacts import (
     Manifest,
     Receipt,
@@ -173,7 +173,7 @@ def key(recipe: Recipe, edged: Receipt) -> str:
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("clusters", key, of_all=True)
+@leaves_manifest("clusters", key, of_all=as_it_is)
 def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
     """Find the clusters of all edges."""
     folder = recipe.folder

@@ -26,6 +26,7 @@ from tasks.ids import SOURCE_SHIFT
 from tasks.kernels import forest
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import NumberedSource
+from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import shards_so_far, trail_of
@@ -123,7 +124,7 @@ def is_by_ids(recipe: Recipe) -> bool:
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("decisions", key, of_all=True)
+@leaves_manifest("decisions", key, of_all=trails_of)
 def decisions(
     recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
 ) -> Manifest:

@@ -4,20 +4,20 @@ from fractions import Fraction
 
 from tasks.errors import TooMuchLost
 from tasks.recipe.fields import Recipe
+from tasks.stage.groups import OfGroup, trails_of
 from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.stage.verdicts import trail_of
-from tasks.storage.artifacts import Receipt
 
 
 @task(task_run_name="losses", **ONCE_A_BUILD)
-def check_losses(recipe: Recipe, trails: list[list[Receipt]]) -> None:
+def check_losses(recipe: Recipe, groups: list[OfGroup]) -> None:
     """Compare what deduplication lets go of each source with its `max_loss`. Raises TooMuchLost.
 
-    trails: of each source, up to the last round.
+    groups: the trails of their sources, up to the last round.
     """
     rounds = {of_round.called(name) for of_round in recipe.each_round() for name in ("against", "removals")}
     faults = list[str]()
-    for trail in map(trail_of, trails):
+    for trail in map(trail_of, trails_of(groups)):
         of_rounds = [receipt for receipt in trail.receipts if receipt.stage in rounds]
         entering, lost = of_rounds[0].entering.tokens, sum(receipt.removed.tokens for receipt in of_rounds)
         most = recipe.max_loss_of(recipe.source(trail.source))

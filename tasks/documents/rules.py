@@ -22,7 +22,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import VERDICTS, JobSoFar, Trail, nothing_said, said_by, shards_so_far
+from tasks.stage.verdicts import VERDICTS, JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import Manifest, stage_key
 from tasks.storage.tables import read_table
 
@@ -137,6 +137,10 @@ def sentences(step: Step) -> dict[str, str]:
     return found
 
 
+def has_steps(recipe: Recipe, source: str) -> bool:
+    return bool(recipe.steps_of(source))
+
+
 def key(recipe: Recipe, trail: Trail) -> str:
     bounds = [bound.model_dump() for bound in bounds_of(recipe, trail.source)]
     columns = [list(names) for names in published_columns(recipe.steps_of(trail.source))]
@@ -144,13 +148,11 @@ def key(recipe: Recipe, trail: Trail) -> str:
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("rules", key, reasons_of, evidence=EVIDENCE)
+@leaves_manifest("rules", key, reasons_of, evidence=EVIDENCE, asked=has_steps)
 def rules(recipe: Recipe, trail: Trail) -> Manifest:
     """Let documents of a source go by the rules of the recipe."""
-    steps = recipe.steps_of(trail.source)
-    if not steps:
-        return nothing_said("rules", trail)
-    bounds, columns = bounds_of(recipe, trail.source), tuple(published_columns(steps))
+    bounds = bounds_of(recipe, trail.source)
+    columns = tuple(published_columns(recipe.steps_of(trail.source)))
     jobs = [
         RulesOfShard(recipe.folder, trail.source, so_far, bounds, columns)
         for so_far in shards_so_far(recipe.folder, trail)

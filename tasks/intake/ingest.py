@@ -64,6 +64,10 @@ class IngestedPiece(Record):
     rows: int
     cleaned: dict[str, Cleaned] = {}
 
+    @property
+    def seen(self) -> Counts:
+        return total(shard.counts for shard in self.shards)
+
 
 @dataclass(frozen=True)
 class PieceToIngest(RecordJob[IngestedPiece]):

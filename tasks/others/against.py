@@ -22,7 +22,7 @@ from tasks.others.matched_texts import TextsByPart, in_groups, write_wanted
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import REASON, JobSoFar, Trail, nothing_said, said_by, shards_so_far
+from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.parts import read_part
 from tasks.storage.tables import rows_between, tables_of
@@ -161,12 +161,10 @@ def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCo
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("against", key, REASONS, evidence=evidence_of)
+@leaves_manifest("against", key, REASONS, evidence=evidence_of, asked=Recipe.may_go)
 def against(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCorpus]) -> Manifest:
     """Find which documents of a source another corpus has already."""
     folder, name = recipe.folder, recipe.called("against")
-    if not recipe.may_go(trail.source):
-        return nothing_said(name, trail)
     groups, of_texts = load_manifest(folder, matched).shards, contents(recipe, others)
     jobs = [
         AgainstOfShard(folder, trail.source, so_far, groups, tuple(others), recipe.dedup, of_texts)

@@ -24,6 +24,7 @@ from tasks.signatures.lookup import first_and_last_keys, first_of_bucket, looked
 from tasks.signatures.merging import GROUP_SHARDS
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
+from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, ONCE_A_BUILD, STAGE, leaves_manifest, task
@@ -169,7 +170,7 @@ def key(
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("matches", key, of_all=True)
+@leaves_manifest("matches", key, of_all=trails_of)
 def matches(
     recipe: Recipe,
     trails: list[list[Receipt]],

@@ -140,8 +140,8 @@ def audit_again(recipe: Recipe, pairs: int) -> Manifest:
     Raises Denied where that is not there any more.
     """
     trails = last_audit(recipe).facts["trails"]
-    receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
-    return load_manifest(recipe.folder, audit.fn(recipe, receipts, pairs))
+    groups = [[[Receipt.model_validate(receipt)] for receipt in trail] for trail in trails]
+    return load_manifest(recipe.folder, audit.fn(recipe, groups, pairs))
 
 
 def last_audit(recipe: Recipe) -> Manifest:

@@ -32,7 +32,7 @@ from tasks.stage.verdicts import (
     shards_so_far,
     with_columns,
 )
-from tasks.storage.artifacts import Manifest, Shard, load_manifest, shard_path, stage_key, total
+from tasks.storage.artifacts import Counts, Manifest, Shard, load_manifest, shard_path, stage_key, total
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard, write_table
@@ -56,6 +56,10 @@ class PublishedShard(Record):
 
     kept: Shard | None
     removed: Shard | None
+
+    @property
+    def seen(self) -> Counts:
+        return self.kept.counts if self.kept else Counts()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tasks.errors import NotConserved
 from tasks.quality.forms import Model, load_model
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import JobSoFar, Trail, nothing_said, said_by, shards_so_far
+from tasks.stage.verdicts import JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of
@@ -98,17 +98,19 @@ class AnswersForShard(JobSoFar):
 def key(recipe: Recipe, trail: Trail) -> str:
     """Hash what was asked; which model it was asked of is part of what ingest passed on."""
     classify = recipe.source(trail.source).classify
-    asked = [classify.max_tokens] if classify else None
-    return stage_key("classify", VERSION, asked, *trail.identities)
+    return stage_key("classify", VERSION, [classify.max_tokens] if classify else None, *trail.identities)
+
+
+def has_model(recipe: Recipe, source: str) -> bool:
+    return recipe.source(source).classify is not None
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("classify", key)
+@leaves_manifest("classify", key, asked=has_model)
 def classify(recipe: Recipe, trail: Trail) -> Manifest:
-    """Classify what is left of a source, if the recipe asks for it."""
+    """Classify what is left of a source."""
     settings = recipe.source(trail.source).classify
-    if not settings:
-        return nothing_said("classify", trail)
+    assert settings is not None
     folder = recipe.folder
     model = Model.model_validate(load_manifest(folder, trail.receipts[0]).facts["model"])
     jobs = [

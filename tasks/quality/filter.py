@@ -22,7 +22,7 @@ from tasks.recipe.fields import Recipe, Source
 from tasks.sources.names import names_of_text
 from tasks.sources.register import load_register
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import VERDICTS, Trail, nothing_said
+from tasks.stage.verdicts import VERDICTS, Trail
 from tasks.storage.artifacts import Manifest, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import unpack
@@ -106,13 +106,16 @@ def key(recipe: Recipe, trail: Trail) -> str:
     return stage_key("filter", VERSION, asked_of(recipe.source(trail.source)), *trail.identities)
 
 
+def is_filtered(recipe: Recipe, name: str) -> bool:
+    source = recipe.source(name)
+    return bool(source.keep or (source.classify and source.classify.keep))
+
+
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("filter", key, REASONS)
+@leaves_manifest("filter", key, REASONS, asked=is_filtered)
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
-    """Filter a source, if the recipe asks for it."""
+    """Filter a source."""
     source = recipe.source(trail.source)
-    if not source.keep and not (source.classify and source.classify.keep):
-        return nothing_said("filter", trail)
     facts = load_manifest(recipe.folder, trail.receipts[0]).facts
     check_keep(
         source, unpack(facts["schema"]), Model.model_validate(facts["model"]) if source.classify else None

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
+from tasks.stage.groups import receipts_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
@@ -100,7 +101,7 @@ def key(recipe: Recipe, sketched: list[Receipt]) -> str:
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("edges", key, of_all=True)
+@leaves_manifest("edges", key, of_all=receipts_of)
 def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
     folder, bands = recipe.folder, recipe.dedup.key_bands

@@ -21,6 +21,7 @@ from tasks.signatures.bands import (
 from tasks.signatures.keys import index_parameters
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
+from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
@@ -76,7 +77,7 @@ def key(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedS
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("index", key, of_all=True)
+@leaves_manifest("index", key, of_all=trails_of)
 def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> Manifest:
     """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
     folder, dedup = recipe.folder, recipe.dedup

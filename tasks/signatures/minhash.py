@@ -27,7 +27,7 @@ from tasks.signatures.merging import merge_groups
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
-from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, nothing_said, shards_so_far
+from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
 from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
@@ -190,13 +190,15 @@ def key(recipe: Recipe, trail: Trail) -> str:
     return stage_key("minhash", VERSION, signature_parameters(recipe.dedup), *trail.identities)
 
 
+def takes_part(recipe: Recipe, source: str) -> bool:
+    return not recipe.source(source).exempt
+
+
 @task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("minhash", key)
+@leaves_manifest("minhash", key, asked=takes_part)
 def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     folder, source = recipe.folder, trail.source
-    if recipe.source(source).exempt:
-        return nothing_said("minhash", trail)
     so_far = shards_so_far(folder, trail)
     keys = keys_of_source(folder, source, so_far, recipe.dedup, recipe.called("minhash"))
     return Manifest(

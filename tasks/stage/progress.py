@@ -1,11 +1,9 @@
-"""How far a stage is: to Prefect's dashboard and log, and to whoever follows the build."""
+"""How far a stage is, to whoever follows the build."""
 
 import time
 from typing import Any, TypeVar
 
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
-from prefect.context import TaskRunContext
-
+from tasks.storage.artifacts import Counts, Shard
 from tasks.workers.events import tell
 
 Result = TypeVar("Result")
@@ -15,14 +13,14 @@ SECONDS_BETWEEN_REPORTS = 2.0
 
 
 class Progress:
-    """Counts the finished shards of one stage and source."""
+    """Counts the finished shards of one stage and source, and the documents in them."""
 
     def __init__(self, stage: str, source: str | None, total: int) -> None:
         self.stage = stage
         self.source = source
         self.total = total
         self.done = 0
-        self.artifact: Any = None
+        self.seen = Counts()
         self.reported = time.monotonic()
         self.tell_followers()
 
@@ -33,24 +31,22 @@ class Progress:
     def count(self, result: Result) -> Result:
         """Count one more shard, and pass its result on."""
         self.done += 1
+        self.seen += seen_in(result)
         now = time.monotonic()
         if self.done == self.total or now - self.reported > SECONDS_BETWEEN_REPORTS:
             self.reported = now
             self.tell_followers()
-            self.tell_dashboard()
         return result
 
     def tell_followers(self) -> None:
-        report = {"stage": self.stage, "source": self.source, "done": self.done, "total": self.total}
+        report: dict[str, Any] = {"stage": self.stage, "source": self.source}
+        report |= {"done": self.done, "total": self.total, "seen": self.seen.model_dump()}
         tell(TOPIC, report)
 
-    def tell_dashboard(self) -> None:
-        if TaskRunContext.get() is None:
-            return
-        percent = 100 * self.done / self.total
-        if self.artifact is not None:
-            update_progress_artifact(self.artifact, progress=percent)
-        elif self.done < self.total:  # a stage that is over at its first report needs no bar
-            self.artifact = create_progress_artifact(
-                progress=percent, description=f"{self.name}: {self.total} shards"
-            )
+
+def seen_in(result: object) -> Counts:
+    """Return the documents that a stage looked at for a result: those of its shards, as far as it says so."""
+    if isinstance(result, Shard):
+        return result.counts + result.removed
+    seen = getattr(result, "seen", None)
+    return seen if isinstance(seen, Counts) else Counts()

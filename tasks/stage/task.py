@@ -9,30 +9,30 @@ all that can change the manifest. Where a manifest of this key is there, the sta
 machine that was; Prefect's own cache has the same key, and what it remembers is a receipt with a seal.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from prefect import task
-from prefect.cache_policies import NO_CACHE, CachePolicy
+from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
-from prefect.context import FlowRunContext, TaskRunContext
-from prefect.filesystems import LocalFileSystem, RemoteFileSystem
+from prefect.context import TaskRunContext
 from prefect.logging import get_run_logger
 from prefect.runtime import task_run
-from prefect.serializers import Serializer
 from prefect.settings import get_current_settings
 from prefect.tasks import exponential_backoff
 
 from tasks.errors import Unavailable
 from tasks.recipe.fields import Recipe
+from tasks.stage.groups import receipts_of, trails_of
+from tasks.stage.remembered import BY_MANIFEST, SealedReceipts
 from tasks.stage.verdicts import trail_of
-from tasks.storage.artifacts import RESULTS, Manifest, Receipt, finish_stage, finished_stage
-from tasks.storage.records import digest_of, pack, seal, unseal
+from tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
+from tasks.storage.records import digest_of, pack
 
 __all__ = [
-    "BY_MANIFEST", "HERE", "ONCE_A_BUILD", "STAGE", "Runner", "leaves_manifest", "results_beside_manifests", "task",
+    "BY_MANIFEST", "HERE", "ONCE_A_BUILD", "STAGE", "Runner", "as_it_is", "leaves_manifest", "opened", "task",
 ]  # fmt: skip
 
 RETRIES = 4
@@ -42,30 +42,19 @@ SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
 OF_EVERY_REMOVAL = ("doc_id", "source", "stage", "reason", "n_tokens")
 
 Key = Callable[..., str]
+Asked = Callable[[Recipe, str], bool]
+Opened = Callable[[Any], Any]
 ReasonsOf = Callable[[Recipe], dict[str, str]]
 EvidenceOf = Callable[[Recipe], pa.Schema | None]
 
 
-class ManifestKey(CachePolicy):
-    """Prefect's cache key of a stage: that of its manifest, a hash of the stage's inputs and of nothing else."""
-
-    def compute_key(self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any) -> str:
-        return str(task_ctx.task.fn.key(*inputs.values()))
+def always(_: Recipe, __: str) -> bool:
+    """Say that every recipe asks for a stage, of every source."""
+    return True
 
 
-BY_MANIFEST = ManifestKey()
-
-
-class SealedReceipt(Serializer):  # of any type: Prefect cannot register one that is of Receipt
-    """Writes receipts as sealed records, so that what Prefect remembers counts for nothing once it is changed."""
-
-    type: Literal["zyda-receipt"] = "zyda-receipt"
-
-    def dumps(self, obj: Receipt) -> bytes:
-        return seal(obj)
-
-    def loads(self, blob: bytes) -> Receipt:
-        return unseal(blob, Receipt, "a receipt")
+def as_it_is(given: Any) -> Any:
+    return given
 
 
 def leaves_manifest(
@@ -74,17 +63,19 @@ def leaves_manifest(
     reasons: dict[str, str] | ReasonsOf | None = None,
     *,
     evidence: pa.Schema | EvidenceOf | None = None,
-    of_all: bool = False,
-) -> Callable[[Callable[..., Manifest]], Callable[..., Receipt]]:
+    asked: Asked = always,
+    of_all: Opened | None = None,
+) -> Callable[[Callable[..., Manifest]], Callable[..., Any]]:
     """Make a function that returns a manifest one that writes it and returns its receipt, once.
 
-    Its first input after the recipe is the plan of a source, or the source's trail, which comes as a list of
-    receipts: Prefect and Dask look for what is still to come in lists alone. of_all: the stage is about all
-    sources, and its inputs are as they are.
+    Its first input after the recipe is the plan of a source, or the source's trail. For a group of sources, that
+    input is the list of their plans, or of the receipts that each stage so far has of them (Prefect and Dask look
+    for what is still to come in lists alone), and a list of receipts is returned. of_all: the stage is about all
+    sources, and makes its first input from those of all groups by this.
 
     key: called with the same arguments. reasons: for which the stage lets documents go, each with a sentence
     that says it of a document. evidence: the columns of its verdicts that are published of those documents. Both
-    may be functions that say of a recipe which they are.
+    may be functions that say of a recipe which they are. asked: whether a recipe asks for the stage of a source.
     """
     if isinstance(evidence, pa.Schema):
         check_evidence(name, evidence)
@@ -95,21 +86,17 @@ def leaves_manifest(
     def reasons_of(recipe: Recipe) -> dict[str, str]:
         return reasons(recipe) if callable(reasons) else reasons or {}
 
-    def decorate(make: Callable[..., Manifest]) -> Callable[..., Receipt]:
-        def opened(inputs: Sequence[Any]) -> Sequence[Any]:
-            return inputs if of_all else (as_given(inputs[0]), *inputs[1:])
-
-        def its_key(recipe: Recipe, *inputs: Any) -> str:
-            own, found = key(recipe, *opened(inputs)), evidence_for(recipe)
+    def decorate(make: Callable[..., Manifest]) -> Callable[..., Any]:
+        def key_of_one(recipe: Recipe, *inputs: Any) -> str:
+            own, found = key(recipe, *inputs), evidence_for(recipe)
             return own if found is None else digest_of([own, pack(found)])
 
-        @wraps(make)
-        def stage(recipe: Recipe, *inputs: Any) -> Receipt:
-            known_by = its_key(recipe, *inputs)
-            source = None if of_all else opened(inputs)[0].source
+        def once(recipe: Recipe, *inputs: Any) -> Receipt:
+            known_by = key_of_one(recipe, *inputs)
+            source = None if of_all else inputs[0].source
             if receipt := finished_stage(recipe.folder, recipe.called(name), source, known_by):
                 return receipt
-            manifest = make(recipe, *opened(inputs))
+            manifest = make(recipe, *inputs)
             check_manifest(manifest, (name, recipe.called(name)), source)
             manifest = manifest.model_copy(update={"stage": recipe.called(name)})
             if (found := evidence_for(recipe)) is not None:
@@ -121,8 +108,27 @@ def leaves_manifest(
                 get_run_logger().info("%s", receipt.sentence())
             return receipt
 
+        def members(recipe: Recipe, group: list[Any]) -> list[Any]:
+            return [one for one in each_of(group) if asked(recipe, one.source)]
+
+        def its_key(recipe: Recipe, first: Any, *inputs: Any) -> str:
+            if of_all:
+                return key_of_one(recipe, of_all(first), *inputs)
+            if not isinstance(first, list):
+                return key_of_one(recipe, first, *inputs)
+            keys = [key_of_one(recipe, one, *inputs) for one in members(recipe, first)]
+            return keys[0] if len(keys) == 1 else digest_of(keys)
+
+        @wraps(make)
+        def stage(recipe: Recipe, first: Any, *inputs: Any) -> Receipt | list[Receipt]:
+            if of_all:
+                return once(recipe, of_all(first), *inputs)
+            if not isinstance(first, list):
+                return once(recipe, first, *inputs)
+            return [once(recipe, one, *inputs) for one in members(recipe, first)]
+
         stage.__name__ = name
-        vars(stage).update(key=its_key, reasons=reasons_of, of_all=of_all)
+        vars(stage).update(key=its_key, reasons=reasons_of, of_all=bool(of_all), asked=asked)
         return stage
 
     return decorate
@@ -147,24 +153,28 @@ def check_manifest(manifest: Any, names: tuple[str, str], source: str | None) ->
         )
 
 
-def as_given(first: Any) -> Any:
-    return trail_of(first) if isinstance(first, list) else first
+def each_of(group: list[Any]) -> list[Any]:
+    """Return the plans of a group's sources as they are, or a trail for each from the receipts of stages."""
+    return [trail_of(receipts) for receipts in trails_of([group])] if isinstance(group[0], list) else group
 
 
 def run_name() -> str:
-    """Name a task run as a person reads it: `minhash peps`."""
+    """Name a task run as a person reads it: `minhash peps`, `minhash arxiv to wiki (12 sources)`."""
     context = TaskRunContext.get()
     if context is None:
         return str(task_run.task_name)
-    recipe, *inputs = task_run.parameters.values()
+    recipe, first, *_ = task_run.parameters.values()
     name = str(recipe.called(task_run.task_name))
     if vars(context.task.fn)["of_all"]:
         return name
-    first, *_ = inputs
-    first = first[0] if isinstance(first, list) else first
-    if isinstance(first, State):
-        first = first.result(raise_on_failure=False)
-    return f"{name} {getattr(first, 'source', '')}".rstrip()
+    group: Any = first if isinstance(first, list) else [first]
+    if isinstance(group[0], State):
+        group = group[0].result(raise_on_failure=False)
+    asked = vars(context.task.fn)["asked"]
+    sources = [source for one in group if asked(recipe, source := str(getattr(one, "source", "")))]
+    if len(sources) > 1:
+        return f"{name} {sources[0]} to {sources[-1]} ({len(sources)} sources)"
+    return " ".join([name, *sources])
 
 
 def seconds_before_retry() -> int:
@@ -190,7 +200,7 @@ STAGE: dict[str, Any] = {
     **RETRYING,
     "task_run_name": run_name,
     "persist_result": True,
-    "result_serializer": SealedReceipt(),
+    "result_serializer": SealedReceipts(),
 }
 ONCE_A_BUILD: dict[str, Any] = {**RETRYING, "cache_policy": NO_CACHE}
 
@@ -198,34 +208,23 @@ ONCE_A_BUILD: dict[str, Any] = {**RETRYING, "cache_policy": NO_CACHE}
 class Runner(NamedTuple):
     """How the stages of a build are run: Prefect's way, or HERE.
 
-    submit: takes a task and its arguments. result: of what `submit` returned. finished: receipts of what it
-    returned for a stage of each source.
+    submit: takes a task and its arguments. result: of what `submit` returned. finished: the receipts of what it
+    returned for a stage of each group.
     """
 
     submit: Callable[..., Any]
     result: Callable[[Any], Any]
-    finished: Callable[[Recipe, Sequence[Any]], list[Receipt]]
+    finished: Callable[[Sequence[Any]], list[Receipt]]
+
+
+def opened(results: Iterable[Receipt | list[Receipt]]) -> list[Receipt]:
+    """Return the receipts of a stage, whether it is about all sources or of each group."""
+    return receipts_of(one if isinstance(one, list) else [one] for one in results)
 
 
 # One after another in this process, without Prefect and Dask: for tests and measurements.
 HERE = Runner(
     submit=lambda stage, *inputs, **options: stage.fn(*inputs, **options),
     result=lambda done: done,
-    finished=lambda _, receipts: list(receipts),
+    finished=opened,
 )
-
-
-def results_beside_manifests(recipe: Recipe) -> None:
-    """Have Prefect keep the results of this flow run's tasks in the corpus: a folder, or a saved block."""
-    results = recipe.folder.folder(RESULTS)
-    storage = LocalFileSystem(basepath=results.path("")) if results.is_local else saved_block(results.url)
-    context = FlowRunContext.get()
-    if context is not None:
-        context.result_store = context.result_store.model_copy(update={"result_storage": storage})
-
-
-def saved_block(url: str) -> RemoteFileSystem:
-    """Return Prefect's own block of a place in a store; it holds no secrets."""
-    block = RemoteFileSystem(basepath=url)
-    block.save(f"zyda-{digest_of(url)}", overwrite=True)
-    return block

@@ -255,8 +255,3 @@ def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Se
         removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),
         beside=tuple(beside),
     )
-
-
-def nothing_said(stage: str, trail: Trail) -> Manifest:
-    """Make the manifest of a stage that has nothing to say of a source: all its documents stay."""
-    return Manifest(stage=stage, source=trail.source, entering=trail.left, out=trail.left)

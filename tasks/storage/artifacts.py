@@ -18,6 +18,7 @@ its `Receipt` (what other systems call a materialisation record): where the mani
 and the counts for the ledger.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from tasks.storage.records import KEY, Record, Sealed, digest_of, read_record, w
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
+NAMED = re.compile(MANIFESTS.encode() + rb'/[^"\\]+\.json')
 RESULTS = f"{WORK}/prefect"  # what Prefect remembers of the stages, by their keys
 
 
@@ -217,14 +219,19 @@ def forget(folder: Folder, paths: Iterable[str]) -> None:
         content = folder.read_if_there(manifest) or b""
         if any(path.encode() in content for path in damaged):
             folder.delete(manifest)
-            folder.delete(f"{RESULTS}/{key_of(manifest)}")
+    forget_results_of_nothing(folder)
 
 
 def forget_results_of_nothing(folder: Folder) -> None:
     """Remove what Prefect remembers of stages whose manifests are gone, so that they are done again at once."""
-    finished_keys = {key_of(manifest) for manifest in folder.files(MANIFESTS)}
+    manifests = {*folder.files(MANIFESTS)}
+    finished_keys = {key_of(manifest) for manifest in manifests}
     for path in folder.files(RESULTS):
-        if path.rpartition("/")[2] not in finished_keys:
+        if path.rpartition("/")[2] in finished_keys:
+            continue
+        # Those of a group have a key of their own, and name a manifest of each source.
+        named = {found.decode() for found in NAMED.findall(folder.read_if_there(path) or b"")}
+        if not named or not named <= manifests:
             folder.delete(path)
 
 

@@ -23,7 +23,7 @@ from tasks.publish.upkeep import waste_of
 from tasks.quality.judging import judged
 from tasks.sources import reading
 from tasks.stage.task import HERE, leaves_manifest, task
-from tasks.stage.verdicts import nothing_said
+from tasks.storage.artifacts import Manifest
 
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
 LOUD = prose("shared by all").upper()
@@ -255,9 +255,8 @@ def test_evidence_with_a_name_that_every_removal_has_is_refused_at_once(name):
 @pytest.mark.parametrize(
     ("stages", "said"),
     [
-        (("shouting", "shouting"), "a stage is called shouting"),
-        (("corpus",), "a stage is called corpus"),
-        (("filter",), "a stage is called filter"),
+        (("shouting", "shouting"), "two stages are called shouting"),
+        (("filter",), "two stages are called filter"),
     ],
 )
 def test_two_stages_of_one_name_are_refused_before_any_work(corpus, example, with_stages, stages, said):
@@ -279,7 +278,7 @@ def test_function_that_is_no_stage_is_refused_before_any_work(corpus, with_stage
 )
 def test_stage_that_returns_no_manifest_of_its_own_is_told(corpus, with_stages, returned, said):
     stage = leaves_manifest("odd", lambda *_: "0" * 20)(
-        lambda _, trail: returned and nothing_said(returned, trail)
+        lambda _, trail: returned and Manifest(stage=returned, source=trail.source)
     )
     with_stages("BEFORE_DEDUP", task(stage))
     with pytest.raises(TypeError, match=said):

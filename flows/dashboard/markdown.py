@@ -1,0 +1,55 @@
+"""Markdown as Prefect's dashboard shows it: each line end in a paragraph is a break there."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+FULL, EMPTY = "█", "░"
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    """Write a table, of which the first columns are texts and the others numbers, aligned to the right."""
+    rule = ["---"] * left + ["---:"] * (len(names) - left)
+    lines = [names, rule, *(list(map(in_cell, row)) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def in_cell(text: str) -> str:
+    """Write a text so that it stays in its cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def bar(fraction: float, width: int = 10) -> str:
+    """Draw a fraction as characters; it is full only where nothing is missing."""
+    done = min(round(fraction * width), width - (fraction < 1))
+    return FULL * done + EMPTY * (width - done)
+
+
+def unwrapped(text: str) -> str:
+    """Join the lines of each paragraph and of each item of a list; tables, headings and blocks stay as they are."""
+    out, in_block = list[str](), False
+    for line in text.splitlines():
+        in_block ^= line.startswith("```")
+        goes_on = bool(out) and not in_block and is_prose(line) and (is_prose(out[-1]) or is_item(out[-1]))
+        if goes_on:
+            out[-1] = f"{out[-1]} {line.strip()}"
+        else:
+            out.append(line)
+    return "\n".join(out) + "\n"
+
+
+def is_prose(line: str) -> bool:
+    return bool(line.strip()) and not re.match(r"\s*([#|>]|```|[-*] |\d+\. |!\[)", line)
+
+
+def is_item(line: str) -> bool:
+    return bool(re.match(r"\s*([-*] |\d+\. )", line))
+
+
+def duration(seconds: float) -> str:
+    """Write seconds as people say them: 45 s, 3 min 20 s, 2 h 5 min."""
+    whole = round(seconds)
+    for size, name, lower, below in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            rest = whole % size // lower
+            return f"{whole // size} {name}" + (f" {rest} {below}" if rest else "")
+    return f"{whole} s"

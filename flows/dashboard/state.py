@@ -1,0 +1,210 @@
+"""How far a build is: what its workers report, and the receipts of what has been finished."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from prefect.futures import PrefectFuture
+
+from tasks import pipeline
+from tasks.pipeline import Step
+from tasks.recipe.fields import Recipe
+from tasks.stage.task import opened
+from tasks.storage.artifacts import Counts, Receipt
+
+# Of a build's time, as `python -m benchmarks.end_to_end` divides it between stages; what is not named costs nearly
+# nothing. A model takes whatever it takes, and is left out of what is said of the time that is left.
+SHARES = {"prepare": 1, "ingest": 66, "publish": 33}
+SMALLEST = 0.2
+UNKNOWN = ("classify",)
+
+
+@dataclass
+class Cell:
+    """A stage of a source, or of all: shards and what has been read of them, until its receipt is there."""
+
+    done: int = 0
+    total: int = 0
+    seen: Counts = field(default_factory=Counts)
+    receipt: Receipt | None = None
+
+    @property
+    def fraction(self) -> float:
+        if self.receipt:
+            return 1.0
+        return self.done / self.total if self.total else 0.0
+
+
+@dataclass
+class Row:
+    """A stage over all its sources."""
+
+    step: Step
+    cells: dict[str | None, Cell]
+    began: float | None = None
+    ended: float | None = None
+    futures: list[PrefectFuture[Any]] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended is not None
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        return [cell.receipt for cell in self.cells.values() if cell.receipt]
+
+    @property
+    def seen(self) -> Counts:
+        """Documents, tokens and bytes that the stage has looked at."""
+        return sum((entered(cell) for cell in self.cells.values()), Counts())
+
+    def fraction(self, weights: dict[str | None, int]) -> float:
+        """Return how much of the stage is done, by the size of the sources where that is known."""
+        if self.is_over:
+            return 1.0
+        of_cells = [(max(1, weights.get(source, 1)), cell.fraction) for source, cell in self.cells.items()]
+        return sum(weight * part for weight, part in of_cells) / sum(weight for weight, _ in of_cells)
+
+    def seconds(self, now: float) -> float:
+        return 0.0 if self.began is None else (self.ended or now) - self.began
+
+
+def entered(cell: Cell) -> Counts:
+    if not cell.receipt:
+        return cell.seen
+    return cell.receipt.out + cell.receipt.removed
+
+
+class BuildState:
+    """What is known of a build; told by several threads, read by those that show it."""
+
+    def __init__(self, recipe: Recipe, clock: Callable[[], float] = time.monotonic) -> None:
+        self.recipe = recipe
+        self.clock = clock
+        self.started = clock()
+        self.ended: float | None = None
+        self.outcome = ""  # empty while it runs, then `complete`, or what ended it
+        self.lock = threading.RLock()
+        self.followers = list[Callable[[BuildState], None]]()
+        self.rows = dict[str, Row]()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin at the first stage, also where damage has sent a build back to it."""
+        with self.lock:
+            self.rows = {
+                step.name: Row(step, {source: Cell() for source in step.sources or (None,)})
+                for step in pipeline.of_build(self.recipe)
+            }
+
+    def hear(self, report: dict[str, Any]) -> None:
+        """Take what a stage's task says of itself: `tasks.stage.progress.Progress.tell_followers`."""
+        with self.lock:
+            row = self.rows.get(report["stage"])
+            if row is None or row.is_over:  # of a part of a stage, or one that came late
+                return
+            cell = row.cells.setdefault(report["source"] if row.step.sources else None, Cell())
+            row.began = self.clock() if row.began is None else row.began
+            cell.done, cell.total = report["done"], report["total"]
+            cell.seen = Counts(**report["seen"])
+        self.tell()
+
+    def wait_for(self, stage: str, future: PrefectFuture[Any]) -> None:
+        """Know a stage's task, to take the receipts when it is over."""
+        with self.lock:
+            if row := self.rows.get(stage):
+                row.futures.append(future)
+
+    def look(self) -> None:
+        """Take the receipts of tasks that are over."""
+        with self.lock:
+            waiting = [(row, future) for row in self.rows.values() for future in row.futures]
+        is_new = False
+        for row, future in waiting:
+            if is_over(future):
+                is_new = True
+                receipts = receipts_in(future)
+                with self.lock:
+                    row.futures.remove(future)
+                    self.take(row, receipts, is_last=not row.futures)
+        if is_new:
+            self.tell()
+
+    def take(self, row: Row, receipts: Iterable[Receipt], *, is_last: bool) -> None:
+        """Know what a stage made of some sources. is_last: of all."""
+        for receipt in receipts:
+            row.cells.setdefault(receipt.source, Cell()).receipt = receipt
+        now = self.clock()
+        row.began = now if row.began is None else row.began
+        if is_last:
+            row.ended = now
+
+    def finish(self, outcome: str = "complete") -> None:
+        """Know that the build is over, and how."""
+        self.look()
+        with self.lock:
+            self.outcome, self.ended = outcome, self.clock()
+        self.tell()
+
+    def tell(self) -> None:
+        for follower in self.followers:
+            follower(self)
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended or self.clock()) - self.started
+
+    @property
+    def weights(self) -> dict[str | None, int]:
+        """The bytes of text of each source as far as ingest has finished all, else the shards that it found."""
+        cells = self.rows["ingest"].cells
+        if all(cell.receipt for cell in cells.values()):
+            return {source: cell.receipt.out.bytes for source, cell in cells.items() if cell.receipt}
+        return {source: cell.total for source, cell in cells.items() if cell.total}
+
+    @property
+    def fraction(self) -> float:
+        """How much of the build is done, by what stages usually cost."""
+        weights = self.weights
+        shares = [
+            (SHARES.get(name, SMALLEST), row.fraction(weights))
+            for name, row in self.rows.items()
+            if name not in UNKNOWN
+        ]
+        return sum(share * part for share, part in shares) / sum(share for share, _ in shares)
+
+    def seconds_left(self) -> float | None:
+        """Return about how long the build goes on, without its models, or None where nobody can say yet."""
+        fraction = self.fraction
+        if self.outcome or fraction < 0.02:
+            return None
+        return self.seconds * (1 - fraction) / fraction
+
+    def now_at(self) -> list[str]:
+        """Return the stages that are under way."""
+        return [name for name, row in self.rows.items() if row.began is not None and not row.is_over]
+
+    def lines_of(self, source: str) -> list[tuple[str, Receipt]]:
+        """Return what stages made of a source, in their order."""
+        return [
+            (name, cell.receipt)
+            for name, row in self.rows.items()
+            if row.step.sources and (cell := row.cells.get(source)) and cell.receipt
+        ]
+
+
+def is_over(future: PrefectFuture[Any]) -> bool:
+    wrapped = getattr(future, "wrapped_future", None)
+    return bool(wrapped is not None and wrapped.done())
+
+
+def receipts_in(future: PrefectFuture[Any]) -> list[Receipt]:
+    """Return the receipts of a task that is over; of one that failed there are none."""
+    result: Any = None
+    with suppress(Exception):  # whoever waits for the task says what was wrong with it
+        result = future.result(raise_on_failure=False)
+    found = result if isinstance(result, list) else [result]
+    return opened([receipt for receipt in found if isinstance(receipt, Receipt)])

@@ -1,0 +1,23 @@
+"""What runs are called: by their corpus, and not by the path of a recipe."""
+
+from collections.abc import Callable
+
+from prefect.runtime import flow_run
+
+from tasks.errors import ZydaError
+from tasks.recipe.loading import load_recipe
+
+
+def by_corpus(flow: str) -> Callable[[], str]:
+    """Return what names a run of a flow: `build zyda2`."""
+
+    def name() -> str:
+        parameters = dict(flow_run.parameters)
+        recipe = str(parameters.get("recipe"))
+        try:
+            plan = load_recipe(recipe, storage=parameters.get("storage"), sample=parameters.get("sample"))
+        except ZydaError:  # the flow itself says what is wrong with it
+            return f"{flow} {recipe.rpartition('/')[2]}"
+        return f"{flow} {plan.corpus}"
+
+    return name

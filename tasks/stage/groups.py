@@ -1,0 +1,38 @@
+"""Groups: the sources that one task of a stage does one after another, where there are many.
+
+A task costs Prefect and Dask some tenths of a second, whatever it does. That of a group returns a receipt for each
+of its sources, and each has a manifest of its own: who is in which group changes nothing that is made.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from tasks.storage.artifacts import Receipt
+
+Item = TypeVar("Item")
+
+MOST_GROUPS = 16  # tasks of a stage, at the most
+
+OfGroup = list[
+    list[Receipt]
+]  # the trail of a group: of each stage so far, the receipts of those that it looked at
+
+
+def in_groups(items: Sequence[Item], most: int = MOST_GROUPS) -> list[list[Item]]:
+    """Cut items into so many groups of one size, give or take one, neighbours together."""
+    count = min(most, len(items))
+    return [list(items[i * len(items) // count : (i + 1) * len(items) // count]) for i in range(count)]
+
+
+def receipts_of(groups: Iterable[Sequence[Receipt]]) -> list[Receipt]:
+    """Return the receipts of a stage, of all groups."""
+    return [receipt for of_group in groups for receipt in of_group]
+
+
+def trails_of(groups: Iterable[OfGroup]) -> list[list[Receipt]]:
+    """Return the receipts of each source in all groups, in the order of the stages that looked at it."""
+    of_sources = dict[str | None, list[Receipt]]()
+    for of_group in groups:
+        for receipt in receipts_of(of_group):
+            of_sources.setdefault(receipt.source, []).append(receipt)
+    return list(of_sources.values())

@@ -1,0 +1,60 @@
+"""What Prefect remembers of stages: sealed receipts, by the keys of their manifests, beside the corpus."""
+
+from typing import Any, Literal
+
+from prefect.cache_policies import CachePolicy
+from prefect.context import FlowRunContext
+from prefect.filesystems import LocalFileSystem, RemoteFileSystem
+from prefect.serializers import Serializer
+
+from tasks.recipe.fields import Recipe
+from tasks.storage.artifacts import RESULTS, Receipt
+from tasks.storage.records import Record, digest_of, seal, unseal
+
+
+class ManifestKey(CachePolicy):
+    """Prefect's cache key of a stage: that of its manifest, a hash of the stage's inputs and of nothing else."""
+
+    def compute_key(self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any) -> str:
+        return str(task_ctx.task.fn.key(*inputs.values()))
+
+
+BY_MANIFEST = ManifestKey()
+
+
+class Remembered(Record):
+    """What Prefect remembers of a task: the receipt of a stage, or those of a group's sources."""
+
+    receipts: tuple[Receipt, ...]
+    is_of_group: bool
+
+
+class SealedReceipts(Serializer):  # of any type: Prefect cannot register one that is of Receipt
+    """Writes receipts as sealed records, so that what Prefect remembers counts for nothing once it is changed."""
+
+    type: Literal["zyda-receipts"] = "zyda-receipts"
+
+    def dumps(self, obj: Receipt | list[Receipt]) -> bytes:
+        is_of_group = isinstance(obj, list)
+        receipts = obj if isinstance(obj, list) else [obj]
+        return seal(Remembered(receipts=tuple(receipts), is_of_group=is_of_group))
+
+    def loads(self, blob: bytes) -> Receipt | list[Receipt]:
+        remembered = unseal(blob, Remembered, "a receipt")
+        return [*remembered.receipts] if remembered.is_of_group else remembered.receipts[0]
+
+
+def results_beside_manifests(recipe: Recipe) -> None:
+    """Have Prefect keep the results of this flow run's tasks in the corpus: a folder, or a saved block."""
+    results = recipe.folder.folder(RESULTS)
+    storage = LocalFileSystem(basepath=results.path("")) if results.is_local else saved_block(results.url)
+    context = FlowRunContext.get()
+    if context is not None:
+        context.result_store = context.result_store.model_copy(update={"result_storage": storage})
+
+
+def saved_block(url: str) -> RemoteFileSystem:
+    """Return Prefect's own block of a place in a store; it holds no secrets."""
+    block = RemoteFileSystem(basepath=url)
+    block.save(f"zyda-{digest_of(url)}", overwrite=True)
+    return block
