@@ -7,7 +7,8 @@ from flows.dashboard.state import UNKNOWN, BuildState, Row, entered
 from tasks.storage.artifacts import Counts, total
 
 MOST_SOURCES = 60  # that have a line; the others are counted together
-LONG_BAR = 30
+LONG_BAR, SHORT_BAR = 30, 6
+ALWAYS = ("source", "documents", "tokens", "kept")  # columns of the table of the sources
 LEAST_SECONDS = 1.0  # of which a speed is said
 
 
@@ -40,14 +41,17 @@ def percent(fraction: float) -> str:
 
 def stages(state: BuildState) -> str:
     """Write the table of the stages: how far each is, how fast, what came out of it and what it let go."""
-    names = ("stage", "", "done", "documents", "tokens", "let go", "kept", "MB/s", "time", "left")
+    names = ("stage", "done", "documents", "tokens", "let go", "kept", "MB/s", "time")
     at_start = started_with(state)
     return table(names, [stage_cells(state, row, at_start) for row in state.rows.values()], left=2)
 
 
 def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[str]:
     fraction, seconds = row.fraction(state.weights), row.seconds(state.clock())
-    cells = [row.step.name, bar(fraction), percent(fraction) if row.began is not None else ""]
+    cells = [
+        row.step.name,
+        f"{bar(fraction, SHORT_BAR)} {percent(fraction)}" if row.began is not None else "",
+    ]
     if row.step.sources:
         of_all = left_after(state, row) if row.is_over else None
         counts = of_all or row.seen
@@ -59,9 +63,8 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
     else:
         cells += [""] * 5
     is_on = row.began is not None and not row.is_over and fraction > 0
-    cells.append(duration(seconds) if row.began is not None else "")
-    cells.append(duration(seconds * (1 - fraction) / fraction) if is_on else "")
-    return cells
+    left = f", {duration(seconds * (1 - fraction) / fraction)} left" if is_on else ""
+    return [*cells, f"{duration(seconds)}{left}" if row.began is not None else ""]
 
 
 def started_with(state: BuildState) -> Counts | None:
@@ -86,40 +89,47 @@ def left_after(state: BuildState, row: Row) -> Counts | None:
 def sources(state: BuildState) -> str:
     """Write the table of the sources: where each is, what is left of it, and what each stage let go."""
     every = state.rows["ingest"].step.sources
-    stages_that_took = [
-        name for name, row in state.rows.items() if any(receipt.removed.documents for receipt in row.receipts)
-    ]
-    names = ("source", "", "at", "documents", "tokens", *(f"{name} let go" for name in stages_that_took))
     shown = every if len(every) <= MOST_SOURCES else every[: MOST_SOURCES - 1]
-    lines = [source_cells(state, (source,), stages_that_took, source) for source in shown]
+    lines = [line_of(state, (source,), source) for source in shown]
     if len(shown) < len(every):
         rest = every[len(shown) :]
-        lines.append(source_cells(state, rest, stages_that_took, f"{len(rest):,} others"))
-    lines.append(source_cells(state, every, stages_that_took, "**total**"))
-    return table((*names, "set aside", "kept"), lines, left=3)
+        lines.append(line_of(state, rest, f"{len(rest):,} others"))
+    lines.append(line_of(state, every, "**total**"))
+    names = tuple(dict.fromkeys(name for line in lines for name in line))
+    # What is nowhere more than nothing has no column.
+    told = [name for name in names if name in ALWAYS or any(line.get(name) for line in lines)]
+    return table(told, [[line.get(name, "") for name in told] for line in lines])
 
 
-def source_cells(state: BuildState, some: tuple[str, ...], took: list[str], name: str) -> list[str]:
-    """Write the line of a source, or of some together."""
+def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, str]:
+    """Write what is known of a source, or of some together, by the names of the columns."""
     trails = [state.lines_of(source) for source in some]
-    rows = [row for row in state.rows.values() if row.step.sources]
-    fractions = [row.cells[s].fraction for s in some for row in rows if s in row.cells]
-    at = dict.fromkeys(
-        row.step.name
-        for row in rows
-        if any((cell := row.cells.get(s)) and cell.total and not cell.receipt for s in some)
-    )
-    left = total(trail[-1][1].out if trail else entered(state.rows["ingest"].cells[s])
-                 for s, trail in zip(some, trails, strict=True))  # fmt: skip
     first = total(trail[0][1].out for trail in trails if trail)
-    removed = [total(r.removed for trail in trails for n, r in trail if n == stage) for stage in took]
-    aside = total(receipt.set_aside for trail in trails for _, receipt in trail)
-    is_whole = all(trails)
-    return [
-        name, bar(sum(fractions) / len(fractions)) if fractions else "", ", ".join(at), number(left.documents),
-        number(left.tokens), *(number(counts.documents) for counts in removed), number(aside.documents),
-        share(left.tokens, first.tokens) if is_whole else "",
-    ]  # fmt: skip
+    left = total(trail[-1][1].out if trail else entered(state.rows["ingest"].cells[source])
+                 for source, trail in zip(some, trails, strict=True))  # fmt: skip
+    line = {"source": name, **({} if state.outcome == "complete" else where(state, some))}
+    line |= {"documents": number(left.documents), "tokens": number(left.tokens)}
+    line["kept"] = share(left.tokens, first.tokens) if all(trails) else ""
+    for stage, row in state.rows.items():
+        if row.step.sources:
+            gone = total(receipt.removed for trail in trails for of, receipt in trail if of == stage)
+            line[f"{stage} let go"] = number(gone.documents)
+    line["set aside"] = number(total(r.set_aside for trail in trails for _, r in trail).documents)
+    return line
+
+
+def where(state: BuildState, some: tuple[str, ...]) -> dict[str, str]:
+    """Write how much of a source's stages is done, and at which it is."""
+    cells = [
+        (name, row.cells[source])
+        for name, row in state.rows.items()
+        if row.step.sources
+        for source in some
+        if source in row.cells
+    ]
+    done = sum(cell.fraction for _, cell in cells) / len(cells)
+    at = dict.fromkeys(name for name, cell in cells if cell.total and not cell.receipt)
+    return {"done": f"{bar(done, SHORT_BAR)} {percent(done)}", "at": ", ".join(at)}
 
 
 def number(count: int) -> str:
