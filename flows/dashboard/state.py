@@ -62,11 +62,12 @@ class Row:
         return sum((entered(cell) for cell in self.cells.values()), Counts())
 
     def fraction(self, weights: dict[str | None, int]) -> float:
-        """Return how much of the stage is done, by the size of the sources where that is known."""
+        """Return how much of the stage is done, by the size of the sources; of which it is not known, the mean."""
         if self.is_over:
             return 1.0
-        of_cells = [(max(1, weights.get(source, 1)), cell.fraction) for source, cell in self.cells.items()]
-        return sum(weight * part for weight, part in of_cells) / sum(weight for weight, _ in of_cells)
+        usual = max(1.0, sum(weights.values()) / max(1, len(weights)))
+        of_cells = [(weights.get(source, usual), cell.fraction) for source, cell in self.cells.items()]
+        return sum(weight * part for weight, part in of_cells) / max(1, sum(weight for weight, _ in of_cells))
 
     def seconds(self, now: float) -> float:
         return 0.0 if self.began is None else (self.ended or now) - self.began

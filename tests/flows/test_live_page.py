@@ -1,0 +1,207 @@
+"""The page of a build: what it says at each moment, and that it adds up."""
+
+import re
+
+import pytest
+from small_corpus import build_here
+
+from flows.dashboard.live_page import MOST_SOURCES, page_of
+from flows.dashboard.markdown import bar, duration, table, unwrapped
+from flows.dashboard.state import BuildState
+from tasks.storage.artifacts import Counts, Receipt
+
+
+class Clock:
+    """A clock that goes when it is told."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Future:
+    """A task of Prefect's, which is over when it has a result."""
+
+    def __init__(self):
+        self.over, self.found = False, None
+        self.wrapped_future = self
+
+    def done(self):
+        return self.over
+
+    def end(self, result):
+        self.over, self.found = True, result
+
+    def result(self, **_):
+        return self.found
+
+
+def receipt(stage, source, entering, removed=0, aside=0):
+    def counts(n):
+        return Counts(documents=n, tokens=10 * n, bytes=50 * n)
+
+    return Receipt(
+        stage=stage, source=source, key="0" * 20, path="", identity="", entering=counts(entering),
+        out=counts(entering - removed - aside), removed=counts(removed), set_aside=counts(aside),
+    )  # fmt: skip
+
+
+def reports(stage, source, done, total, documents):
+    seen = {"documents": documents, "tokens": 10 * documents, "bytes": 10**6 * documents}
+    return {"stage": stage, "source": source, "done": done, "total": total, "seen": seen}
+
+
+def rows_of(page, title):
+    """Return the table below a title: a dictionary for each line, by the names of the columns."""
+    lines = page.partition(f"## {title}\n")[2].strip().split("\n\n")[0].splitlines()
+    names, _, *rows = ([cell.strip() for cell in line.strip("| \n").split("|")] for line in lines)
+    padded = [re.split(r" ?\| ?", line.strip())[1:-1] for line in lines[2:]]
+    assert len(rows) == len(padded)
+    return [dict(zip(names, row, strict=True)) for row in padded]
+
+
+@pytest.fixture
+def state(corpus):
+    return BuildState(corpus.load(), clock=Clock())
+
+
+def test_page_has_every_stage_and_source_before_anything_is_done(state):
+    page = page_of(state)
+    assert [row["stage"] for row in rows_of(page, "Stages")] == [
+        "prepare", "ingest", "minhash", "edges", "clusters", "decisions", "removals", "audit", "filter", "index",
+        "publish",
+    ]  # fmt: skip
+    assert [row["source"] for row in rows_of(page, "Sources")] == ["best", "middle", "worst", "**total**"]
+    assert "running" in page
+
+
+def test_page_moves_with_the_reports_of_workers_and_says_speed_and_time(state):
+    state.hear(reports("ingest", "best", 0, 10, 0))
+    state.clock.now += 20
+    state.hear(reports("ingest", "best", 5, 10, 100))
+    state.hear(reports("ingest", "middle", 0, 10, 0))
+    ingest = rows_of(page_of(state), "Stages")[1]
+    assert ingest["done"] == f"{bar(1 / 6, 6)} 17 %"  # the third source counts as much as the others
+    assert ingest["MB/s"] == "5.0"
+    assert ingest["time"] == "20 s, 1 min 40 s left"
+    best, middle, *_ = rows_of(page_of(state), "Sources")
+    assert (best["at"], best["documents"], middle["documents"]) == ("ingest", "100", "")
+
+
+def test_a_finished_stage_says_what_its_receipts_say_whatever_was_reported_of_it(state):
+    task = Future()
+    state.wait_for("ingest", task)
+    state.hear(reports("ingest", "best", 3, 10, 30))  # the rest was reported by a worker that was killed
+    task.end([receipt("ingest", source, 100, aside=2) for source in ("best", "middle", "worst")])
+    state.look()
+    page = page_of(state)
+    ingest = rows_of(page, "Stages")[1]
+    assert (ingest["done"], ingest["documents"], ingest["tokens"]) == (f"{bar(1, 6)} 100 %", "294", "2,940")
+    state.hear(reports("ingest", "best", 4, 10, 40))  # late
+    assert page_of(state) == page
+
+
+def test_sources_that_a_stage_does_not_look_at_pass_it(state):
+    for stage, receipts in {
+        "ingest": [receipt("ingest", source, 100) for source in ("best", "middle", "worst")],
+        "removals": [receipt("removals", "best", 100), receipt("removals", "middle", 100, 40),
+                     receipt("removals", "worst", 100, 10)],
+        "filter": [receipt("filter", "middle", 60, 6)],
+    }.items():  # fmt: skip
+        task = Future()
+        state.wait_for(stage, task)
+        task.end(receipts)
+    state.finish()
+    page = page_of(state)
+    of_stages = {row["stage"]: row for row in rows_of(page, "Stages")}
+    assert (of_stages["filter"]["documents"], of_stages["filter"]["let go"]) == ("244", "6")
+    assert of_stages["filter"]["kept"] == "81.3%"
+    best, middle, worst, whole = rows_of(page, "Sources")
+    assert (middle["documents"], middle["removals let go"], middle["filter let go"]) == ("54", "40", "6")
+    assert (best["kept"], worst["kept"], whole["documents"]) == ("100.0%", "90.0%", "244")
+    assert "at" not in whole
+    assert "complete" in page
+
+
+def test_build_that_finds_damage_begins_again_on_its_page(state):
+    task = Future()
+    state.wait_for("ingest", task)
+    task.end([receipt("ingest", "best", 5)])
+    state.look()
+    state.begin()
+    assert not rows_of(page_of(state), "Stages")[1]["done"]
+
+
+def test_failed_task_ends_a_stage_of_which_nothing_is_known(state):
+    task = Future()
+    state.wait_for("ingest", task)
+    task.end(ValueError("no"))
+    state.finish("failed")
+    assert "failed" in page_of(state).splitlines()[0]
+
+
+def test_page_of_many_sources_is_short_and_adds_up(corpus):
+    names = [f"s{i}" for i in range(200)]
+    sources = [{"name": name, "files": "in/best-*.parquet"} for name in names]
+    state = BuildState(corpus.load(sources=sources), clock=Clock())
+    task = Future()
+    state.wait_for("ingest", task)
+    task.end([receipt("ingest", name, i + 1) for i, name in enumerate(names)])
+    state.look()
+    page = page_of(state)
+    rows = rows_of(page, "Sources")
+    assert len(rows) == MOST_SOURCES + 1
+    assert rows[-2]["source"] == "141 others"
+    assert rows[-1]["documents"] == f"{sum(range(201)):,}"
+    listed = sum(int(row["documents"].replace(",", "")) for row in rows[:-1])
+    assert listed == sum(range(201))
+    assert len(page) < 10_000
+
+
+def test_time_left_is_not_said_before_anybody_can_know(state):
+    assert state.seconds_left() is None
+    state.hear(reports("ingest", "best", 1, 2, 1))
+    for source in ("middle", "worst"):
+        state.hear(reports("ingest", source, 1, 2, 1))
+    state.clock.now += 10
+    assert 10 < state.seconds_left() < 60
+
+
+def test_stage_of_a_name_that_no_build_has_is_left_out(state):
+    before = page_of(state)
+    state.hear(reports("audit texts", None, 1, 2, 0))
+    state.wait_for("note", Future())
+    assert page_of(state) == before
+
+
+def test_bars_are_full_only_where_all_is_done():
+    assert [bar(part, 4) for part in (0, 0.5, 0.999, 1)] == ["░░░░", "██░░", "███░", "████"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.4, "0 s"),
+        (59, "59 s"),
+        (200, "3 min 20 s"),
+        (7_500, "2 h 5 min"),
+        (90_000, "1 d 1 h"),
+        (3600, "1 h"),
+    ],
+)
+def test_durations_are_said_as_people_do(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_names_with_bars_and_breaks_stay_in_their_cell():
+    assert table(["a"], [["x | y\nz"]]).splitlines()[2] == "| x \\| y z |"
+
+
+def test_paragraphs_are_unwrapped_and_blocks_are_not(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    text = "One\ntwo.\n\n- three\n  four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter\nit.\n"
+    assert unwrapped(text) == (
+        "One two.\n\n- three four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter it.\n"
+    )
