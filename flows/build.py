@@ -83,7 +83,7 @@ def built(plan: Recipe, *, replace: bool) -> Ledger:
         forget_results_of_nothing(plan.folder)
         results_beside_manifests(plan)
         ledger = healed(plan.folder, lambda: made(plan, on_prefect(state), replace=replace))
-        show_ledger(plan, ledger)
+        show_ledger.submit(plan, ledger).result()
     return ledger
 
 

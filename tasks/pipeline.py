@@ -67,7 +67,7 @@ def name_of(stage: Any) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the stages that leave a manifest in any build, in their order."""
+    """Return the names of the stages in order, but for those without a manifest or that few recipes ask for."""
     named = (name_of(stage) for stage in stages() if hasattr(stage.fn, "of_all"))
     return tuple(name for name in named if name not in ON_REQUEST)
 
@@ -101,12 +101,6 @@ def step_of(stage: Any, recipe: Recipe) -> Step | None:
         return Step(name, ())
     asked = tuple(source.name for source in recipe.sources if stage.fn.asked(recipe, source.name))
     return Step(name, asked) if asked else None
-
-
-def accounted() -> tuple[str, ...]:
-    """Return the names of those that have a line for each source in the ledger."""
-    of_all = {name_of(stage): getattr(stage.fn, "of_all", True) for stage in stages()}
-    return tuple(name for name in names() if not of_all[name])
 
 
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:

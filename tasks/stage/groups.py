@@ -1,4 +1,4 @@
-"""Groups: the sources that one task of a stage does one after another, where there are many.
+"""Groups: the sources that one task of a stage sees to, where there are many.
 
 A task costs Prefect and Dask some tenths of a second, whatever it does. That of a group returns a receipt for each
 of its sources, and each has a manifest of its own: who is in which group changes nothing that is made.
@@ -11,7 +11,7 @@ from tasks.storage.artifacts import Receipt
 
 Item = TypeVar("Item")
 
-MOST_GROUPS = 16  # tasks of a stage, at the most
+MOST_GROUPS = 12  # tasks of a stage, at the most
 
 OfGroup = list[
     list[Receipt]

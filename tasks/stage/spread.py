@@ -11,7 +11,7 @@ from prefect.logging import get_run_logger
 from tasks.log import LOG
 from tasks.stage.progress import Progress
 from tasks.workers.events import is_on_worker, tell
-from tasks.workers.window import over_workers
+from tasks.workers.window import is_waiting, over_workers, side_by_side
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,7 +37,7 @@ def fan_out(
     """
     todo = list(items)
     progress = Progress(stage, source, len(todo))
-    if not is_on_worker():
+    if not (is_waiting() or is_on_worker()):
         return [progress.count(function(item)) for item in todo]
     here = copy_context()
 
@@ -48,6 +48,13 @@ def fan_out(
     return context_without_prefect().run(
         over_workers, function, todo, count, group=f"{stage} shard", name=progress.name, on_gpu=on_gpu
     )
+
+
+def over_sources(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
+    """Call a function that fans out on each of the sources of a group, some at a time; return results in order."""
+    if len(items) > 1 and is_on_worker():
+        return context_without_prefect().run(side_by_side, function, items, copy_context())
+    return [function(item) for item in items]
 
 
 def context_without_prefect() -> Context:

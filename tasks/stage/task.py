@@ -27,6 +27,7 @@ from tasks.errors import Unavailable
 from tasks.recipe.fields import Recipe
 from tasks.stage.groups import receipts_of, trails_of
 from tasks.stage.remembered import BY_MANIFEST, SealedReceipts
+from tasks.stage.spread import over_sources
 from tasks.stage.verdicts import trail_of
 from tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
 from tasks.storage.records import digest_of, pack
@@ -125,7 +126,7 @@ def leaves_manifest(
                 return once(recipe, of_all(first), *inputs)
             if not isinstance(first, list):
                 return once(recipe, first, *inputs)
-            return [once(recipe, one, *inputs) for one in members(recipe, first)]
+            return over_sources(lambda one: once(recipe, one, *inputs), members(recipe, first))
 
         stage.__name__ = name
         vars(stage).update(key=its_key, reasons=reasons_of, of_all=bool(of_all), asked=asked)

@@ -1,7 +1,10 @@
 """Many items over the workers of a cluster, some in flight at a time (a window, for back-pressure)."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -13,6 +16,8 @@ from tasks.workers.dask_cluster import GPU, LIVES
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+CLIENT: ContextVar[Any] = ContextVar("client", default=None)
+AT_ONCE = 8  # items of one task that wait for the cluster side by side
 IN_FLIGHT = 8  # items submitted ahead, for each thread of the cluster
 
 
@@ -33,7 +38,7 @@ def over_workers(
     The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
     task would wait for itself. Raises LostWorkers where an item took one worker after another with it.
     """
-    with distributed.worker_client() as client:
+    with client_of_task() as client:
         where = {"resources": {GPU: 1}} if on_gpu and offers_gpu(client) else {}
         try:
             return in_window(client, function, items, count, (group, name), where)
@@ -42,6 +47,41 @@ def over_workers(
                 f"{name}: {LIVES} workers died one after another on the same shard; the usual "
                 "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
             ) from error
+
+
+@contextmanager
+def client_of_task() -> Iterator[Any]:
+    """Give the client by which a task submits to its cluster; where it has one already, the same."""
+    if (known := CLIENT.get()) is not None:
+        yield known
+        return
+    with distributed.worker_client() as client:
+        token = CLIENT.set(client)
+        try:
+            yield client
+        finally:
+            CLIENT.reset(token)
+
+
+def is_waiting() -> bool:
+    """Say whether this thread belongs to a task that waits for its cluster."""
+    return CLIENT.get() is not None
+
+
+def side_by_side(function: Callable[[Item], Result], items: list[Item], context: Context) -> list[Result]:
+    """Call a function that waits for the cluster on items, some at a time; return results in order.
+
+    context: of each call. Raises what the first failing item raised, when none is under way any more.
+    """
+
+    def call(item: Item) -> Result:
+        of_call = context.copy()
+        of_call.run(CLIENT.set, client)
+        return of_call.run(function, item)
+
+    with client_of_task() as client, ThreadPoolExecutor(AT_ONCE) as threads:
+        calls = [threads.submit(call, item) for item in items]
+    return [called.result() for called in calls]
 
 
 def offers_gpu(client: Any) -> bool:

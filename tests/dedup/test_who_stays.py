@@ -221,12 +221,17 @@ def receipt_of(stage, entering, lost):
     )
 
 
+def of_one_group(lost):
+    """Return the trail of a group of one source, which loses so many of 100 tokens."""
+    return [[[receipt_of("ingest", 100, 0)], [receipt_of("removals", 100, lost)]]]
+
+
 def test_limit_is_what_is_written(corpus):
     for share in (0.07, 0.14, 0.28, 0.29, 0.55, 0.56, 0.57, 0.58):
         recipe, lost = corpus.load(max_loss=share), round(100 * share)
-        check_losses.fn(recipe, [[receipt_of("ingest", 100, 0), receipt_of("removals", 100, lost)]])
+        check_losses.fn(recipe, of_one_group(lost))
         with pytest.raises(TooMuchLost, match=rf"{lost + 1} of its 100 tokens go .* max_loss is {share}"):
-            check_losses.fn(recipe, [[receipt_of("ingest", 100, 0), receipt_of("removals", 100, lost + 1)]])
+            check_losses.fn(recipe, of_one_group(lost + 1))
 
 
 def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):

@@ -13,12 +13,14 @@ import distributed
 import psutil
 import pytest
 from disturbances import start_build, task_runs_of, using, wait_for
+from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import StateType
-from small_corpus import QUALITY, another, contents, of_many_files, write_rows, zyda
+from small_corpus import QUALITY, another, build_here, contents, of_many_files, write_rows, zyda
 from tokenizers import Tokenizer, models
 
+from flows.dashboard.run_artifacts import show_ledger
 from flows.server.exclusion import taken
 from flows.server.liveness import runs_in
 from tasks import pipeline
@@ -62,9 +64,13 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     files = set(recipe.folder.files(""))
     assert build(larger.write()) == ledger
     assert set(recipe.folder.files("")) == files
-    accounted = (*pipeline.accounted(), "rules", "against")
-    expected = {f"{stage} {source}" for stage in accounted for source in ("best", "middle", "worst")}
-    expected |= {*STAGES, "prepare", "other corpora", "corpus", "note", "accounts"} - {*accounted}
+    steps = pipeline.of_build(recipe)
+    expected = {f"{step.name} {source}" for step in steps for source in step.sources}
+    expected |= {step.name for step in steps if not step.sources}
+    assert {"classify worst", "filter middle", "filter worst"} == {
+        name for name in expected if name.startswith(("classify", "filter"))
+    }  # no task for a source of which nothing is asked
+    expected |= {"other corpora", "corpus", "note", "accounts"}
     states = task_states(len(expected))  # the server hears of task runs a moment after they end
     assert set(states) == expected
     not_cached = {name for name, state in states.items() if state != "Cached"}
@@ -143,8 +149,9 @@ def test_source_without_documents_is_told_also_where_losses_are_looked_at(larger
         build(larger.write(max_loss=0.9))
 
 
-def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, build, monkeypatch):
-    asked = []
+def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, server, monkeypatch):
+    asked, recipe = [], corpus.load()
+    ledger = build_here(recipe)
 
     def away_at_first(recipe):
         asked.append(recipe)
@@ -153,7 +160,7 @@ def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, buil
         return corpus_of(recipe)
 
     monkeypatch.setattr("flows.dashboard.run_artifacts.corpus_of", away_at_first)
-    assert build(corpus.write()).sources == ("best", "middle", "worst")
+    flow(lambda: show_ledger(recipe, ledger), name="shows")()
     assert len(asked) == 2
 
 
