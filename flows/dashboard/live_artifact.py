@@ -15,8 +15,9 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
 from flows.dashboard.live_page import page_of
-from flows.dashboard.run_artifacts import artifact_key
+from flows.dashboard.run_artifacts import KEPT, artifact_key
 from flows.dashboard.state import BuildState
+from tasks.errors import ZydaError, on_one_line
 from tasks.recipe.fields import Recipe
 from tasks.stage.progress import TOPIC
 from tasks.workers.events import follow
@@ -45,7 +46,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        state.finish("interrupted" if not isinstance(error, Exception) else "failed")
+        state.finish("failed" if isinstance(error, Exception) else "interrupted", why_of(error))
         raise
     else:
         state.finish()
@@ -53,6 +54,17 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
         is_over.set()
         writer.join()
         write_last(created, page_of(state, links))
+
+
+def why_of(error: BaseException) -> str:
+    """Say why a build ended early, and what to do."""
+    if isinstance(error, ZydaError):
+        return f"**{on_one_line(str(error))}**\n\nWhat to do: {error.advice} {KEPT}"
+    return (
+        KEPT
+        if not isinstance(error, Exception)
+        else f"**{type(error).__name__}**: the run's log has the rest."
+    )
 
 
 def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: threading.Event) -> None:
@@ -85,5 +97,6 @@ def links_of(recipe: Recipe, runner: Any) -> Iterator[str]:
     places = [f"corpus `{recipe.folder.url}/published`"]
     if dashboard := getattr(runner.client, "dashboard_link", ""):
         places.append(f"[workers, in Dask's dashboard]({dashboard})")
-    places.append(f"[accounts, when it is complete](/artifacts/key/{artifact_key(recipe, 'corpus')})")
+    for what, key in (("accounts", "corpus"), ("report", "report")):
+        places.append(f"[{what}](/artifacts/key/{artifact_key(recipe, key)}), when it is complete")
     yield " · ".join(places)

@@ -23,8 +23,9 @@ def headline(state: BuildState) -> str:
     """Say in a line how far the build is, how fast, and when it will be done."""
     name, seconds = in_cell(state.recipe.corpus), duration(state.seconds)
     if state.outcome:
+        why = f"\n\n{state.why}" if state.why else ""
         fraction = 1.0 if state.outcome == "complete" else state.fraction
-        return f"# {name}: {state.outcome}\n\n{bar(fraction, LONG_BAR)} **{percent(fraction)}** in {seconds}"
+        return f"# {name}: {state.outcome}\n\n{bar(fraction, LONG_BAR)} **{percent(fraction)}** in {seconds}{why}"
     said = [f"{bar(state.fraction, LONG_BAR)} **{percent(state.fraction)}**", f"running for {seconds}"]
     if (left := state.seconds_left()) is not None:
         models = ", and the time of the models" if any(stage in state.rows for stage in UNKNOWN) else ""
@@ -48,10 +49,7 @@ def stages(state: BuildState) -> str:
 
 def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[str]:
     fraction, seconds = row.fraction(state.weights), row.seconds(state.clock())
-    cells = [
-        row.step.name,
-        f"{bar(fraction, SHORT_BAR)} {percent(fraction)}" if row.began is not None else "",
-    ]
+    cells = [row.step.name, done_of(row, fraction)]
     if row.step.sources:
         of_all = left_after(state, row) if row.is_over else None
         counts = of_all or row.seen
@@ -62,9 +60,15 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
         cells.append(f"{row.seen.bytes / 1e6 / seconds:,.1f}" if is_measured else "")
     else:
         cells += [""] * 5
-    is_on = row.began is not None and not row.is_over and fraction > 0
+    is_on = row.began is not None and not (row.is_over or state.outcome) and fraction > 0
     left = f", {duration(seconds * (1 - fraction) / fraction)} left" if is_on else ""
     return [*cells, f"{duration(seconds)}{left}" if row.began is not None else ""]
+
+
+def done_of(row: Row, fraction: float) -> str:
+    if row.began is None:
+        return ""
+    return f"{bar(fraction, SHORT_BAR)} {'**failed**' if row.has_failed else percent(fraction)}"
 
 
 def started_with(state: BuildState) -> Counts | None:

@@ -84,7 +84,7 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
     parts = [
         f"# {in_cell(name)} was not built",
         *(f"- {fault}" for fault in faults),
-        *([f"| | |\n|---|---|\n{where}"] if where else []),
+        *([f"| where | |\n|---|---|\n{where}"] if where else []),
         f"**What to do:** {error.advice}",
         KEPT,
     ]

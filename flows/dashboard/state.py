@@ -2,11 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from prefect.exceptions import UnfinishedRun
 from prefect.futures import PrefectFuture
 
 from tasks import pipeline
@@ -46,6 +46,7 @@ class Row:
     cells: dict[str | None, Cell]
     began: float | None = None
     ended: float | None = None
+    has_failed: bool = False
     futures: list[PrefectFuture[Any]] = field(default_factory=list)
 
     @property
@@ -87,8 +88,11 @@ class BuildState:
         self.clock = clock
         self.started = clock()
         self.ended: float | None = None
+        self.why = ""
         self.outcome = ""  # empty while it runs, then `complete`, or what ended it
         self.lock = threading.RLock()
+        # Not that lock: to fetch a result takes the thread in which reports are heard, which waits for that one.
+        self.looking = threading.Lock()
         self.followers = list[Callable[[BuildState], None]]()
         self.rows = dict[str, Row]()
         self.begin()
@@ -121,33 +125,37 @@ class BuildState:
 
     def look(self) -> None:
         """Take the receipts of tasks that are over."""
-        with self.lock:
-            waiting = [(row, future) for row in self.rows.values() for future in row.futures]
         is_new = False
-        for row, future in waiting:
-            if is_over(future):
-                is_new = True
-                receipts = receipts_in(future)
-                with self.lock:
-                    row.futures.remove(future)
-                    self.take(row, receipts, is_last=not row.futures)
+        with self.looking:
+            with self.lock:
+                waiting = [(row, future) for row in self.rows.values() for future in row.futures]
+            for row, future in waiting:
+                if is_over(future):
+                    is_new, result = True, result_of(future)
+                    with self.lock:
+                        row.futures.remove(future)
+                        self.take(row, result)
         if is_new:
             self.tell()
 
-    def take(self, row: Row, receipts: Iterable[Receipt], *, is_last: bool) -> None:
-        """Know what a stage made of some sources. is_last: of all."""
-        for receipt in receipts:
+    def take(self, row: Row, result: Any) -> None:
+        """Know what one of a stage's tasks returned or raised."""
+        if isinstance(result, UnfinishedRun):  # what it was waiting for has failed
+            return
+        found = result if isinstance(result, list) else [result]
+        for receipt in opened([one for one in found if isinstance(one, Receipt)]):
             row.cells.setdefault(receipt.source, Cell()).receipt = receipt
         now = self.clock()
         row.began = now if row.began is None else row.began
-        if is_last:
+        row.has_failed |= isinstance(result, BaseException)
+        if not row.futures and not row.has_failed:
             row.ended = now
 
-    def finish(self, outcome: str = "complete") -> None:
+    def finish(self, outcome: str = "complete", why: str = "") -> None:
         """Know that the build is over, and how."""
         self.look()
         with self.lock:
-            self.outcome, self.ended = outcome, self.clock()
+            self.outcome, self.why, self.ended = outcome, why, self.clock()
         self.tell()
 
     def tell(self) -> None:
@@ -202,10 +210,9 @@ def is_over(future: PrefectFuture[Any]) -> bool:
     return bool(wrapped is not None and wrapped.done())
 
 
-def receipts_in(future: PrefectFuture[Any]) -> list[Receipt]:
-    """Return the receipts of a task that is over; of one that failed there are none."""
-    result: Any = None
-    with suppress(Exception):  # whoever waits for the task says what was wrong with it
-        result = future.result(raise_on_failure=False)
-    found = result if isinstance(result, list) else [result]
-    return opened([receipt for receipt in found if isinstance(receipt, Receipt)])
+def result_of(future: PrefectFuture[Any]) -> Any:
+    """Return what a task that is over returned or raised; whoever waits for it says what was wrong."""
+    try:
+        return future.result(raise_on_failure=False)
+    except Exception as error:  # noqa: BLE001 (of Prefect's, or of the task's own)
+        return error
