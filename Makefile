@@ -31,9 +31,12 @@ format: .venv/installed-dev
 schema: .venv/installed  ## write recipes/schema.json, by which editors check a recipe
 	$(BIN)/python -m tasks.recipe.schema > recipes/schema.json
 
-bench: .venv/installed-dev  ## measure ourselves against the usual libraries
+bench: .venv/installed-dev | demo/sources  ## measure ourselves against the usual libraries
 	$(INSTALL) --requirement benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.all
+
+demo/sources: | .venv/installed
+	$(BIN)/python recipes/gather_demo.py demo/sources
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -1,6 +1,7 @@
 """What the measurements share: text that every machine has, a clock, a table."""
 
 import json
+import math
 import os
 import platform
 import sys
@@ -73,7 +74,26 @@ def show(title: str, rows: list[dict[str, str | float]]) -> None:
     for row in rows:
         table.add_row(*(value if isinstance(value, str) else f"{value:,.3g}" for value in row.values()))
     Console(width=110).print(table)
+    keep(title, rows)
+
+
+def keep(title: str, rows: list[dict[str, str | float]]) -> None:
+    """Save a table with the machine's name under benchmarks/results."""
     RESULTS.mkdir(exist_ok=True)
     content = {"title": title, "machine": f"{platform.machine()}, {platform.processor()}", "rows": rows}
     name = "".join(c if c.isalnum() else "-" for c in title.split(",")[0].lower())
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1))
+
+
+def markdown(rows: list[dict[str, str | float]]) -> str:
+    """Write a table as Markdown; what is not a number of anything is left out."""
+    names = list(rows[0])
+    lines = [names, ["---" if isinstance(rows[0][name], str) else "---:" for name in names]]
+    lines += [[shown(row[name]) for name in names] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def shown(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if math.isnan(value) else f"{value:,.0f}" if value >= 100 else f"{value:,.3g}"

@@ -5,7 +5,6 @@ and `down` what to stop. Everything listens on the loopback address.
 """
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from flows.server.local_server import (
     start_server,
     wait_until_healthy,
 )
+from flows.server.signals import held_back
 from tasks.workers.dask_cluster import ALLOCATOR, GPU, LIVES, WORKER_PROCESS, cores, gpu_count, patience
 from tasks.workers.process import FORKED
 
@@ -78,8 +78,11 @@ def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1)
         if not stack.runs(name):
             end_parts(stack, say, *DEPENDENTS[name], name)
             say(f"starting the {name}")
-            stack.parts[name] = begin(stack)
-            save(stack)
+            with held_back():  # what has been started is known, or nothing could end it
+                stack.parts[name] = begin(stack)
+                save(stack)
+    server = stack.parts["server"]
+    wait_until_healthy(server, server.address, home() / "server.log")
     bury(stack, say)
     for name, (command, more) in worker_commands(stack, workers, gpu_count(), threads).items():
         if not stack.runs(name):
@@ -87,8 +90,9 @@ def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1)
             say(f"starting the {name}")
             if name == "worker":
                 register(environment(stack))
-            stack.parts[name] = part(name, start(name, command, {**environment(stack), **more}, home()))
-            save(stack)
+            with held_back():
+                stack.parts[name] = part(name, start(name, command, {**environment(stack), **more}, home()))
+                save(stack)
     return stack
 
 
@@ -129,9 +133,7 @@ def port_for(stack: Stack, name: str) -> int:
 
 
 def begin_server(stack: Stack) -> Part:
-    log = home() / "server.log"
-    process, url = start_server(port_for(stack, "server"), log)
-    wait_until_healthy(process, url, log)
+    process, url = start_server(port_for(stack, "server"), home() / "server.log")
     return part("server", process, url)
 
 
@@ -221,25 +223,3 @@ def down(say: Callable[[str], None]) -> None:
     """Stop everything, what depends on the others first; what they keep on disk stays."""
     if not end_parts(load_stack(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):
         say("nothing was running")
-
-
-def describe(stack: Stack) -> list[str]:
-    """Say what runs where."""
-    server, scheduler = stack.parts["server"], stack.parts["scheduler"]
-    return [
-        f"dashboard        {server.address.removesuffix('/api')}",
-        f"Prefect API      {server.address}",
-        f"Dask             {scheduler.address}, for who can read {home()}",
-        f"Dask's dashboard {scheduler.dashboard}",
-        f"work pool        {POOL}, worker `local` on this machine",
-        f"logs             {home()}/*.log",
-        "",
-        '`zyda build` and `zyda watch` find it by themselves. For other programs:  eval "$(zyda up --env)"',
-    ]
-
-
-def exports(stack: Stack | None) -> list[str]:
-    """Write the environment of the running stack as a shell reads it. Raises NoServer where none runs."""
-    if stack is None:
-        raise NoServer("nothing runs here; start it with: zyda up")
-    return [f"export {name}={shlex.quote(value)}" for name, value in environment(stack).items()]

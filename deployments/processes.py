@@ -31,6 +31,10 @@ class Part(BaseModel):
         except psutil.NoSuchProcess:
             return False
 
+    def poll(self) -> int | None:
+        """Return None for as long as it runs, as what starts processes does."""
+        return None if self.runs else 1
+
 
 def part(name: str, process: subprocess.Popen[bytes], address: str = "", dashboard: str = "") -> Part:
     started = psutil.Process(process.pid).create_time()

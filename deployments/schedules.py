@@ -115,8 +115,17 @@ def stop_watching(recipe: str, storage: str | None, sample: float | None) -> boo
 
 def watched() -> list[Watch]:
     """Return what is watched on this server."""
-    with watcher() as (_, deployment):
-        return [watch for known in deployment.schedules if (watch := watch_of(known))]
+    with watcher() as (client, _):
+        return watched_by(client)
+
+
+def watched_by(client: SyncPrefectClient) -> list[Watch]:
+    """Return what a server watches: nothing, where our deployments are not there."""
+    try:
+        deployment = client.read_deployment_by_name(WATCH)
+    except ObjectNotFound:
+        return []
+    return [watch for known in deployment.schedules if (watch := watch_of(known))]
 
 
 def watch_of(known: DeploymentSchedule) -> Watch | None:

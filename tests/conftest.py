@@ -68,7 +68,7 @@ LONG = {
     "test_stack_faults",
 }
 # Files whose tests run one after another, for what they share; those that take longest come first.
-TOGETHER = {"test_schedules": "stack", "test_stack": "stack", "test_stack_faults": "stack"}
+TOGETHER = dict.fromkeys(("test_schedules", "test_stack", "test_stack_faults", "test_readme"), "stack")
 LONGEST_FIRST = (
     "stack",
     "test_faults",

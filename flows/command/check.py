@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from flows.command.terminal import console
+from flows.command.terminal import as_time, console
 from flows.command.verify_and_clean import gib
 from tasks.intake.built import ledger_if_complete
 from tasks.intake.prepare import Judged, look_at_all
@@ -91,10 +91,3 @@ def estimate(plan: Recipe, judged: Judged) -> list[str]:
     if any(source.classify for source in plan.sources):
         rough += ", and the time of the models, which nobody knows before"
     return [place, f"No fault was found. To build it takes {rough}."]
-
-
-def as_time(seconds: float) -> str:
-    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:,.0f} {name}"
-    return f"{max(1, round(seconds))} seconds"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from flows.server.ending import ends_in_order, ends_without
+from flows.server.ending import ends_without
 from flows.server.local_server import configured_url, prefect_server
+from flows.server.signals import KEPT, ends_in_order
 from tasks.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def run_build(
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     console = Console(stderr=True, soft_wrap=True)
-    with ends_in_order(), ExitStack() as stack:
+    with ends_in_order(KEPT), ExitStack() as stack:
         if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
             with console.status("looking at the sources"):
                 look_before(plan, replace=replace)

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 import certifi
+import psutil  # type: ignore[import-untyped]
 
 from tasks.errors import ZydaError
 
@@ -22,6 +23,7 @@ HOST = "127.0.0.1"
 START_SECONDS = 180
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
+SERVER = ["-m", "flows.server.prefect_server", "server"]
 
 
 class NoServer(ZydaError):
@@ -41,6 +43,28 @@ def is_healthy(api_url: str) -> bool:
             return bool(answer.status == 200)
     except (OSError, ValueError, HTTPException):  # nobody there, or no address at all
         return False
+
+
+def servers_of_builds() -> list[str]:
+    """Return the addresses of the servers that run on this machine for a build, or for `zyda up`.
+
+    Only those whose history lies in our Prefect home: others are of somebody else, or of another project.
+    """
+    from prefect.settings import PREFECT_HOME
+
+    return [
+        f"http://{HOST}:{process.info['cmdline'][-1]}/api"
+        for process in psutil.process_iter(["cmdline"])
+        if (process.info["cmdline"] or [])[1:4] == SERVER and home_of(process) == PREFECT_HOME.value()
+    ]
+
+
+def home_of(process: psutil.Process) -> Path | None:
+    """Return the Prefect home of a process, or None where it is not ours to know."""
+    try:
+        return Path(process.environ().get("PREFECT_HOME", "~/.prefect")).expanduser()
+    except (psutil.Error, OSError):
+        return None
 
 
 def free_port() -> int:
@@ -77,8 +101,7 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
         # again, and a slot that a build held when the machine went down is never given back.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
-    command = [sys.executable, "-m", "flows.server.prefect_server", "server", "start"]
-    command += ["--host", HOST, "--port", str(port)]
+    command = [sys.executable, *SERVER, "start", "--host", HOST, "--port", str(port)]
     guard = [sys.executable, "-m", "flows.server.guard"] if guarded else []
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -89,7 +112,13 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
     return process, url
 
 
-def wait_until_healthy(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+class Polled(Protocol):
+    """A process, of which can be asked whether it runs."""
+
+    def poll(self) -> int | None: ...
+
+
+def wait_until_healthy(process: Polled, url: str, log: Path) -> None:
     """Wait for a server's first answer. Raises NoServer with its last words."""
     deadline = time.monotonic() + START_SECONDS
     while not is_healthy(url):

@@ -4,6 +4,7 @@ import time
 
 from tasks.errors import Damaged
 from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions_built, versions_now
+from tasks.intake.changes import Change, changes_between
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
@@ -23,18 +24,6 @@ class Watched(Record):
     seen: str = ""
     announced: str = ""
     announced_at: float = 0.0
-
-
-class Change(Record):
-    """The files of a source, or of a corpus that it is against, that are not as the last build saw them, by URL."""
-
-    source: str
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.removed)
 
 
 class Sight(Record):
@@ -70,11 +59,8 @@ def note_built(
 def look(recipe: Recipe) -> Sight:
     """List all sources, and the corpora that it is against, and compare them with what the last build saw."""
     folder = recipe.folder
-    listed, before = versions_now(recipe), versions_built(folder)
-    names = [*listed, *(name for name in before if name not in listed)]
-    changes = tuple(
-        change for name in names if (change := change_of(name, before.get(name, {}), listed.get(name, {})))
-    )
+    listed = versions_now(recipe)
+    changes = changes_between(versions_built(folder), listed)
     watched = last_look(folder)
     now = digest_of(listed)
     is_settled = watched.seen == now
@@ -98,12 +84,3 @@ def last_look(folder: Folder) -> Watched:
     except Damaged as error:
         warn(f"{error}; the watcher begins anew")
         return Watched()
-
-
-def change_of(source: str, before: dict[str, str], now: dict[str, str]) -> Change:
-    return Change(
-        source=source,
-        added=tuple(url for url in now if url not in before),
-        changed=tuple(url for url in now if url in before and now[url] != before[url]),
-        removed=tuple(url for url in before if url not in now),
-    )

@@ -3,6 +3,7 @@
 What a corpus needs is found from its last finished build: the manifests of all stages and what they list.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from tasks.workers.dask_cluster import cores
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
 KEPT = (f"{REGISTER}/", f"{WORK}/tokenizer-", BUILT, WATCHED, STAMPS)
+AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, and is no build
 
 
 class Item(Record):
@@ -131,9 +133,10 @@ def waste_of(recipe: Recipe) -> list[Waste]:
     if built is None:
         raise Denied(f"{folder.url}: no build has been finished yet, so all that is there is needed")
     finished = written[BUILT][1]  # a build writes it last: what is newer is of a build after it
-    newest = max(written, key=lambda path: written[path][1])
+    by_builds = [path for path in written if not path.startswith(KEPT) and not AUDIT.match(path)]
+    newest = max(by_builds, key=lambda path: written[path][1], default=BUILT)
     seconds = time.time() - written[newest][1]
-    if newest not in KEPT and written[newest][1] > finished and seconds < QUIET_SECONDS:
+    if written[newest][1] > finished and seconds < QUIET_SECONDS:
         raise Denied(
             f"{folder.url}: a build seems to be running ({newest} was written {seconds:.0f} seconds ago); "
             "clean when it is over"

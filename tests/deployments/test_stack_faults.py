@@ -1,13 +1,16 @@
 """What `zyda up` does when parts of what it started have died, and what the builds on it do."""
 
 import contextlib
+import os
+import signal
+import subprocess
 import time
 from pathlib import Path
 
 import psutil
 from disturbances import is_under_way, start_build, wait_for
 from prefect.client.orchestration import get_client
-from small_corpus import contents, zyda
+from small_corpus import COMMAND, contents, zyda
 
 from deployments.local import Stack
 from flows.server.liveness import LEASE_SECONDS
@@ -108,3 +111,23 @@ def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     assert "stopped what was left of the dask-workers, which had died" in said
     assert "starting the dask-workers" in said
     assert not psutil.wait_procs(children, timeout=1)[1]
+
+
+def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
+    alone = terminal()
+    starting = subprocess.Popen(
+        [*COMMAND, "up", "--workers", "1"],
+        env=alone, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    wait_for(Path(alone["PREFECT_HOME"], "zyda/server.log").exists, process=starting)  # and not yet an answer
+    os.killpg(starting.pid, signal.SIGINT)  # to all processes of the terminal, as Ctrl-C does
+    _, errors = starting.communicate(timeout=60)
+    assert (starting.returncode, len(errors.splitlines())) == (130, 1)
+    assert errors.endswith("what has been started runs on; zyda up starts the rest, zyda down ends it\n")
+    begun = parts(alone).parts
+    assert list(begun) in (["server"], ["server", "scheduler"])
+    assert [part.runs for part in begun.values()] == [True] * len(begun)
+    said = zyda("status", env=alone)
+    assert "worker           does not run; zyda up starts it" in said.stdout, said
+    assert "stopping the server\n" in zyda("down", env=alone).stdout
+    assert not [part for part in begun.values() if part.runs]

@@ -1,17 +1,19 @@
-"""The command line: help, exit status, plain errors, and what explain says."""
+"""The command line: help, completion, exit status, plain errors, and what explain says."""
 
 import json
 import os
 import re
+import signal
+import subprocess
+import sys
+from itertools import pairwise
 
 import pytest
 import yaml
-from small_corpus import REPOSITORY, build_here, table_of, zyda
+from small_corpus import COMMAND, REPOSITORY, build_here, table_of, zyda
 
-from tasks import pipeline
+from flows.command.cli import app
 from tasks.recipe.loading import load_recipe
-
-COMMANDS = ("build", "explain", "ledger", "report")
 
 
 @pytest.fixture
@@ -21,14 +23,122 @@ def built(corpus):
     return recipe
 
 
-def test_every_command_has_help():
+NAMES = [
+    command.name or command.callback.__name__
+    for group in app.registered_groups
+    for command in group.typer_instance.registered_commands
+]
+
+
+def test_commands_are_listed_in_groups():
     said = zyda("--help")
     assert said.returncode == 0
-    for command in COMMANDS:
-        assert command in said.stdout
-        one = zyda(command, "--help")
-        assert one.returncode == 0
-        assert "RECIPE" in one.stdout
+    listed = re.findall(r"^│ ([a-z]+)  ", said.stdout, re.MULTILINE)
+    assert listed == NAMES
+    assert len(re.findall("^╭─ (?!Options)", said.stdout, re.MULTILINE)) == 4
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("command", NAMES)
+def test_help_breaks_only_where_the_terminal_ends(command, columns):
+    """A line that ends before a word that would have had room is the end of a sentence, or an example."""
+    said = zyda(command, "--help", env={**os.environ, "COLUMNS": str(columns)}).stdout
+    prose, _, examples = said.partition("For example:")
+    above = prose.partition("╭─")[0].strip("\n ").splitlines()
+    for line, following in pairwise(line.strip() for line in above):
+        word = following.split(" ")[0]
+        assert not line or not word or len(line) + 1 + len(word) > columns - 2, (line, following)
+    for example in examples.strip().splitlines():
+        assert "zyda " in example
+
+
+def test_version_takes_a_moment():
+    code = (
+        "import sys; sys.argv[1:] = ['--version']; from flows.__main__ import main\n"
+        "try: main()\n"
+        "finally: print({'prefect', 'dask', 'numpy', 'pyarrow', 'rich'} & sys.modules.keys())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout) == (0, "zyda-flows 0.1.0\nset()\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("zyda exp", ["explain"]),
+        ("zyda build rec", ["recipes/a.yaml", "recipes/b.yml"]),
+        ("zyda watch recipes/b", ["recipes/b.yml"]),
+        ("zyda check recipes/odd[", ["recipes/odd[1].yaml"]),
+        ("zyda status nothing", [""]),
+    ],
+)
+def test_shell_completes_commands_and_recipes(tmp_path, typed, offered):
+    (tmp_path / "recipes").mkdir()
+    for name in ("a.yaml", "b.yml", "c.txt", *(["odd[1].yaml"] if "odd" in typed else [])):
+        (tmp_path / "recipes" / name).touch()
+    asked = {"_ZYDA_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    said = zyda(cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **asked})
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.removesuffix("\n").split("\n") == offered
+
+
+def test_shell_gets_a_script_that_completes():
+    said = zyda("--show-completion", "bash")
+    assert "complete -o default -F _zyda_completion zyda" in said.stdout
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == AT:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+from flows.__main__ import main
+sys.exit(main())
+"""
+KEPT = "; what is finished is kept; start the build again and it goes on from there"
+STARTED = "; what has been started runs on; zyda up starts the rest, zyda down ends it"
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "said"),
+    [
+        ("build RECIPE", "typer", KEPT),
+        ("build RECIPE", "pyarrow", KEPT),
+        ("build RECIPE", "prefect", KEPT),
+        ("build RECIPE", "flows.build", KEPT),
+        ("up", "deployments.local", STARTED),
+        ("try RECIPE", "flows.command.show_trial", ""),
+        ("check RECIPE", "tasks.intake.prepare", ""),
+        ("report RECIPE", "matplotlib", ""),
+        ("verify RECIPE", "yaml", ""),
+        ("params", "numpy", ""),
+    ],
+)
+def test_interruption_of_a_command_that_still_imports_is_one_line(corpus, command, module, said, terminal):
+    code = INTERRUPTED.replace("AT", repr(module))
+    arguments = command.replace("RECIPE", corpus.write()).split()
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, env=terminal(),
+        cwd=REPOSITORY,
+    )  # fmt: skip
+    lines = [line for line in ended.stderr.splitlines(keepends=True) if not line.startswith("dashboard")]
+    assert (ended.returncode, lines) == (130, [f"zyda: interrupted{said}\n"])
+
+
+def test_interruption_of_a_command_that_works_is_one_line(corpus):
+    pages = subprocess.Popen(
+        [*COMMAND, "find", corpus.write(), "-"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with pytest.raises(subprocess.TimeoutExpired):  # it reads what somebody would type
+        pages.wait(3)
+    pages.send_signal(signal.SIGINT)
+    assert pages.communicate(timeout=20) == ("", "zyda: interrupted\n")
+    assert pages.returncode == 130
 
 
 @pytest.mark.parametrize("command", ["build", "ledger"])
@@ -108,26 +218,3 @@ def test_explain_of_an_id_that_is_none(corpus, built, doc_id, fault):
 def test_every_recipe_of_the_project_loads():
     for path in (REPOSITORY / "recipes").glob("*.yaml"):
         assert load_recipe(str(path)).name == yaml.safe_load(path.read_text())["name"]
-
-
-def test_readme_names_only_commands_that_there_are():
-    readme = (REPOSITORY / "README.md").read_text()
-    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= targets
-    help_text = zyda("--help").stdout
-    for command in set(re.findall(r"\bzyda ([a-z]+)", readme)):
-        assert re.search(rf"\b{command}\b", help_text), command
-
-
-def test_readme_shows_the_stages_in_their_order():
-    assert f"\n{' -> '.join(['prepare', *pipeline.names()])}\n" in (REPOSITORY / "README.md").read_text()
-
-
-def test_readme_documents_every_field_of_a_recipe():
-    from tasks.recipe.fields import Classify, Dedup, Recipe, Source
-
-    readme = (REPOSITORY / "README.md").read_text()
-    for model in (Recipe, Source, Dedup, Classify):
-        for field, info in model.model_fields.items():
-            name = info.alias or field
-            assert f"`{name}`" in readme or f"{name}:" in readme, f"{model.__name__}.{name}"

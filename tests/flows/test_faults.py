@@ -106,7 +106,7 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, s
 
 SWALLOWED = """
 import os, signal
-from flows.server.ending import ends_in_order
+from flows.server.signals import ends_in_order
 
 class Other(BaseException): pass
 def another(number, frame): raise Other
@@ -123,12 +123,12 @@ with ends_in_order():
 def test_signal_that_comes_out_as_another_error_is_still_one_line():
     ended = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, check=False)
     assert ended.returncode == 143
-    assert re.fullmatch(r"zyda: ended by SIGTERM; .*\n", ended.stderr)
+    assert re.fullmatch(r"zyda: ended by SIGTERM\n", ended.stderr)
 
 
 IN_THE_COLLECTOR = """
 import gc, os, signal, time
-from flows.server.ending import ends_in_order
+from flows.server.signals import ends_in_order
 
 came = []
 def collecting(phase, info):
@@ -148,7 +148,7 @@ def test_signal_that_comes_while_garbage_is_collected_ends_the_build_all_the_sam
         [sys.executable, "-c", IN_THE_COLLECTOR], capture_output=True, text=True, check=False, timeout=60
     )
     assert ended.returncode == 130
-    assert re.fullmatch(r"zyda: interrupted; .*\n", ended.stderr)
+    assert re.fullmatch(r"zyda: interrupted\n", ended.stderr)
 
 
 def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(

@@ -422,6 +422,14 @@ def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path):
     assert "a build seems to be running" in said.stderr
 
 
+def test_clean_takes_an_audit_for_no_build(tmp_path):
+    corpus = Corpus(tmp_path)
+    build_here(corpus.load())
+    assert zyda("audit", str(corpus.path), "--pairs", "2").returncode == 0
+    said = zyda("clean", str(corpus.path), "--dry-run")
+    assert said.returncode == 0, said.stderr
+
+
 def test_scratch_of_a_dead_process_goes_and_of_a_living_one_stays(tmp_path):
     import platform
     import subprocess

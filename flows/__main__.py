@@ -1,0 +1,25 @@
+"""The program `zyda`: a signal ends it in order at every moment, also while it still imports."""
+
+import signal
+import sys
+
+from flows.server.signals import KEPT, ends_in_order
+
+STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
+KEPT_BY = {"build": KEPT, "up": STARTED}  # of other commands there is nothing to say
+
+
+def main() -> int:
+    """Run the command line and return its exit status."""
+    command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+    try:
+        with ends_in_order(KEPT_BY.get(command, "")):
+            from flows.command.cli import main as run
+
+            return run()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # who presses again gets no traceback of the end itself
+
+
+if __name__ == "__main__":
+    sys.exit(main())

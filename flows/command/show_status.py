@@ -1,0 +1,182 @@
+"""`zyda status`: what runs, what ran and what is watched; of a corpus, what was built and has changed since.
+
+It only looks: nothing is started, written or announced.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from rich.console import Console
+
+from deployments.addresses import NOTHING, addresses
+from deployments.local import load_stack
+from deployments.schedules import watched_by
+from flows.command.terminal import as_time
+from flows.server.exclusion import limit_of
+from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since
+from flows.server.local_server import NoServer, configured_url, is_healthy, servers_of_builds
+from tasks.accounts.published import Published, doubts, published_manifest, stamps_now
+from tasks.errors import ZydaError, first_line
+from tasks.intake.built import last_build, plan_now, versions_built, versions_now
+from tasks.intake.changes import Change, changes_between
+from tasks.recipe.fields import Recipe
+from tasks.recipe.loading import load_recipe
+
+UNDER_WAY = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
+ENDED = (StateType.COMPLETED, StateType.FAILED, StateType.CRASHED, StateType.CANCELLED)
+LOOKED_AT, SHOWN = 100, 8  # runs that have ended
+
+
+def print_status(recipe: str | None, storage: str | None, sample: float | None) -> None:
+    """Print what there is to say, of this machine or of a corpus. Raises BadRecipe, NoServer."""
+    console = Console(soft_wrap=True, highlight=False)
+    for line in of_machine() if recipe is None else of_corpus(recipe, storage, sample):
+        console.print(line, markup=False)
+
+
+def of_machine() -> Iterator[str]:
+    """Say what runs here and on the server, what has ended, and what is watched."""
+    parts = addresses(load_stack())
+    yield from parts
+    with a_server() as client:
+        if client is None:
+            yield from [] if parts else [NOTHING]
+            return
+        url = str(client.api_url).rstrip("/")
+        if not any(url in line for line in parts):
+            yield f"dashboard        {url.removesuffix('/api')}"
+        dead = {run.id for run in dead_runs(client, worker_is_new=False)}
+        running = [in_words(run, is_dead=run.id in dead) for run in runs_in(client, *UNDER_WAY)]
+        yield from titled("under way", running)
+        yield from titled("ended", [how_it_ended(run) for run in last_runs(client)])
+        yield from titled("watched", [str(watch) for watch in watched_by(client)])
+
+
+@contextmanager
+def a_server() -> Iterator[SyncPrefectClient | None]:
+    """Give a client of the server that is configured, or of one that runs here, or None where none does.
+
+    Raises NoServer where the one that is configured does not answer.
+    """
+    configured = configured_url()
+    if configured and not is_healthy(configured):
+        raise NoServer(f"{configured}: no Prefect server answers there, and PREFECT_API_URL says it should")
+    url = configured or next(filter(is_healthy, servers_of_builds()), None)
+    if url is None:
+        yield None
+        return
+    try:
+        with temporary_settings({PREFECT_API_URL: url}), get_client(sync_client=True) as client:
+            yield client
+    except httpx.HTTPError as error:
+        raise NoServer(f"{url}: the Prefect server gives no answer: {first_line(error)}") from error
+
+
+def titled(title: str, lines: list[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {line}" for line in lines or ["nothing"])]
+
+
+def in_words(run: FlowRun, *, is_dead: bool = False) -> str:
+    """Say what a run is at, and since when."""
+    since = as_time(seconds_since(run.start_time or run.created))
+    note = "; its process is gone" if is_dead else ""
+    return f"{run.state_name or '':10} for {since:14} {run.name}{note}"
+
+
+def how_it_ended(run: FlowRun) -> str:
+    ago = f"{as_time(seconds_since(run.end_time))} ago"
+    message = (run.state and run.state.message) or ""
+    why = f": {message.splitlines()[0]}" if message and run.state_type is not StateType.COMPLETED else ""
+    return f"{run.state_name or '':10} {ago:18} {run.name}{why}"
+
+
+def last_runs(client: SyncPrefectClient) -> list[FlowRun]:
+    """Return the last run of each name that has ended, the newest first."""
+    runs = client.read_flow_runs(
+        flow_filter=FlowFilter(name=FlowFilterName(any_=[*OURS])),
+        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ENDED}}}),
+        sort=FlowRunSort.END_TIME_DESC,
+        limit=LOOKED_AT,
+    )
+    newest = dict[str, FlowRun]()
+    for run in runs:
+        newest.setdefault(run.name, run)
+    return [*newest.values()][:SHOWN]
+
+
+def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterator[str]:
+    """Say what was built of a recipe, what has changed since, and whether a build is under way."""
+    plan = load_recipe(recipe, storage=storage, sample=sample)
+    yield f"corpus {plan.folder.url}/published"
+    manifest = published_manifest(plan.folder)
+    if manifest is None:
+        yield "nothing is published there yet; zyda build makes it"
+    else:
+        yield what_is_published(plan, manifest)
+        yield from what_has_changed(plan, manifest)
+    with a_server() as client:
+        runs = builds_of(client, plan) if client else []
+        yield from (f"a build of it is under way: {' '.join(in_words(run).split())}" for run in runs)
+        if not runs:
+            yield f"no build of it is under way {'on this server' if client else 'here'}"
+
+
+def what_is_published(plan: Recipe, manifest: Published) -> str:
+    """Say when a corpus was published, and how large it is."""
+    counts = manifest.ledger.of(manifest.ledger.stages[-1])
+    _, seconds = plan.folder.written("published")["published/manifest.json"]
+    when = datetime.fromtimestamp(seconds).astimezone()
+    ago = as_time(datetime.now().timestamp() - seconds)
+    return (
+        f"published on {when:%Y-%m-%d at %H:%M}, {ago} ago: "
+        f"{counts.documents:,} documents, {counts.tokens:,} tokens"
+    )
+
+
+def what_has_changed(plan: Recipe, manifest: Published) -> list[str]:
+    """Say what a build would have to do, by source and by field of the recipe."""
+    built = last_build(plan.folder)
+    if built is None:
+        return ["what it was built from is not known any more; a build looks at everything again"]
+    try:
+        changes = changes_between(versions_built(plan.folder), versions_now(plan))
+    except ZydaError as error:
+        return [f"its sources cannot be listed: {first_line(error)}"]
+    is_same = built.plan == plan_now(plan)
+    lines = [of_source(change) for change in changes] or ["its sources are as they were"]
+    lines.append("its recipe is as it was" if is_same else of_recipe(plan, manifest))
+    missing, changed = doubts(plan.folder, manifest, stamps_now(plan.folder))
+    if missing or changed:
+        lines.append(f"{len(missing):,} published files are gone, and {len(changed):,} may have been changed")
+    is_complete = is_same and not (changes or missing or changed)
+    return [*lines, f"a build has {'nothing' if is_complete else 'something'} to do"]
+
+
+def of_source(change: Change) -> str:
+    kinds = {"added": change.added, "changed": change.changed, "removed": change.removed}
+    counts = ", ".join(f"{len(urls):,} {kind}" for kind, urls in kinds.items() if urls)
+    example = (*change.added, *change.changed, *change.removed)[0]
+    return f"source {change.source}: files {counts}, for example {example}"
+
+
+def of_recipe(plan: Recipe, manifest: Published) -> str:
+    """Say which fields of the recipe are other than those of what is published."""
+    before, now = manifest.recipe, plan.as_written
+    fields = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if fields:
+        return f"its recipe has changed: {', '.join(fields)}"
+    return "its recipe is as it was; the tokenizer, a model, a list or this program has changed"
+
+
+def builds_of(client: SyncPrefectClient, plan: Recipe) -> list[FlowRun]:
+    """Return the builds of a corpus that run, or wait until another has ended."""
+    limit = limit_of(plan)
+    ours = {life.run for life in lives(client) if life.holds == limit and not life.is_over}
+    return [run for run in runs_in(client, *UNDER_WAY, flows=["build"]) if str(run.id) in ours]

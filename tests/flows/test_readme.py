@@ -1,0 +1,126 @@
+"""The README: every command in it runs, and what it lists is all that there is."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+from small_corpus import REPOSITORY, STEPS, Corpus, prose
+
+from tasks import pipeline
+
+README = (REPOSITORY / "README.md").read_text()
+PROGRAMS = r"(?:zyda|make)"
+# In their order: a corpus is built before it is looked into, and what is watched is no longer in the end.
+LAST = "zyda watch RECIPE --stop"
+
+
+def commands():
+    """Return the command lines of the README: in blocks, in the comments there, and in sentences."""
+    lines = re.findall(rf"^(?: {{4}})?({PROGRAMS} .*)$", README, re.MULTILINE)
+    found = [re.split(r" +#", line)[0].strip() for line in lines]
+    found += [said for line in lines for said in re.findall(r"#.*(zyda \w+ RECIPE(?: --\w+)+)", line)]
+    found += re.findall(rf"`([^`\n]*\b{PROGRAMS} [^`\n]*)`", README)
+    return sorted(dict.fromkeys(found), key=lambda line: line == LAST)
+
+
+def test_commands_are_found():
+    """That a command is overlooked is seen where those are missing that surely are there."""
+    found = commands()
+    for line in ("make run", "zyda build RECIPE", 'eval "$(zyda up --env)"', "zyda watch --list", LAST):
+        assert line in found
+    assert len(found) > 25
+
+
+@pytest.fixture(scope="module")
+def terminal_of_a_reader(running_stack, tmp_path_factory):
+    """Give a function that runs a line in a shell, where `zyda` is this project's, and returns what it said."""
+    folder = tmp_path_factory.mktemp("reader")
+    program = folder / "bin/zyda"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m flows "$@"\n')
+    program.chmod(0o755)
+    environment = {
+        **running_stack,
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(REPOSITORY),
+    }
+
+    def run(line, **more):
+        return subprocess.run(
+            ["bash", "-c", line], cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+            env={**environment, **more},
+        )  # fmt: skip
+
+    corpus = Corpus(folder)
+    corpus.recipe |= {"documents": STEPS, "name": "readme"}
+    corpus.write()
+    (folder / "text.txt").write_text(prose("best alone"))
+    for line in ("zyda up", "zyda build recipe.yaml"):
+        said = run(line)
+        assert said.returncode == 0, said.stderr
+    yield run
+    run("zyda watch recipe.yaml --stop")
+
+
+WANTS_MORE = r"Missing argument|zyda: give a RECIPE"
+STANDS_FOR = {
+    "RECIPE": "recipe.yaml",
+    "DOC_ID": "0",
+    "FILE-OR-TEXT": "text.txt",
+    "s3://...": "elsewhere",
+    "0.001": "0.5",  # of a dozen documents
+}
+
+
+def as_typed(line):
+    """Return a line with real things in the place of what stands for them."""
+    for name, real in STANDS_FOR.items():
+        line = re.sub(rf"(?<!\S){re.escape(name)}(?!\S)", real, line)
+    return line
+
+
+@pytest.mark.parametrize("line", [line for line in commands() if "zyda " in line])
+def test_command_of_the_readme_runs(line, terminal_of_a_reader, tmp_path):
+    typed = as_typed(line)
+    assert not re.search(r"\b[A-Z]{2,}|\.\.\.", typed), "what stands for what here?"
+    more = {}
+    if typed == "zyda down":  # not the one that other tests use
+        more = {"PREFECT_HOME": str(tmp_path)}
+    said = terminal_of_a_reader(typed, **more)
+    if re.fullmatch(r"zyda [a-z]+", typed) and re.search(WANTS_MORE, said.stderr):  # a command's name alone
+        said = terminal_of_a_reader(f"{typed} --help")
+    assert said.returncode == 0, said.stderr
+    assert "zyda: " not in said.stderr
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="needs make")
+@pytest.mark.parametrize("line", [line for line in commands() if line.startswith("make ")])
+def test_target_of_the_readme_is_there(line):
+    """They build environments, or do what these tests are part of: make itself says what it would do."""
+    said = subprocess.run([*line.split(), "-n"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+
+
+def test_every_command_is_in_the_readme():
+    from flows.command.cli import app
+
+    known = {command.name or command.callback.__name__ for group in app.registered_groups
+             for command in group.typer_instance.registered_commands}  # fmt: skip
+    assert {line.split()[1] for line in commands() if line.startswith("zyda ")} >= known
+
+
+def test_readme_shows_the_stages_in_their_order():
+    assert f"\n{' -> '.join(['prepare', *pipeline.names()])}\n" in README
+
+
+def test_readme_documents_every_field_of_a_recipe():
+    from tasks.recipe.fields import Classify, Dedup, Recipe, Source
+
+    for model in (Recipe, Source, Dedup, Classify):
+        for field, info in model.model_fields.items():
+            name = info.alias or field
+            assert f"`{name}`" in README or f"{name}:" in README, f"{model.__name__}.{name}"
