@@ -32,7 +32,10 @@ POOL = "zyda"
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
 # What is to be started again when a part was: it holds connections to that, or its address.
 DEPENDENTS = {"server": ("worker",), "scheduler": ("worker", "dask-workers", "gpu-workers")}
-WORKER_LOOKS, LOOK_SECONDS = "PREFECT_WORKER_QUERY_SECONDS", "2"  # for runs to start; Prefect's own pause is 10
+WORKER_LOOKS, LOOK_SECONDS = (
+    "PREFECT_WORKER_QUERY_SECONDS",
+    "2",
+)  # for runs to start; Prefect's own pause is 10
 NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
 
 
@@ -169,7 +172,10 @@ def worker_commands(
     return {
         "dask-workers": (cpu, {**FORKED, **({"CUDA_VISIBLE_DEVICES": ""} if gpus else {})}),
         **({"gpu-workers": (gpu, {})} if gpus else {}),
-        "worker": (["prefect", "worker", "start", "--pool", POOL, "--name", "local"], {WORKER_LOOKS: LOOK_SECONDS}),
+        "worker": (
+            ["prefect", "worker", "start", "--pool", POOL, "--name", "local"],
+            {WORKER_LOOKS: LOOK_SECONDS},
+        ),
     }
 
 
