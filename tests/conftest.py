@@ -9,6 +9,7 @@ from pathlib import Path
 import dask
 import distributed
 import pytest
+from browser import browser, page  # noqa: F401 (fixtures)
 from filelock import FileLock
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
@@ -59,6 +60,7 @@ LONG = {
     "test_banding",
     "test_measurements",
     "test_command_line",
+    "test_dashboard",
     "test_dask_cluster",
     "test_faults",
     "test_flow_runs",
@@ -68,7 +70,9 @@ LONG = {
     "test_stack_faults",
 }
 # Files whose tests run one after another, for what they share; those that take longest come first.
-TOGETHER = dict.fromkeys(("test_schedules", "test_stack", "test_stack_faults", "test_readme"), "stack")
+TOGETHER = dict.fromkeys(
+    ("test_dashboard", "test_schedules", "test_stack", "test_stack_faults", "test_readme"), "stack"
+)
 LONGEST_FIRST = (
     "stack",
     "test_faults",
