@@ -35,10 +35,9 @@ def dashboard(stack):
     return stack["PREFECT_API_URL"].removesuffix("/api")
 
 
-def started(name, corpus):
-    from prefect.deployments import run_deployment
-
-    return run_deployment(name, parameters={"recipe": str(corpus.path)}, timeout=0)
+def started(client, corpus):
+    build = client.read_deployment_by_name(BUILD)
+    return client.create_flow_run_from_deployment(build.id, parameters={"recipe": str(corpus.path)})
 
 
 def artifacts_of(client, run):
@@ -65,7 +64,7 @@ def watched(stack, slow):
     """Build it; give its run, and the pages that it had, one after another."""
     pages = list[str]()
     with get_client(sync_client=True) as client:
-        run = started(BUILD, slow)
+        run = started(client, slow)
         deadline = time.monotonic() + ENDS
         while not client.read_flow_run(run.id).state.is_final():
             assert time.monotonic() < deadline
@@ -189,7 +188,8 @@ def test_person_starts_a_build_by_the_form(stack, page, tmp_path):
         page.get_by_text("2 is not valid").first.wait_for()
         page.locator("input[type=number]").first.fill("1")
         page.get_by_role("button", name="Submit").click()
-        page.wait_for_url("**/runs/flow-run/**", timeout=30_000)
+        page.get_by_role("button", name="View run").first.click()
+        page.wait_for_url("**/runs/flow-run/**")
         page.screenshot(path=tmp_path / "started.png")
         run = client.read_flow_run(page.url.rpartition("/")[2].partition("?")[0])
         assert wait_until_over(client, run).state.is_completed()
@@ -199,17 +199,20 @@ def test_person_starts_a_build_by_the_form(stack, page, tmp_path):
 def test_person_sees_why_a_build_failed_and_what_to_do(stack, page, tmp_path):
     corpus = Corpus(tmp_path)
     corpus.recipe["name"] = "bad"
-    write_rows(tmp_path / "in/worst-2.arrow", [{"name": "n", "text": None}])
+    late = [
+        {"name": f"n{i}", "text": prose(f"n{i % 50}")} for i in range(4000)
+    ]  # what is looked into first is fine
+    write_rows(tmp_path / "in/worst-2.jsonl.zst", [*late, {"name": "n", "text": 1}])
     corpus.write()
     with get_client(sync_client=True) as client:
-        run = wait_until_over(client, started(BUILD, corpus))
+        run = wait_until_over(client, started(client, corpus))
         found = artifacts_of(client, run)
     what, todo = "source worst, file", "on_bad_rows: set_aside"
     assert what in run.state.message.splitlines()[0]
-    assert "row 0 (line 1)" in run.state.message
+    assert "row 4000 (line 4001)" in run.state.message
     assert todo in run.state.message
     failure = found["failure"].data
-    assert f"{what} {tmp_path}/in/worst-2.arrow, row 0 (line 1)" in failure
+    assert f"{what} {tmp_path}/in/worst-2.jsonl.zst, row 4000 (line 4001)" in failure
     assert todo in failure
     assert "failed" in found["build"].data.splitlines()[0]
     assert what in found["build"].data
@@ -225,7 +228,7 @@ def test_person_sees_why_a_build_failed_and_what_to_do(stack, page, tmp_path):
 def test_recipe_that_is_not_there_is_a_failure_with_its_path(stack, tmp_path):
     corpus = Corpus(tmp_path)
     with get_client(sync_client=True) as client:
-        run = wait_until_over(client, started(BUILD, corpus))
+        run = wait_until_over(client, started(client, corpus))
         found = artifacts_of(client, run)
     assert run.state.is_failed()
     assert run.name == "build recipe.yaml"
