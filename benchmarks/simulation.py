@@ -1,7 +1,7 @@
 """A build whose stages do nothing: what is left is orchestration.
 
 The flow's own wiring (`flows.build.made`), on tasks that have the options of the real ones, with their keys,
-manifests, receipts, tables and bars in the dashboard. Each spreads as many items over the cluster as a source has
+manifests, receipts and the page of the build in the dashboard. Each spreads as many items over the cluster as a source has
 files, and every item returns at once.
 
 It reads and writes no documents, looks at no sources, checks no losses and publishes nothing; nor has it what
@@ -15,14 +15,17 @@ from typing import Any
 
 from prefect import flow
 
-from flows.build import ON_PREFECT, made
+from flows.build import made, on_prefect
+from flows.dashboard.live_artifact import live_page
+from flows.dashboard.state import BuildState
 from tasks import pipeline
 from tasks.intake.plan import IngestParameters, SourcePlan
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
+from tasks.stage.remembered import results_beside_manifests
 from tasks.stage.runner import task_runner
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, ONCE_A_BUILD, STAGE, leaves_manifest, results_beside_manifests, task
+from tasks.stage.task import BY_MANIFEST, ONCE_A_BUILD, STAGE, as_it_is, leaves_manifest, task
 from tasks.storage.artifacts import Manifest, stage_key
 
 
@@ -33,12 +36,16 @@ def simulate(path: str, sources: int, files: int) -> None:
     plan = one.model_copy(update={"sources": of_many})
     stages = stages_that_do_nothing(sources, files)
 
-    def submit(stage: Any, *inputs: Any, **options: Any) -> Any:
-        return stages[pipeline.name_of(stage)].submit(*inputs, **options)
-
     def build() -> None:
-        results_beside_manifests(plan)
-        made(plan, ON_PREFECT._replace(submit=submit))
+        state = BuildState(plan)
+        on = on_prefect(state)
+
+        def submit(stage: Any, *inputs: Any, **options: Any) -> Any:
+            return on.submit(stages[pipeline.name_of(stage)], *inputs, **options)
+
+        with live_page(plan, state):
+            results_beside_manifests(plan)
+            made(plan, on._replace(submit=submit))
 
     flow(build, name="simulation", task_runner=task_runner(1), persist_result=False)()
 
@@ -68,7 +75,7 @@ def stage_of_nothing(name: str, files: int, of_all: bool) -> Any:
         fan_out(nothing, range(files), stage=name, source=source)
         return Manifest(stage=name, source=source)
 
-    return leaves_manifest(name, key, of_all=of_all)(stage)
+    return leaves_manifest(name, key, of_all=as_it_is if of_all else None)(stage)
 
 
 def plans_of(sources: int, files: int, *_: Any, **__: Any) -> list[Any]:
