@@ -2,12 +2,15 @@
 
 import time
 
+from tasks.accounts.published import published_manifest
 from tasks.errors import Damaged
-from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions_built, versions_now
+from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions, versions_built, versions_now
+from tasks.intake.history import Change, is_recorded, record_build
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
 from tasks.recipe.fields import Recipe
+from tasks.sources.listing import load_listing
 from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.storage.artifacts import WORK, Receipt
 from tasks.storage.folder import Folder
@@ -23,18 +26,6 @@ class Watched(Record):
     seen: str = ""
     announced: str = ""
     announced_at: float = 0.0
-
-
-class Change(Record):
-    """The files of a source, or of a corpus that it is against, that are not as the last build saw them, by URL."""
-
-    source: str
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.removed)
 
 
 class Sight(Record):
@@ -55,15 +46,28 @@ class Sight(Record):
 def note_built(
     recipe: Recipe, inputs: list[SourcePlan], others: dict[str, OtherCorpus], receipts: list[Receipt]
 ) -> None:
-    """Remember what the published corpus was built from."""
+    """Remember what the published corpus was built from, and that it was built, if it is new."""
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
     documents = [prepared.parameters.documents for prepared in inputs]
     plan = plan_with(recipe, inputs[0].parameters.tokenizer, models, documents)
     listings = {prepared.source: prepared.listing for prepared in inputs}
     built = built_of(recipe, plan, listings, others, receipts)
+    manifest = published_manifest(folder)
+    if manifest is not None and not is_recorded(folder):
+        record_build(folder, manifest, changes_since(folder, listings, built.others))
     if last_build(folder) != built:
         write_record(folder, BUILT, built)
+
+
+def changes_since(
+    folder: Folder, listings: dict[str, str], others: dict[str, dict[str, str]]
+) -> tuple[Change, ...]:
+    """Return what is not in the listings of a build as in those of the build before; nothing for a first."""
+    if last_build(folder) is None:
+        return ()
+    now = {source: versions(load_listing(folder, path)) for source, path in listings.items()}
+    return changes(versions_built(folder), now | others)
 
 
 @task(task_run_name="look", **ONCE_A_BUILD)
@@ -71,21 +75,18 @@ def look(recipe: Recipe) -> Sight:
     """List all sources, and the corpora that it is against, and compare them with what the last build saw."""
     folder = recipe.folder
     listed, before = versions_now(recipe), versions_built(folder)
-    names = [*listed, *(name for name in before if name not in listed)]
-    changes = tuple(
-        change for name in names if (change := change_of(name, before.get(name, {}), listed.get(name, {})))
-    )
+    found = changes(before, listed)
     watched = last_look(folder)
     now = digest_of(listed)
     is_settled = watched.seen == now
-    announce = bool(changes) and is_settled and watched.announced != now
-    is_known = bool(changes) and is_settled and not announce
+    announce = bool(found) and is_settled and watched.announced != now
+    is_known = bool(found) and is_settled and not announce
     waited = time.time() - watched.announced_at
     kept = {"announced": now, "announced_at": time.time()} if announce else {}
     watched = watched.model_copy(update={"seen": now, **kept})
     write_record(folder, WATCHED, watched)
     return Sight(
-        changes=changes,
+        changes=found,
         is_settled=is_settled,
         is_to_announce=announce,
         is_unanswered=is_known and waited > PATIENCE,
@@ -98,6 +99,14 @@ def last_look(folder: Folder) -> Watched:
     except Damaged as error:
         warn(f"{error}; the watcher begins anew")
         return Watched()
+
+
+def changes(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> tuple[Change, ...]:
+    """Return the files that came, changed and went. before, now: their versions, by source and URL."""
+    names = [*now, *(name for name in before if name not in now)]
+    return tuple(
+        change for name in names if (change := change_of(name, before.get(name, {}), now.get(name, {})))
+    )
 
 
 def change_of(source: str, before: dict[str, str], now: dict[str, str]) -> Change:
