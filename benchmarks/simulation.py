@@ -1,8 +1,8 @@
 """A build whose stages do nothing: what is left is orchestration.
 
 The flow's own wiring (`flows.build.made`), on tasks that have the options of the real ones, with their keys,
-manifests, receipts and the page of the build in the dashboard. Each spreads as many items over the cluster as a source has
-files, and every item returns at once.
+manifests, receipts and the page of the build in the dashboard. Each spreads as many items over the cluster as a
+source has files, and every item returns at once.
 
 It reads and writes no documents, looks at no sources, checks no losses and publishes nothing; nor has it what
 `flows.build.build` puts around the wiring: locks, leases, the bars of the terminal. `prepare` has an item for each

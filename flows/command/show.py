@@ -70,15 +70,15 @@ def print_explanation(explanation: Explanation) -> None:
     console.print(decision(explanation), markup=False)
     if explanation.cluster_id is not None:
         console.print(
-            f"cluster {explanation.cluster_id}: {len(explanation.members):,} documents", markup=False
+            f"cluster {explanation.cluster_id}: {explanation.cluster_size:,} documents", markup=False
         )
         for member in explanation.members[:MAX_MEMBERS]:
             marks = ["this"] if member == explanation.place else []
             marks += ["kept for it"] if member == explanation.kept else []
             mark = f"  <- {', '.join(marks)}" if marks else ""
             console.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
-        if len(explanation.members) > MAX_MEMBERS:
-            console.print(f"  and {len(explanation.members) - MAX_MEMBERS:,} more")
+        if explanation.cluster_size > MAX_MEMBERS:
+            console.print(f"  and {explanation.cluster_size - MAX_MEMBERS:,} more")
     if explanation.kept_went_by:
         console.print(f"(which went itself, by stage {explanation.kept_went_by})")
     if explanation.kept or explanation.diff:

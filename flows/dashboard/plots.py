@@ -1,11 +1,14 @@
-"""The report's plots, as SVG to stand inside a page."""
+"""The report's plots about tokens and documents, as SVG to stand inside a page of any colour."""
 
 import io
+from collections.abc import Iterable, Sequence
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from tasks.accounts.ledger import Ledger
 from tasks.publish.findings import LENGTH_BINS, AuditFindings, Findings
@@ -16,6 +19,12 @@ mpl.rcParams.update({
     "figure.constrained_layout.use": True, "font.family": "sans-serif",
 })  # fmt: skip
 COLOURS = [f"C{i}" for i in range(10)]
+COLOUR_OF_OTHERS = "#c8c8c8"
+DRAWN = 10  # sources that have a colour of their own
+IN_A_FIELD = 20  # sources that have a row and a column
+LEGIBLE = 0.065  # the part of an axis that a number inside a bar needs
+
+Groups = dict[str, tuple[str, ...]]
 
 
 def svg(figure: Figure) -> str:
@@ -26,7 +35,8 @@ def svg(figure: Figure) -> str:
 
 
 def axes(width: float = 8, height: float = 3.4) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, height))
+    """Begin a figure of some inches. It has a ground of its own: it is shown on dark pages, too."""
+    figure = Figure(figsize=(width, height), facecolor="white")
     return figure, figure.add_subplot()
 
 
@@ -38,64 +48,149 @@ def short(number: float, _: object = None) -> str:
     return f"{number:.3g}"
 
 
+def groups(ledger: Ledger, most: int = DRAWN) -> Groups:
+    """Return what is drawn: each source by itself or, of more than `most`, the largest, and the others as one.
+
+    By tokens at the start, in the order of the ledger.
+    """
+    sources, first = ledger.sources, ledger.stages[0]
+    if len(sources) <= most:
+        return {source: (source,) for source in sources}
+    tokens = {line.source: line.out.tokens for line in ledger.lines if line.stage == first}
+    largest = set(sorted(sources, key=lambda source: -tokens[source])[:most])
+    others = tuple(source for source in sources if source not in largest)
+    named = f"{len(others):,} other{'s' if len(others) > 1 else ''}"
+    return {source: (source,) for source in sources if source in largest} | {named: others}
+
+
+def coloured(names: Iterable[str], most: int = DRAWN) -> list[tuple[str, str]]:
+    """Return each name with its colour; what comes after `most` of them are others."""
+    return [(name, COLOURS[i % 10] if i < most else COLOUR_OF_OTHERS) for i, name in enumerate(names)]
+
+
+def of_group(counts: dict[str, NDArray[np.float64]], members: Sequence[str]) -> NDArray[np.float64]:
+    return np.sum([counts[source] for source in members], axis=0)
+
+
+def tokens_after(ledger: Ledger, stages: Sequence[str]) -> dict[str, NDArray[np.float64]]:
+    """Return the tokens of each source after some stages: (stages,) each."""
+    tokens = {(line.stage, line.source): line.out.tokens for line in ledger.lines}
+    return {
+        source: np.array([tokens.get((stage, source), 0) for stage in stages], float)
+        for source in ledger.sources
+    }
+
+
+def on(colour: str) -> str:
+    """Return the colour of writing that is legible on another."""
+    red, green, blue = to_rgb(colour)
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.55 else "white"
+
+
+def segment(
+    plot: Axes, left: NDArray[np.float64], widths: NDArray[np.float64], colour: str, size: float
+) -> None:
+    """Write the tokens into the segments of bars that have room for them. size: of the axis, in tokens."""
+    for place, width in enumerate(widths):
+        if width > LEGIBLE * size:
+            middle = left[place] + width / 2
+            plot.text(middle, place, short(width), ha="center", va="center", color=on(colour), fontsize=8)
+
+
 def funnel(ledger: Ledger) -> str:
-    """Draw the tokens of each source after each stage, stacked."""
-    figure, plot = axes()
-    left = np.zeros(len(ledger.stages))
-    for i, source in enumerate(ledger.sources):
-        tokens = np.array([ledger.of(stage, source).tokens for stage in ledger.stages], float)
-        plot.barh(ledger.stages, tokens, left=left, label=source, color=COLOURS[i % 10])
-        left += tokens
-    for place, total in enumerate(left):
-        plot.text(total, place, f" {short(total)}", va="center")
+    """Draw the tokens of each source at the start and after each stage that let documents go, stacked."""
+    first, *later = ledger.stages
+    stages = [first, *(stage for stage in later if ledger.removed(stage).documents)]
+    names = ["start", *(f"after {stage}" for stage in stages[1:])]
+    if ledger.removed(first).documents:
+        names[0] = f"after {first}"
+    figure, plot = axes(8.5, 0.9 + 0.42 * max(3, len(stages)))
+    tokens, drawn = tokens_after(ledger, stages), groups(ledger)
+    totals = of_group(tokens, ledger.sources)
+    left, size = np.zeros(len(stages)), max(1.0, float(totals[0]))
+    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
+        widths = of_group(tokens, members)
+        plot.barh(names, widths, left=left, label=name, color=colour)
+        segment(plot, left, widths, colour, size)
+        left += widths
+    for place, total in enumerate(totals):
+        plot.text(total, place, f" {short(total)}, {total / size:.1%}", va="center")
+    plot.set_xlim(0, 1.2 * size)
     plot.invert_yaxis()
     plot.xaxis.set_major_formatter(short)
     plot.set_xlabel("tokens")
-    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.04, 0.5))
+    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     return svg(figure)
 
 
 def composition(findings: Findings) -> str:
     """Draw the share of each source's tokens, at the start and at the end."""
-    figure, plot = axes(8, 1.8)
-    ends = (findings.ledger.stages[0], findings.ledger.stages[-1])
-    left = np.zeros(2)
-    for i, source in enumerate(findings.ledger.sources):
-        shares = np.array(
-            [findings.ledger.of(s, source).tokens / max(1, findings.ledger.of(s).tokens) for s in ends]
-        )
-        plot.barh(("before", "after"), 100 * shares, left=left, label=source, color=COLOURS[i % 10])
-        left += 100 * shares
+    ledger = findings.ledger
+    drawn = groups(ledger)
+    figure, plot = axes(8.5, max(1.6, 0.5 + 0.16 * len(drawn)))
+    tokens = tokens_after(ledger, (ledger.stages[0], ledger.stages[-1]))
+    totals, left = np.maximum(1, of_group(tokens, ledger.sources)), np.zeros(2)
+    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
+        shares = 100 * of_group(tokens, members) / totals
+        plot.barh(("start", "end"), shares, left=left, label=name, color=colour)
+        for place in np.flatnonzero(shares > 100 * LEGIBLE).tolist():
+            middle = left[place] + shares[place] / 2
+            written = f"{shares[place]:.0f} %"
+            plot.text(middle, place, written, ha="center", va="center", color=on(colour), fontsize=8)
+        left += shares
     plot.invert_yaxis()
     plot.set_xlabel("% of the tokens")
-    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     return svg(figure)
 
 
-def cluster_sizes(findings: Findings) -> str:
-    """Draw how many clusters have so many documents of a source, on two logarithmic axes."""
+def lengths(findings: Findings) -> str:
+    """Draw the lengths of the published documents of each source."""
     figure, plot = axes()
-    for i, (source, (sizes, counts)) in enumerate(findings.cluster_sizes.items()):
-        plot.loglog(sizes, counts, "o", markersize=4, label=source, color=COLOURS[i % 10], alpha=0.8)
-    plot.set_xlabel("documents of the source in a cluster")
-    plot.set_ylabel("clusters")
-    plot.legend(frameon=False)
+    middles = np.sqrt(LENGTH_BINS[:-1] * LENGTH_BINS[1:])
+    drawn = groups(findings.ledger)
+    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
+        counts = of_group({source: findings.lengths[source].astype(float) for source in members}, members)
+        if counts.sum():
+            plot.step(middles, 100 * counts / counts.sum(), where="mid", label=name, color=colour)
+    plot.set_xscale("log")
+    plot.set_xlabel("tokens in a document")
+    plot.set_ylabel("% of the source's documents")
+    if plot.get_legend_handles_labels()[0]:
+        plot.legend(frameon=False, fontsize=8)
     return svg(figure)
 
 
-def shared_clusters(findings: Findings) -> str:
-    """Draw the clusters that pairs of sources share."""
-    names = findings.ledger.sources
-    figure, plot = axes(6, 4.2)
-    shares = 100 * findings.shared / np.maximum(1, np.diag(findings.shared))[:, None]
-    plot.imshow(shares, cmap="Blues", vmin=0, vmax=100)
-    for i in range(len(names)):
-        for j in range(len(names)):
-            colour = "white" if shares[i, j] > 60 else "black"
-            plot.text(j, i, f"{findings.shared[i, j]:,}", ha="center", va="center", color=colour)
-    plot.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    plot.set_yticks(range(len(names)), names)
-    plot.spines[:].set_visible(False)
+def unlike(audit: AuditFindings) -> str:
+    """Draw the share of unlike pairs among those up to a length."""
+    figure, plot = axes(8, 2.8)
+    lengths, shares = zip(*audit.by_length, strict=True)
+    plot.plot(lengths, [100 * share for share in shares], "o-", markersize=3)
+    plot.set_xscale("log")
+    plot.set_ylim(bottom=0)
+    plot.set_xlabel("characters of the removed document, at the most")
+    plot.set_ylabel("% unlike")
+    return svg(figure)
+
+
+def labels(findings: Findings) -> str:
+    """Draw the labels of the published documents that a quality model judged."""
+    judged = {source for of_label in findings.labels.values() for source in of_label}
+    drawn = {
+        name: [source for source in members if source in judged]
+        for name, members in groups(findings.ledger, IN_A_FIELD).items()
+    }
+    drawn = {name: members for name, members in drawn.items() if members}
+    figure, plot = axes(8, 0.8 + 0.3 * max(3, len(drawn)))
+    left = np.zeros(len(drawn))
+    for i, (label, of_label) in enumerate(sorted(findings.labels.items())):
+        counts = np.array([sum(of_label.get(one, 0) for one in members) for members in drawn.values()], float)
+        plot.barh(list(drawn), counts, left=left, label=label, color=COLOURS[i % 10])
+        left += counts
+    plot.invert_yaxis()
+    plot.xaxis.set_major_formatter(short)
+    plot.set_xlabel("documents")
+    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return svg(figure)
 
 
@@ -118,67 +213,4 @@ def s_curve(banding: Banding) -> str:
     plot.set_xlabel("Jaccard similarity of a pair")
     plot.set_ylabel("probability of a shared bucket")
     plot.legend(frameon=False, loc="upper left")
-    return svg(figure)
-
-
-def rules(findings: Findings) -> str:
-    """Draw the share of each source's documents that a rule took, and how many of them others would have, too."""
-    sources, taken = findings.ledger.sources, findings.rules
-    first = findings.ledger.stages[0]
-    documents = np.array([max(1, findings.ledger.of(first, source).documents) for source in sources])
-    counts = np.array([[rule.documents.get(source, 0) for source in sources] for rule in taken], float)
-    shares = 100 * counts / documents
-    figure, plot = axes(8, 1.2 + 0.3 * len(taken))
-    plot.imshow(shares, cmap="Reds", vmin=0, vmax=max(1.0, float(shares.max())), aspect="auto")
-    for i, rule in enumerate(taken):
-        for j in range(len(sources)):
-            colour = "white" if shares[i, j] > 0.6 * max(1.0, shares.max()) else "black"
-            if counts[i, j]:
-                plot.text(j, i, f"{shares[i, j]:.2g} %", ha="center", va="center", color=colour)
-        also = f"{rule.also / sum(rule.documents.values()):.0%} by others"
-        plot.text(len(sources) - 0.4, i, also, va="center", color="grey")
-    plot.set_xticks(range(len(sources)), sources, rotation=30, ha="right")
-    plot.set_yticks(range(len(taken)), [rule.rule for rule in taken])
-    plot.spines[:].set_visible(False)
-    return svg(figure)
-
-
-def lengths(findings: Findings) -> str:
-    """Draw the lengths of the published documents of each source."""
-    figure, plot = axes()
-    middles = np.sqrt(LENGTH_BINS[:-1] * LENGTH_BINS[1:])
-    for i, (source, counts) in enumerate(findings.lengths.items()):
-        if counts.sum():
-            plot.step(middles, 100 * counts / counts.sum(), where="mid", label=source, color=COLOURS[i % 10])
-    plot.set_xscale("log")
-    plot.set_xlabel("tokens in a document")
-    plot.set_ylabel("% of the source's documents")
-    plot.legend(frameon=False)
-    return svg(figure)
-
-
-def unlike(audit: AuditFindings) -> str:
-    """Draw the share of unlike pairs among those up to a length."""
-    figure, plot = axes(8, 2.8)
-    lengths, shares = zip(*audit.by_length, strict=True)
-    plot.plot(lengths, [100 * share for share in shares], "o-", markersize=3)
-    plot.set_xscale("log")
-    plot.set_ylim(bottom=0)
-    plot.set_xlabel("characters of the removed document, at the most")
-    plot.set_ylabel("% unlike")
-    return svg(figure)
-
-
-def labels(findings: Findings) -> str:
-    """Draw the labels of the published documents that a quality model judged."""
-    figure, plot = axes(8, 2.4)
-    sources = sorted({source for of_label in findings.labels.values() for source in of_label})
-    left = np.zeros(len(sources))
-    for i, (label, of_label) in enumerate(sorted(findings.labels.items())):
-        counts = np.array([of_label.get(source, 0) for source in sources], float)
-        plot.barh(sources, counts, left=left, label=label, color=COLOURS[i % 10])
-        left += counts
-    plot.xaxis.set_major_formatter(short)
-    plot.set_xlabel("documents")
-    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
     return svg(figure)

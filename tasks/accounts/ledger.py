@@ -55,7 +55,8 @@ class Ledger(Record):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        return tuple(line.source for line in self.lines if line.stage == self.stages[0])
+        first = self.stages[0]
+        return tuple(line.source for line in self.lines if line.stage == first)
 
     @property
     def stages(self) -> tuple[str, ...]:

@@ -2,13 +2,16 @@
 
 import time
 
+from tasks.accounts.published import published_manifest
 from tasks.errors import Damaged
-from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions_built, versions_now
+from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions, versions_built, versions_now
 from tasks.intake.changes import Change, changes_between
+from tasks.intake.history import is_recorded, record_build
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
 from tasks.recipe.fields import Recipe
+from tasks.sources.listing import load_listing
 from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.storage.artifacts import WORK, Receipt
 from tasks.storage.folder import Folder
@@ -44,15 +47,28 @@ class Sight(Record):
 def note_built(
     recipe: Recipe, inputs: list[SourcePlan], others: dict[str, OtherCorpus], receipts: list[Receipt]
 ) -> None:
-    """Remember what the published corpus was built from."""
+    """Remember what the published corpus was built from, and that it was built, if it is new."""
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
     documents = [prepared.parameters.documents for prepared in inputs]
     plan = plan_with(recipe, inputs[0].parameters.tokenizer, models, documents)
     listings = {prepared.source: prepared.listing for prepared in inputs}
     built = built_of(recipe, plan, listings, others, receipts)
+    manifest = published_manifest(folder)
+    if manifest is not None and not is_recorded(folder):
+        record_build(folder, manifest, changes_since(folder, listings, built.others))
     if last_build(folder) != built:
         write_record(folder, BUILT, built)
+
+
+def changes_since(
+    folder: Folder, listings: dict[str, str], others: dict[str, dict[str, str]]
+) -> tuple[Change, ...]:
+    """Return what is not in the listings of a build as in those of the build before; nothing for a first."""
+    if last_build(folder) is None:
+        return ()
+    now = {source: versions(load_listing(folder, path)) for source, path in listings.items()}
+    return changes_between(versions_built(folder), now | others)
 
 
 @task(task_run_name="look", **ONCE_A_BUILD)
@@ -60,18 +76,18 @@ def look(recipe: Recipe) -> Sight:
     """List all sources, and the corpora that it is against, and compare them with what the last build saw."""
     folder = recipe.folder
     listed = versions_now(recipe)
-    changes = changes_between(versions_built(folder), listed)
+    found = changes_between(versions_built(folder), listed)
     watched = last_look(folder)
     now = digest_of(listed)
     is_settled = watched.seen == now
-    announce = bool(changes) and is_settled and watched.announced != now
-    is_known = bool(changes) and is_settled and not announce
+    announce = bool(found) and is_settled and watched.announced != now
+    is_known = bool(found) and is_settled and not announce
     waited = time.time() - watched.announced_at
     kept = {"announced": now, "announced_at": time.time()} if announce else {}
     watched = watched.model_copy(update={"seen": now, **kept})
     write_record(folder, WATCHED, watched)
     return Sight(
-        changes=changes,
+        changes=found,
         is_settled=is_settled,
         is_to_announce=announce,
         is_unanswered=is_known and waited > PATIENCE,

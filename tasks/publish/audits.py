@@ -13,7 +13,7 @@ from tasks.accounts.audited import Audited
 from tasks.dedup.audit import audit, measure_of
 from tasks.errors import Denied
 from tasks.intake.built import last_build
-from tasks.publish.explain import diff
+from tasks.publish.differences import diff
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.banding import Banding
 from tasks.storage.artifacts import MANIFESTS, Manifest, Receipt, finished_shard, load_manifest

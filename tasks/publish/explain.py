@@ -1,7 +1,7 @@
 """Explain: everything that is known about one document."""
 
-import difflib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from tasks.accounts.published import PUBLISHED, corpus_of
 from tasks.errors import BadInput, Denied, ZydaError
 from tasks.ids import parse, split
 from tasks.others.corpora import corpora_of
+from tasks.publish.differences import diff
 from tasks.publish.files import REMOVED
 from tasks.publish.nearest import texts_of
 from tasks.recipe.fields import Recipe
@@ -20,6 +21,9 @@ from tasks.sources.listing import InputFile
 from tasks.sources.reading import read
 from tasks.sources.register import Register, load_register
 from tasks.storage.records import Record
+
+READERS = 8  # files that are read at once
+MOST_MEMBERS = 100  # of a cluster, which may have millions
 
 
 class Place(Record):
@@ -34,6 +38,7 @@ class Place(Record):
 class Explanation(Record):
     """A document's place, its cluster, and what was decided about it.
 
+    members: of its cluster, the first MOST_MEMBERS of `cluster_size`.
     sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
     the one that was kept for it went itself, if it did. diff: to the one kept for it, or to that of another corpus.
     text: of one that a rule let go, as its source has it.
@@ -44,6 +49,7 @@ class Explanation(Record):
     stage: str | None = None
     reason: str | None = None
     cluster_id: int | None = None
+    cluster_size: int = 0
     sentence: str = ""
     evidence: dict[str, Any] = {}
     members: tuple[Place, ...] = ()
@@ -75,6 +81,28 @@ class Corpus:
         tables = [table for table in tables if len(table)]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
+    def tables(self, place: str, columns: list[str]) -> Iterator[pa.Table]:
+        """Read the files of a folder of the corpus, some at once, with those of the columns that they have."""
+        paths = [path for path in self.files if path.startswith(f"{place}/")]
+
+        def read_columns(path: str) -> pa.Table:
+            with self.opened(path) as parquet:
+                return parquet.read([name for name in columns if name in parquet.schema_arrow.names])
+
+        with ThreadPoolExecutor(READERS) as readers:
+            for start in range(0, len(paths), READERS):
+                yield from readers.map(read_columns, paths[start : start + READERS])
+
+    def blocks(self, place: str, columns: list[str]) -> Iterator[pa.Table]:
+        """Read a folder of the corpus by row group, with those of the columns that its files have."""
+        for path in self.files:
+            if path.startswith(f"{place}/"):
+                with self.opened(path) as parquet:
+                    names = [name for name in columns if name in parquet.schema_arrow.names]
+                    for group in range(parquet.num_row_groups):
+                        if parquet.metadata.row_group(group).num_rows:
+                            yield parquet.read_row_group(group, names)
+
     @contextmanager
     def opened(self, path: str) -> Iterator[pq.ParquetFile]:
         """Open a published file. Raises Denied where it is damaged."""
@@ -101,12 +129,14 @@ class Corpus:
     def text(self, doc_id: int) -> str:
         """Read a document's text from its source. Raises BadInput where it is not there any more."""
         source, file, row = self.file_of(doc_id)
+        column = next((one.text for one in self.recipe.sources if one.name == source), None)
+        if column is None:
+            raise BadInput(f"the recipe has no source {source} any more")
         for piece in file.pieces:
-            for chunk in read(source, file, piece, self.recipe.source(source).text):
+            for chunk in read(source, file, piece, column):
                 places = (chunk.rows == row).nonzero()[0]
                 if len(places):
-                    column = chunk.table.column(self.recipe.source(source).text)
-                    return str(column[int(places[0])].as_py())
+                    return str(chunk.table.column(column)[int(places[0])].as_py())
         raise BadInput(f"source {source}, file {file.url}, row {row}: there is no such document")
 
 
@@ -134,7 +164,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     if not len(removed) and not len(published):
         raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
     removal = removed.to_pylist()[0] if len(removed) else {}
-    place_of_clusters, cluster_id = cluster_of(corpus, wanted, removal)
+    place_of_clusters, cluster_id, size = cluster_of(corpus, wanted, removal)
     kept = corpus.place(removal["kept_doc_id"]) if removal.get("kept_doc_id") is not None else None
     return Explanation(
         place=place,
@@ -146,7 +176,8 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         ),
         evidence={n: v for n, v in removal.items() if n not in REMOVED.names and v not in (None, [])},
         cluster_id=cluster_id,
-        members=members(corpus, place_of_clusters, cluster_id),
+        cluster_size=size,
+        members=members(corpus, place_of_clusters, cluster_id, min(size, MOST_MEMBERS)),
         kept=kept,
         kept_went_by=went_by(corpus, kept),
         diff=difference(corpus, wanted, kept, removal),
@@ -175,7 +206,7 @@ def text_of(corpus: Corpus, doc_id: int) -> str:
     """Read a text that a rule let go, or say that it cannot be had any more."""
     try:
         return corpus.text(doc_id)
-    except (ZydaError, StopIteration) as error:
+    except ZydaError as error:
         return f"({error})"
 
 
@@ -185,8 +216,8 @@ def went_by(corpus: Corpus, kept: Place | None) -> str | None:
     return str(rows[0]["stage"]) if rows else None
 
 
-def cluster_of(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> tuple[str, int | None]:
-    """Return the cluster by which a document went, or the last one it was in, and the folder of those clusters."""
+def cluster_of(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> tuple[str, int | None, int]:
+    """Return the cluster by which a document went, or the last that has it: its table's folder, id and size."""
     # As published: the recipe may have other rounds by now.
     places = sorted(
         {path.partition("/")[0] for path in corpus.files if path.startswith("clusters")}, reverse=True
@@ -196,17 +227,18 @@ def cluster_of(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> tuple[st
     for place in places:
         rows = corpus.rows(place, "doc_id", doc_id).to_pylist()
         if rows:
-            return place, int(rows[0]["cluster_id"])
-    return "clusters", None
+            return place, int(rows[0]["cluster_id"]), int(rows[0]["cluster_size"])
+    return "clusters", None, 0
 
 
-def members(corpus: Corpus, place: str, cluster_id: int | None) -> tuple[Place, ...]:
+def members(corpus: Corpus, place: str, cluster_id: int | None, count: int) -> tuple[Place, ...]:
+    """Return the first documents of a cluster, as many as `count`; the table is read until they are found."""
+    found = list[Place]()
     if cluster_id is None:
         return ()
-    rows = corpus.rows(place, "cluster_id", cluster_id)
-    return tuple(corpus.place(doc_id) for doc_id in rows.column("doc_id").to_pylist())
-
-
-def diff(text: str, other: str, kept: str = "kept") -> Sequence[str]:
-    """Compare a text with the one kept for it, line by line, as a unified diff. kept: what the other is called."""
-    return tuple(difflib.unified_diff(text.splitlines(), other.splitlines(), "this", kept, lineterm=""))
+    for table in corpus.blocks(place, ["doc_id", "cluster_id"]):
+        ids = table.filter(pc.field("cluster_id") == pa.scalar(cluster_id, pa.uint64())).column("doc_id")
+        found += [corpus.place(doc_id) for doc_id in ids.slice(0, count - len(found)).to_pylist()]
+        if len(found) >= count:
+            break
+    return tuple(found)

@@ -1,28 +1,31 @@
-"""What the report shows, counted from the published tables alone."""
+"""What the report shows, counted from what is published and from the record of the builds."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 
 from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import published_ledger
+from tasks.accounts.published import Published
 from tasks.dedup.audit import AUDIT
-from tasks.errors import Damaged, Denied
-from tasks.ids import sources_of
+from tasks.errors import Damaged, Denied, ZydaError
+from tasks.intake.history import Build, last_builds, time_of_manifest
 from tasks.publish.audits import Pair, Shares, audited, by_length, by_source, last_audit, worst_pairs
-from tasks.publish.explain import Corpus
-from tasks.recipe.fields import Recipe
+from tasks.publish.clusters_found import ClustersFound, LargeCluster, clusters_found
+from tasks.publish.differences import diff
+from tasks.publish.explain import Corpus, Place
+from tasks.quality.mixed_labels import MixedLabels
+from tasks.recipe.fields import Dedup, Recipe
 from tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
-LARGEST = 8  # clusters that are shown with samples of their text
-SAMPLE_CHARACTERS = 400
+BEGINNING = 400  # characters of a text that are shown
+DIFF_LINES = 40
 
 
 @dataclass(frozen=True)
@@ -44,64 +47,133 @@ class RuleFindings:
     also: int
 
 
+@dataclass(frozen=True)
+class ShownCluster:
+    """One of the largest clusters, with the beginning of its first document and what is different in its last."""
+
+    cluster: LargeCluster
+    first: Place
+    last: Place
+    beginning: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoundFindings:
+    """What a round of deduplication found. clusters: None where there are none. audit: where there was one."""
+
+    number: int
+    dedup: Dedup
+    clusters: ClustersFound | None
+    largest: list[ShownCluster]
+    audit: AuditFindings | None
+
+
 @dataclass
 class Findings:
-    """The numbers behind the plots.
+    """What the report shows.
 
-    lengths: for each source, how many published documents fall between two LENGTH_BINS, (60,).
-    cluster_sizes: for each source, (sizes, how many clusters have so many documents of it). shared:
-    (sources, sources), the clusters that hold documents of both. labels: for each label of a quality
-    model, how many published documents have it, by source. mixed_labels: of the clusters with two
-    labelled documents or more, how many hold one label, two labels and so on. audit: of the near-duplicates that
-    were removed, where there were any. rules: those that let documents go while text was in memory, in their order.
+    manifest: of the corpus. time: when it was written. build: its record, before: that of the build before, as far
+    as there are any. rules: those that let documents go while text was in memory, in their order. mixed: the
+    labels of the clusters of round `mixed_round`. lengths: for each source, how many published documents fall
+    between two LENGTH_BINS, (60,). not_drawn: documents outside of these bins. labels: for each label of a quality
+    model, how many published documents have it, by source.
     """
 
-    ledger: Ledger
+    manifest: Published
+    time: datetime
+    build: Build | None
+    before: Build | None
+    rounds: list[RoundFindings]
+    rules: list[RuleFindings]
+    mixed: MixedLabels
+    mixed_round: int
     lengths: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    cluster_sizes: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
-    shared: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    not_drawn: int = 0
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
-    mixed_labels: dict[int, int] = field(default_factory=dict)
-    largest: list[dict[str, Any]] = field(default_factory=list)
-    audit: AuditFindings | None = None
-    rules: list[RuleFindings] = field(default_factory=list)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.manifest.ledger
 
 
 def find(recipe: Recipe) -> Findings:
     """Count all that the report shows. Raises Denied where nothing is published."""
     corpus = Corpus(recipe)
-    findings = Findings(published_ledger(recipe))
-    # Of several rounds, the first that looks at more than equal texts.
-    shown = next((of_round for of_round in recipe.each_round() if not of_round.dedup.exact), recipe)
-    clusters = whole_table(corpus, shown.called("clusters"), ["doc_id", "cluster_id"])
-    beside = shown.called("cluster_id")
-    names = {number: name for name, number in corpus.register.sources.items()}
-    if len(clusters):
-        count_clusters(findings, clusters, names)
-        findings.largest = largest_clusters(corpus, clusters)
-    labelled = list[pa.Table]()
+    rounds = as_published(recipe, corpus.manifest).each_round()
+    # Of several rounds, labels are compared in the clusters of the first that looks at more than equal texts.
+    number = next((i + 1 for i, of_round in enumerate(rounds) if not of_round.dedup.exact), 1)
+    build, before = last_builds(corpus.folder)
+    findings = Findings(
+        manifest=corpus.manifest,
+        time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.folder),
+        build=build,
+        before=before,
+        rounds=[round_findings(of_round, corpus, i + 1) for i, of_round in enumerate(rounds)],
+        rules=rule_findings(corpus, corpus.manifest.ledger),
+        mixed=MixedLabels(),
+        mixed_round=number,
+    )
     for source in findings.ledger.sources:
-        counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
-        for table in tables(corpus, source, ["n_tokens", beside, "quality_pred"]):
-            counts += np.histogram(table.column("n_tokens").to_numpy(), LENGTH_BINS)[0]
-            if "quality_pred" in table.column_names:
-                count_labels(findings, source, table)
-                labelled.append(
-                    table.select([beside, "quality_pred"]).rename_columns(["cluster_id", "quality_pred"])
-                )
-        findings.lengths[source] = counts
-    findings.audit = audit_findings(shown, corpus)
-    findings.rules = rule_findings(corpus, findings.ledger)
-    if labelled:
-        count_mixed_labels(findings, pa.concat_tables(labelled))
+        count_documents(findings, corpus, source, rounds[number - 1].called("cluster_id"))
     return findings
+
+
+def as_published(recipe: Recipe, manifest: Published) -> Recipe:
+    """Return a recipe with the rounds of the corpus that is published: by now it may have others."""
+    written = manifest.recipe.get("dedup", {})
+    try:
+        rounds = TypeAdapter(tuple[Dedup, ...]).validate_python(
+            written if isinstance(written, list) else [written]
+        )
+    except ValidationError:  # of an earlier version of this software
+        return recipe
+    return recipe.model_copy(update={"rounds": rounds})
+
+
+def round_findings(recipe: Recipe, corpus: Corpus, number: int) -> RoundFindings:
+    """Count what a round found. recipe: as the round sees it."""
+    found = clusters_found(corpus, recipe.called("clusters"), corpus.manifest.ledger.sources)
+    largest = [shown_cluster(corpus, cluster) for cluster in found.largest] if found else []
+    return RoundFindings(number, recipe.dedup, found, largest, audit_findings(recipe, corpus))
+
+
+def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:
+    """Read the first and the last text of a cluster from their sources, or say why they cannot be had."""
+    first, last = corpus.place(cluster.cluster_id), corpus.place(cluster.last_id)
+    try:
+        text, other = corpus.text(first.doc_id), corpus.text(last.doc_id)
+    except ZydaError as error:
+        return ShownCluster(cluster, first, last, f"({error})")
+    lines = diff(text, other, most=DIFF_LINES)[2:] or ("(no difference)",)
+    return ShownCluster(cluster, first, last, text[:BEGINNING], lines)
+
+
+def count_documents(findings: Findings, corpus: Corpus, source: str, cluster_id: str) -> None:
+    """Count the lengths and labels of a source's published documents. cluster_id: how that column is called."""
+    counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
+    documents = 0
+    for table in corpus.tables(source, ["n_tokens", cluster_id, "quality_pred"]):
+        counts += np.histogram(table.column("n_tokens").to_numpy(), LENGTH_BINS)[0]
+        documents += len(table)
+        if "quality_pred" in table.column_names:
+            count_labels(findings, source, table)
+            findings.mixed.add(table.column(cluster_id), table.column("quality_pred"))
+    findings.lengths[source] = counts
+    findings.not_drawn += documents - int(counts.sum())
+
+
+def count_labels(findings: Findings, source: str, table: pa.Table) -> None:
+    for entry in pc.value_counts(table.column("quality_pred")).to_pylist():
+        of_label = findings.labels.setdefault(str(entry["values"]), {})
+        of_label[source] = of_label.get(source, 0) + entry["counts"]
 
 
 def rule_findings(corpus: Corpus, ledger: Ledger) -> list[RuleFindings]:
     """Count what each rule took, in the order of the recipe."""
     taken = {source: ledger.removed_by("rules", source) for source in ledger.sources}
     also = dict[str, int]()
-    for table in tables(corpus, "removed", ["stage", "reason", "also"]):
+    for table in corpus.tables("removed", ["stage", "reason", "also"]) if any(taken.values()) else ():
         if "also" in table.column_names:
             with_others = table.filter(
                 (pc.field("stage") == "rules") & (pc.list_value_length(pc.field("also")) > 0)
@@ -135,63 +207,7 @@ def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
     return AuditFindings(headline, by_source(table, headline), by_length(table, headline), worst)
 
 
-def tables(corpus: Corpus, place: str, columns: list[str]) -> Iterator[pa.Table]:
-    """Yield the files of a folder of the corpus, with those of the columns that they have."""
-    for path in corpus.files:
-        if path.startswith(f"{place}/"):
-            with corpus.opened(path) as parquet:
-                yield parquet.read([name for name in columns if name in parquet.schema_arrow.names])
-
-
 def whole_table(corpus: Corpus, place: str, columns: list[str]) -> pa.Table:
-    parts = list(tables(corpus, place, columns))
+    """Read a folder of the corpus that is small, as that of an audit, which is of a sample."""
+    parts = list[pa.Table](corpus.tables(place, columns))
     return pa.concat_tables(parts) if parts else pa.table({name: [] for name in columns})
-
-
-def count_clusters(findings: Findings, clusters: pa.Table, names: dict[int, str]) -> None:
-    """Count the sizes of clusters by source, and the clusters that pairs of sources share."""
-    sources = sources_of(clusters.column("doc_id").to_numpy())
-    _, cluster_places = np.unique(clusters.column("cluster_id").to_numpy(), return_inverse=True)
-    order = findings.ledger.sources
-    has_source = np.zeros((cluster_places.max() + 1, len(order)), np.bool_)
-    for i, source in enumerate(order):
-        number = next(n for n, name in names.items() if name == source)
-        documents = np.bincount(cluster_places[sources == number], minlength=cluster_places.max() + 1)
-        has_source[:, i] = documents > 0
-        findings.cluster_sizes[source] = np.unique(documents[documents > 0], return_counts=True)
-    # Over clusters, the product of two columns of 0 and 1 counts the clusters that have both sources.
-    findings.shared = has_source.T.astype(np.int64) @ has_source.astype(np.int64)
-
-
-def count_labels(findings: Findings, source: str, table: pa.Table) -> None:
-    for entry in pc.value_counts(table.column("quality_pred")).to_pylist():
-        of_label = findings.labels.setdefault(str(entry["values"]), {})
-        of_label[source] = of_label.get(source, 0) + entry["counts"]
-
-
-def count_mixed_labels(findings: Findings, labelled: pa.Table) -> None:
-    """Count how many different labels a cluster's published documents have."""
-    grouped = labelled.filter(pc.is_valid(labelled.column("cluster_id"))).group_by("cluster_id")
-    counts = grouped.aggregate([("quality_pred", "count_distinct"), ("quality_pred", "count")])
-    several = counts.filter(pc.field("quality_pred_count") > 1).column("quality_pred_count_distinct")
-    findings.mixed_labels = {e["values"]: e["counts"] for e in pc.value_counts(several).to_pylist()}
-
-
-def largest_clusters(corpus: Corpus, clusters: pa.Table) -> list[dict[str, Any]]:
-    """Return the largest clusters, with their documents by source and the beginning of two texts."""
-    sizes = clusters.group_by("cluster_id").aggregate([("doc_id", "count")])
-    largest = sizes.sort_by([("doc_id_count", "descending"), ("cluster_id", "ascending")]).slice(0, LARGEST)
-    shown = list[dict[str, Any]]()
-    for row in largest.to_pylist():
-        members = clusters.filter(pc.field("cluster_id") == pa.scalar(row["cluster_id"], pa.uint64()))
-        ids = members.column("doc_id").to_pylist()
-        places = [corpus.place(doc_id) for doc_id in (ids[0], ids[-1])]
-        texts = [(place, corpus.text(place.doc_id)[:SAMPLE_CHARACTERS]) for place in places]
-        of_source = dict[str, int]()
-        for doc_id in ids:
-            name = corpus.file_of(doc_id)[0]
-            of_source[name] = of_source.get(name, 0) + 1
-        shown.append(
-            {"cluster_id": row["cluster_id"], "size": len(ids), "sources": of_source, "texts": texts}
-        )
-    return shown

@@ -231,7 +231,9 @@ def test_audit_of_what_is_gone_says_so(corpus):
     said = zyda("audit", str(corpus.path))
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
     assert "what the last build left is gone" in said.stderr
-    assert "Removed, and like nothing" in Path(write_report(recipe)).read_text()  # from what is published
+    assert (
+        "How like the removed documents are" in Path(write_report(recipe)).read_text()
+    )  # from what is published
 
 
 def test_corpus_without_duplicates_has_nothing_to_audit(corpus):

@@ -1,12 +1,7 @@
-"""What the watcher says of sources that changed, and what the report shows."""
+"""What the watcher says of sources that changed."""
 
-import re
-import xml.etree.ElementTree as ET
-from pathlib import Path
+from small_corpus import build_here, prose, rows, write_rows
 
-from small_corpus import QUALITY, build_here, prose, rows, write_rows
-
-from flows.report import write_report
 from tasks.intake import watching
 from tasks.intake.watching import look
 
@@ -63,37 +58,3 @@ def test_source_that_left_the_recipe_is_a_change(corpus):
     fewer = corpus.load(sources=corpus.recipe["sources"][:2])
     (change,) = look.fn(fewer).changes
     assert (change.source, len(change.removed)) == ("worst", 2)
-
-
-def test_report_is_one_page_with_all_plots_and_loads_nothing(corpus):
-    corpus.recipe["sources"][2]["classify"] = {
-        "model": str(QUALITY),
-        "keep": ["High", "Medium", "Low"],
-        "max_tokens": 64,
-    }
-    recipe = corpus.load()
-    build_here(recipe)
-    text = Path(write_report(recipe)).read_text(encoding="utf-8")
-    titles = re.findall(r"<h2>(.*?)</h2>", text)
-    assert titles == [
-        "Tokens after each stage", "Composition", "Lengths", "Sizes of duplicate clusters",
-        "Who shares duplicates with whom", "Removed, and like nothing that was kept", "Quality labels",
-        "The removed documents that are least like what was kept", "The largest clusters",
-    ]  # fmt: skip
-    drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(drawings) == 7
-    for drawing in drawings:
-        ET.fromstring(drawing)
-    assert not re.search(r"<(script|link|img)\b", text)
-    assert "middle_copy" not in text
-    assert text.count("<details") == 8
-
-
-def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
-    hostile = "<script>alert(1)</script> " + prose("hostile")
-    write_rows(corpus.folder / "in/best-2.parquet", rows(a=hostile, b=hostile))
-    recipe = corpus.load()
-    build_here(recipe)
-    text = Path(write_report(recipe)).read_text(encoding="utf-8")
-    assert "<script>" not in text
-    assert "&lt;script&gt;" in text

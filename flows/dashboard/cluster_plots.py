@@ -1,0 +1,82 @@
+"""The report's plots about clusters and rules, as SVG to stand inside a page."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.dashboard.plots import DRAWN, IN_A_FIELD, axes, coloured, groups, short, svg
+from tasks.accounts.ledger import Ledger
+from tasks.publish.clusters_found import ClustersFound
+from tasks.publish.findings import Findings
+
+EXACT = 100_000  # a number in a field from which on it is written in short
+
+
+def cluster_sizes(ledger: Ledger, found: ClustersFound) -> str:
+    """Draw how many clusters have so many documents of a source, on two logarithmic axes."""
+    figure, plot = axes()
+    drawn = groups(ledger)
+    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
+        sizes, counts = merged([found.sizes[source] for source in members if source in found.sizes])
+        if len(sizes):
+            plot.loglog(sizes, counts, "o", markersize=4, label=name, color=colour, alpha=0.8)
+    plot.set_xlabel("documents of the source in a cluster")
+    plot.set_ylabel("clusters")
+    plot.legend(frameon=False, fontsize=8)
+    return svg(figure)
+
+
+def merged(
+    histograms: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Add up histograms of sizes, (n,) twice each, to one."""
+    sizes, counts = (np.concatenate([h[i] for h in histograms] or [np.zeros(0, np.int64)]) for i in (0, 1))
+    found, places = np.unique(sizes, return_inverse=True)
+    return found, np.bincount(places, counts, minlength=len(found)).astype(np.int64)
+
+
+def shown_sources(ledger: Ledger, found: ClustersFound) -> list[int]:
+    """Return the places of the sources that are in most clusters, IN_A_FIELD at the most, in their order."""
+    clusters = np.diag(found.shared)
+    largest = np.argsort(-clusters, kind="stable")[:IN_A_FIELD]
+    return sorted(int(place) for place in largest if clusters[place] or len(ledger.sources) <= DRAWN)
+
+
+def shared_clusters(ledger: Ledger, found: ClustersFound) -> str:
+    """Draw the clusters that pairs of sources share."""
+    places = shown_sources(ledger, found)
+    names, shared = [ledger.sources[place] for place in places], found.shared[np.ix_(places, places)]
+    shares = 100 * shared / np.maximum(1, np.diag(shared))[:, None]
+    figure, plot = axes(3 + 0.62 * len(names), 1.6 + 0.4 * len(names))
+    plot.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
+    for i in range(len(names)):
+        for j in range(len(names)):
+            colour = "white" if shares[i, j] > 60 else "black"
+            written = f"{shared[i, j]:,}" if shared[i, j] < EXACT else short(shared[i, j])
+            plot.text(j, i, written, ha="center", va="center", color=colour, fontsize=8)
+    plot.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    plot.set_yticks(range(len(names)), names)
+    plot.spines[:].set_visible(False)
+    return svg(figure)
+
+
+def rules(findings: Findings) -> str:
+    """Draw the share of each source's documents that a rule took, and how many of them others would have, too."""
+    ledger, taken = findings.ledger, findings.rules
+    drawn = groups(ledger, IN_A_FIELD)
+    documents = [sum(ledger.of(ledger.stages[0], one).documents for one in of) for of in drawn.values()]
+    counts = np.array(
+        [[sum(rule.documents.get(one, 0) for one in of) for of in drawn.values()] for rule in taken], float
+    )
+    shares = 100 * counts / np.maximum(1, documents)
+    figure, plot = axes(max(8, 3.5 + 0.6 * len(drawn)), 1.2 + 0.3 * len(taken))
+    plot.imshow(shares, cmap="Reds", vmin=0, vmax=max(1.0, float(shares.max())), aspect="auto")
+    for i, rule in enumerate(taken):
+        for j in np.flatnonzero(counts[i]):
+            colour = "white" if shares[i, j] > 0.6 * max(1.0, shares.max()) else "black"
+            plot.text(int(j), i, f"{shares[i, j]:.2g} %", ha="center", va="center", color=colour, fontsize=8)
+        also = f"{rule.also / sum(rule.documents.values()):.0%} by others"
+        plot.text(len(drawn) - 0.4, i, also, va="center", color="grey")
+    plot.set_xticks(range(len(drawn)), list(drawn), rotation=30, ha="right")
+    plot.set_yticks(range(len(taken)), [rule.rule for rule in taken])
+    plot.spines[:].set_visible(False)
+    return svg(figure)

@@ -1,0 +1,110 @@
+"""The head of a report: what it is about, when it was made, of what and by what."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import yaml
+
+from flows.dashboard.report_parts import Fact, Text, count
+from tasks.accounts.published import PUBLISHED
+from tasks.publish.audits import asked_for
+from tasks.publish.findings import Findings
+from tasks.recipe.fields import Dedup, Recipe
+from tasks.signatures.banding import Banding
+
+EXACT = {"text": "equal texts, byte by byte", "normalised": "texts of the same words in the same order"}
+BESIDE = (
+    "README.md",
+    "manifest.json",
+    "ledger.json",
+    "ledger.parquet",
+    "reasons.parquet",
+    "cleaned.parquet",
+    "sources.parquet",
+)
+
+
+def head(recipe: Recipe, findings: Findings) -> list[Fact]:
+    """Return the lines of the head."""
+    manifest, ledger = findings.manifest, findings.ledger
+    end = ledger.of(ledger.stages[-1])
+    url = f"{recipe.folder.url}/{PUBLISHED}"
+    sample = [Fact("Sample", f"{manifest.sample:g} of the input")] if manifest.sample != 1 else []
+    return [
+        Fact(
+            "Holds",
+            f"{count(end.documents)} documents, {count(end.tokens)} tokens and {count(end.bytes)} bytes of text "
+            f"from {count(len(ledger.sources))} sources",
+        ),
+        *sample,
+        Fact("Published at", url, is_to_copy=True, link=url if "://" in url else ""),
+        Fact("Built", f"{when(findings.time)} as recipe {manifest.name}"),
+        Fact("Report made", when(datetime.now(UTC))),
+        *(Fact(name, text) for name, text in deduplication(findings)),
+        Fact("Tokenizer", f"{manifest.tokenizer['name']} (SHA-256 begins {manifest.tokenizer['digest']})"),
+        Fact("Software", software(findings)),
+        Fact("Beside it", more=tuple(beside(findings))),
+    ]
+
+
+def when(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def software(findings: Findings) -> str:
+    """Name the software of the build: all that its record has, else what the manifest says."""
+    build = findings.build
+    if build is None:
+        return findings.manifest.software
+    return ", ".join(f"{name} {version}" for name, version in build.software.items())
+
+
+def deduplication(findings: Findings) -> Iterator[tuple[str, str]]:
+    """Yield what each round was asked for."""
+    for of_round in findings.rounds:
+        name = "Deduplication" if len(findings.rounds) == 1 else f"Deduplication, round {of_round.number}"
+        yield name, "; ".join(parameters(of_round.dedup))
+
+
+def parameters(dedup: Dedup) -> Iterator[str]:
+    """Yield the parameters of a round, in words."""
+    if dedup.exact:
+        yield EXACT[dedup.exact]
+    else:
+        half = Banding(dedup.bands, dedup.rows, 0.5).half
+        yield f"shingles of {dedup.width} {dedup.shingle}"
+        yield f"signatures of {dedup.values} values in {dedup.bands} bands of {dedup.rows} rows"
+        yield f"of pairs with a Jaccard similarity of {half:.3f}, half share a bucket"
+    yield f"scope: {dedup.scope}"
+    yield f"who stays first: {', '.join(dedup.prefer)}"
+    if dedup.verify:
+        measure, share = asked_for(dedup)
+        yield f"verified: {measure} of {share:g} or more"
+    if dedup.against:
+        yield f"against: {', '.join(dedup.against)}"
+
+
+def beside(findings: Findings) -> Iterator[Fact]:
+    """Yield links to what is published with the documents."""
+    files = [file.path for file in findings.manifest.everything]
+    folders = dict.fromkeys(path.partition("/")[0] for path in files if "/" in path)
+    names = [name for name in BESIDE if name in files or name == "manifest.json"]
+    names += [f"{name}/" for name in folders if name not in findings.ledger.sources]
+    for name in names:
+        yield Fact(name, link=f"{PUBLISHED}/{name}")
+
+
+def recipe_text(findings: Findings) -> Text:
+    """Return the recipe as the manifest has it."""
+    return Text("The recipe", (("", as_yaml(findings.manifest.recipe)),))
+
+
+def as_yaml(recipe: dict[str, object]) -> str:
+    """Write a recipe without the fields that say nothing in it."""
+
+    def said(value: object) -> object:
+        if isinstance(value, dict):
+            return {name: said(one) for name, one in value.items() if one is not None and one != []}
+        return [said(one) for one in value] if isinstance(value, list) else value
+
+    return str(yaml.safe_dump(said(recipe), sort_keys=False, allow_unicode=True))

@@ -1,0 +1,95 @@
+"""The report as Markdown, for Prefect's dashboard, which shows a line's end inside a paragraph as a break."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+
+from flows.dashboard.report_head import head
+from flows.dashboard.report_page import PAGE, sections
+from flows.dashboard.report_parts import Fact, Section, Table
+from tasks.publish.findings import Findings
+from tasks.recipe.fields import Recipe
+
+MOST_BYTES = 900_000  # of all: Prefect keeps an artifact as one row of its database
+MOST_ROWS = 100  # of a table
+SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>#|"})
+
+
+def as_markdown(recipe: Recipe, findings: Findings) -> str:
+    """Write the head of a report, its tables and its plots; whatever would make it too long is left out."""
+    url = f"{recipe.folder.url}/{PAGE}"
+    parts = [
+        f"# {plain(recipe.corpus)}\n",
+        "\n".join(map(fact, [*facts(recipe, findings), page_at(url)])) + "\n",
+    ]
+    left_out = 0
+    size = sum(len(part.encode()) for part in parts)
+    for section in sections(findings):
+        for part in section_parts(section):
+            size += len(part.encode()) + 1
+            if size > MOST_BYTES:
+                size -= len(part.encode()) + 1
+                left_out += 1
+            else:
+                parts.append(part)
+    if left_out:
+        parts.append(f"{left_out:,} tables or pictures had no room here and are in report.html alone.\n")
+    return "\n".join(parts)
+
+
+def facts(recipe: Recipe, findings: Findings) -> Iterator[Fact]:
+    """Yield the lines of the head that say something without the files beside the page."""
+    return (line for line in head(recipe, findings) if line.text)
+
+
+def page_at(url: str) -> Fact:
+    return Fact("The page, with the texts", url, is_to_copy=True, link=url)
+
+
+def fact(line: Fact) -> str:
+    """Write a line of the head: a path to copy as code, and as a link where a browser follows it."""
+    text = code(line.text) if line.is_to_copy else plain(line.text)
+    is_followed = line.link.startswith(("http://", "https://"))
+    return f"- **{line.name}**: {f'[{text}](<{line.link}>)' if is_followed else text}"
+
+
+def section_parts(section: Section) -> Iterator[str]:
+    """Yield what a chapter consists of; its texts are for the page alone."""
+    if not section.plot and not section.tables:
+        return
+    yield f"## {plain(section.title)}\n"
+    yield from (f"{plain(note)}\n" for note in section.notes)
+    if section.plot:
+        picture = b64encode(section.plot.encode()).decode()
+        yield f"![{plain(section.title)}](data:image/svg+xml;base64,{picture})\n"
+    yield from map(table_text, section.tables)
+
+
+def table_text(table: Table) -> str:
+    """Write a table with its title above it."""
+    lines = [table.names, ["---", *["---:"] * (len(table.names) - 1)]]
+    rows = table.rows[:MOST_ROWS]
+    written = [
+        row_text(map(plain, lines[0])),
+        row_text(lines[1]),
+        *(row_text(map(plain, row)) for row in rows),
+    ]
+    more = len(table.rows) - len(rows)
+    rest = f"\n{more:,} more rows are in report.html.\n" if more else ""
+    return f"**{plain(table.title)}**\n\n" + "".join(written) + rest
+
+
+def row_text(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def plain(text: str) -> str:
+    """Write a text so that nothing in it is taken for Markdown, on one line."""
+    return " ".join(text.translate(SPECIAL).split())
+
+
+def code(text: str) -> str:
+    """Write a text as code."""
+    fence = "`"
+    while fence in text:
+        fence += "`"
+    return f"{fence}{text}{fence}" if len(fence) == 1 else f"{fence} {text} {fence}"

@@ -1,0 +1,155 @@
+"""The report as a page: everything in one file, which loads nothing and can be printed."""
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from jinja2 import Environment
+
+from flows.dashboard import cluster_plots, plots
+from flows.dashboard.report_comparison import comparison
+from flows.dashboard.report_head import head, recipe_text
+from flows.dashboard.report_parts import Section, Table, Text, count
+from tasks.accounts.audited import MEASURES
+from tasks.accounts.ledger import Ledger, Way, ways
+from tasks.publish.audits import SIMILARITIES
+from tasks.publish.findings import AuditFindings, Findings, RoundFindings, ShownCluster
+from tasks.recipe.fields import Recipe
+
+PAGE = "report.html"
+MANY_ROWS = 30  # of a table that is closed until it is asked for
+
+
+def page(recipe: Recipe, findings: Findings) -> str:
+    """Write the page."""
+    template = Environment(autoescape=True).from_string((files("flows.dashboard") / PAGE).read_text())
+    return template.render(
+        name=recipe.corpus,
+        head=head(recipe, findings),
+        recipe=recipe_text(findings),
+        sections=list(sections(findings)),
+        many=MANY_ROWS,
+    )
+
+
+def sections(findings: Findings) -> Iterator[Section]:
+    """Yield the chapters that there is something to say in."""
+    yield tokens(findings)
+    if compared := comparison(findings):
+        yield compared
+    yield Section("Composition", ["The share of each source in the tokens."], plots.composition(findings))
+    yield lengths(findings)
+    if findings.rules:
+        yield rules(findings)
+    for of_round in findings.rounds:
+        yield from of_one_round(of_round, findings)
+    if findings.labels:
+        yield labels(findings)
+
+
+def tokens(findings: Findings) -> Section:
+    """Show what was left of each source, as bars and as a table."""
+    note = "The tokens at the start and after each stage that let documents go; the share is of the start."
+    return Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
+
+
+def table_of_ways(ledger: Ledger) -> Table:
+    """List documents and tokens of each source at the start and at the end, and tokens in between."""
+    names = ["", "documents at the start", "documents at the end", "tokens at the start"]
+    names += [*(f"after {stage}" for stage in ledger.on_the_way), "at the end", "kept"]
+    return Table("By source", names, [cells(way) for way in ways(ledger)], has_total=True)
+
+
+def cells(way: Way) -> list[str]:
+    kept = f"{way.end.tokens / way.start.tokens:.1%}" if way.start.tokens else ""
+    left = (way.start, *way.between, way.end)
+    return [
+        way.source, count(way.start.documents), count(way.end.documents),
+        *(count(counts.tokens) for counts in left), kept,
+    ]  # fmt: skip
+
+
+def lengths(findings: Findings) -> Section:
+    """Show the lengths of the published documents."""
+    notes = ["The tokens of the documents that are published."]
+    if findings.not_drawn:
+        notes.append(
+            f"{count(findings.not_drawn)} documents of no token, or of more than a million, are not drawn."
+        )
+    return Section("Lengths", notes, plots.lengths(findings))
+
+
+def rules(findings: Findings) -> Section:
+    """Show what each rule took."""
+    note = (
+        "Of each source's documents, the share that went by a rule. A document counts for the first rule that it "
+        "broke; on the right, the share of them that broke another one, too, as far as that was looked at."
+    )
+    return Section("What the rules took", [note], cluster_plots.rules(findings))
+
+
+def of_one_round(of_round: RoundFindings, findings: Findings) -> Iterator[Section]:
+    """Yield what a round of deduplication found."""
+    ledger, found = findings.ledger, of_round.clusters
+    which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""
+    if found is not None:
+        note = f"{count(found.documents)} documents are in {count(found.clusters)} clusters."
+        plot = cluster_plots.cluster_sizes(ledger, found)
+        yield Section(f"Sizes of duplicate clusters{which}", [note], plot)
+        note = (
+            "In each field, the clusters that hold documents of both sources; on the diagonal, all that hold "
+            "documents of the source. The colour is the share of the row's clusters."
+        )
+        shown = len(cluster_plots.shown_sources(ledger, found))
+        few = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
+        notes = [note, *(few if shown < len(ledger.sources) else [])]
+        plot = cluster_plots.shared_clusters(ledger, found)
+        yield Section(f"Who shares duplicates with whom{which}", notes, plot)
+    if of_round.audit:
+        yield from audit(of_round.audit, which)
+    if of_round.largest:
+        texts = [text_of_cluster(shown, is_open=not i) for i, shown in enumerate(of_round.largest)]
+        note = "Of each, how its first document begins, and what is different (- and +) in its last."
+        yield Section(f"The largest clusters{which}", [note], texts=texts)
+
+
+def audit(found: AuditFindings, which: str) -> Iterator[Section]:
+    """Yield what an audit found."""
+    sentence = found.headline.sentence()
+    notes = [f"{sentence} By length: of the pairs up to so many characters, the share that is so unlike."]
+    yield Section(f"How like the removed documents are to what was kept{which}", notes, plots.unlike(found))
+    below = [f"< {place}" for place in SIMILARITIES]
+    names = ["", "pairs", *below, f"< {found.headline.threshold:.2f}, asked for"]
+    rows = [[row.name, count(row.pairs), *(f"{share:.1%}" for share in row.below)] for row in found.by_source]
+    title = f"Pairs below a {MEASURES[found.headline.measure]}"
+    table = Table(title, names, rows, has_total=len(rows) > 1)
+    texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in found.worst]
+    name = f"The removed documents that are least like what was kept{which}"
+    yield Section(
+        name, [f"Of the {count(found.headline.pairs)} pairs that were audited."], "", [table], texts
+    )
+
+
+def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
+    """Write one of the largest clusters."""
+    cluster = shown.cluster
+    sources = ", ".join(f"{source} {count(documents)}" for source, documents in cluster.sources.items())
+    summary = f"cluster {cluster.cluster_id}: {count(cluster.documents)} documents ({sources})"
+    first, last = (f"{place.source}, {place.file}, row {place.row}" for place in (shown.first, shown.last))
+    parts = [(first, shown.beginning)]
+    if shown.lines:
+        parts.append((f"from that to {last}", "\n".join(shown.lines)))
+    return Text(summary, tuple(parts), is_open)
+
+
+def labels(findings: Findings) -> Section:
+    """Show the labels of a quality model, and how they agree in a cluster."""
+    counts = findings.mixed.counts()
+    several = sum(counts.values())
+    mixed = several - counts.get(1, 0)
+    which = f" of round {findings.mixed_round}" if len(findings.rounds) > 1 else ""
+    note = (
+        f"Of {count(several)} clusters{which} with several labelled documents, {count(mixed)} have several."
+    )
+    if findings.mixed.one_of > 1:
+        note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.one_of)}."
+    return Section("Quality labels", [note], plots.labels(findings))

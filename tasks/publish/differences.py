@@ -1,0 +1,120 @@
+"""How two texts differ, for people: bounded in what is compared and in what is shown.
+
+COMPARED characters of each are compared, from shortly before their first difference: by lines where these are
+short, else by words.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rapidfuzz.distance import Indel
+
+COMPARED = 20_000  # characters of each text
+BEFORE = 400  # characters that are compared before the first difference
+UNITS = 4_000  # lines or words of each text: two of as many that have nothing in common take 20 ms
+LONG_LINE = 240  # characters, from which on words are compared
+LONG_WORD = 60  # characters, from which on a word is cut
+SHOWN = 100  # lines of a difference
+WIDTH = 1_000  # characters of such a line
+AROUND = {"lines": 3, "words": 12}  # that are shown before and after a difference
+WORD = re.compile(rf"\s*\S{{1,{LONG_WORD}}}|\s+")
+MARKS = str.maketrans({"\n": "⏎", "\r": "␍", "\t": "⇥"})
+REST = "@@ what follows is not shown @@"
+
+Change = tuple[int, int, int, int]  # units a to b of the one text stand where c to d of the other one do
+
+
+def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[str, ...]:
+    """Compare a text with another one: the lines of a unified diff, nothing where the two are equal.
+
+    The numbers in its `@@` lines are of lines or words, from where the comparison begins.
+
+    kept: what the other one is called. most: lines that are shown.
+    """
+    if text == other:
+        return ()
+    start = start_of_difference(text, other)
+    ours, theirs = text[start : start + COMPARED], other[start : start + COMPARED]
+    by = "lines" if all(len(line) <= LONG_LINE for line in f"{ours}\n{theirs}".split("\n")) else "words"
+    units, others = cut(ours, by), cut(theirs, by)
+    is_cut = max(len(text), len(other)) > start + COMPARED or max(len(units), len(others)) > UNITS
+    lines = ["--- this", f"+++ {kept}"]
+    lines += [f"@@ the first {start:,} characters are the same @@"] if start else []
+    found = changes(units[:UNITS], others[:UNITS])
+    # What is cut at one length does not end alike: the last change may be of the cut alone.
+    lines += shown(units, others, found[:-1] if is_cut and len(found) > 1 else found, by)
+    if len(lines) > most or is_cut:
+        lines = [*lines[:most], REST]
+    return tuple(line if len(line) <= WIDTH else f"{line[:WIDTH]} …" for line in lines)
+
+
+def start_of_difference(text: str, other: str) -> int:
+    """Return a place shortly before the first character that differs, at the beginning of a line if one is near."""
+    first = common_beginning(text, other)
+    start = max(0, first - BEFORE)
+    return (text.find("\n", start, first) + 1 or start) if start else 0
+
+
+def common_beginning(text: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    same, most = 0, min(len(text), len(other))
+    # In halves: two slices are compared as memory is, some hundred times as fast as character after character.
+    while same < most:
+        middle = (same + most + 1) // 2
+        if text[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            most = middle - 1
+    return same
+
+
+def cut(text: str, by: str) -> list[str]:
+    """Cut a text into lines, or into words with the white space before them."""
+    return text.split("\n") if by == "lines" else WORD.findall(text)
+
+
+def shown(units: Sequence[str], others: Sequence[str], found: Sequence[Change], by: str) -> Iterator[str]:
+    """Yield what two texts have in common around their differences ( ), what one has (-), and the other (+)."""
+    around = AROUND[by]
+    for group in near_each_other(found, around):
+        (first, _, other_first, _), last = group[0], group[-1][1]
+        begin = max(0, first - around)
+        yield f"@@ -{begin + 1} +{other_first - (first - begin) + 1} @@"
+        for a, b, c, d in group:
+            yield from as_lines(" ", units[begin:a], by)
+            yield from as_lines("-", units[a:b], by)
+            yield from as_lines("+", others[c:d], by)
+            begin = b
+        yield from as_lines(" ", units[last : last + around], by)
+
+
+def changes(units: Sequence[str], others: Sequence[str]) -> list[Change]:
+    """Return where two texts differ, as few units as can be."""
+    found = list[Change]()
+    for change in Indel.opcodes(units, others):
+        a, b, c, d = change.src_start, change.src_end, change.dest_start, change.dest_end
+        if change.tag == "equal":
+            continue
+        if found and found[-1][1] == a and found[-1][3] == c:  # what goes and what comes, at one place
+            a, c = found[-1][0], found.pop()[2]
+        found.append((a, b, c, d))
+    return found
+
+
+def near_each_other(found: Sequence[Change], around: int) -> list[list[Change]]:
+    """Put together the changes between which there is nothing that would not be shown around them."""
+    groups = list[list[Change]]()
+    for change in found:
+        if groups and change[0] - groups[-1][-1][1] <= 2 * around:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups
+
+
+def as_lines(mark: str, units: Sequence[str], by: str) -> Iterator[str]:
+    """Yield lines with a mark before them, one for each line or one for all words."""
+    if by == "lines":
+        yield from (mark + unit.translate(MARKS) for unit in units)
+    elif units:
+        yield mark + "".join(units).removeprefix(" ").translate(MARKS)
