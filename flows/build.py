@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from prefect import Task, flow
 from prefect.futures import PrefectFuture
+from prefect.logging import get_run_logger
 from pydantic import Field
 
 from flows.dashboard.live_artifact import live_page
 from flows.dashboard.progress_bars import pass_on_warnings, progress_bars
-from flows.dashboard.run_artifacts import as_failed, show_ledger
+from flows.dashboard.run_artifacts import as_failed, make_report, show_ledger
 from flows.dashboard.state import BuildState
 from flows.server.cluster_trouble import on_a_cluster
 from flows.server.exclusion import one_at_a_time
@@ -84,6 +85,9 @@ def built(plan: Recipe, *, replace: bool) -> Ledger:
         results_beside_manifests(plan)
         ledger = healed(plan.folder, lambda: made(plan, on_prefect(state), replace=replace))
         show_ledger.submit(plan, ledger).result()
+        fault = make_report.submit(plan).result(raise_on_failure=False)
+        if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
+            get_run_logger().warning("the report could not be made: %s", fault)
     return ledger
 
 

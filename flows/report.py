@@ -6,10 +6,11 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
-from flows.dashboard.report_markdown import as_markdown
-from flows.dashboard.report_page import PAGE, page
 from flows.dashboard.run_artifacts import artifact_key
+from flows.reporting.report_markdown import as_markdown
+from flows.reporting.report_page import PAGE, page
 from flows.server.liveness import living
+from flows.server.run_names import by_corpus
 from tasks.publish.findings import Findings, find
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
@@ -40,7 +41,7 @@ def show_report(recipe: Recipe) -> str:
     return url
 
 
-@flow(name="report", flow_run_name="report {recipe}", persist_result=False)
+@flow(name="report", flow_run_name=by_corpus("report"), persist_result=False)
 def report(recipe: str, storage: str | None = None, sample: Sample | None = None) -> str:
     """Make the report of a published corpus; return its URL.
 

@@ -13,6 +13,7 @@ from flows.build import Sample
 from flows.dashboard.run_artifacts import artifact_key
 from flows.server.exclusion import only_look
 from flows.server.liveness import runs_in
+from flows.server.run_names import by_corpus
 from tasks.intake.watching import Sight, look
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
@@ -21,7 +22,7 @@ NOT_OVER = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType
 CHANGED = "zyda.sources.changed"
 
 
-@flow(name="watch", flow_run_name="watch {recipe}", persist_result=False)
+@flow(name="watch", flow_run_name=by_corpus("watch"), persist_result=False)
 def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> Sight | None:
     """List the sources; emit an event when they changed and the listing has come to rest.
 

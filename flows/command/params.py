@@ -51,7 +51,7 @@ def curve(banding: Banding) -> list[str]:
 
 def draw(banding: Banding, path: Path) -> None:
     """Draw the S-curve as SVG. Raises Denied where it cannot be written."""
-    from flows.dashboard.plots import s_curve  # matplotlib takes half a second to import
+    from flows.reporting.plots import s_curve  # matplotlib takes half a second to import
 
     try:
         path.write_text(s_curve(banding), encoding="utf-8")

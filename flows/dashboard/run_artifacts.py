@@ -2,7 +2,6 @@
 
 import re
 from base64 import b64encode
-from pathlib import Path
 from typing import Any
 
 from prefect import task
@@ -35,11 +34,6 @@ def key_of(name: str, what: str, place: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", f"{name}-{what}-{digest_of(place)[:6]}".lower()).strip("-")
 
 
-def link_to(url: str) -> str:
-    """Write a place as a link: a URL as it is, a path of this machine with its odd characters quoted."""
-    return url if "://" in url else Path(url).as_uri()
-
-
 @task(task_run_name="accounts", **ONCE_A_BUILD)
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
@@ -51,9 +45,17 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     )
 
 
+@task(task_run_name="report", **ONCE_A_BUILD)
+def make_report(recipe: Recipe) -> None:
+    """Make the report of what was built, and show it."""
+    from flows.report import show_report
+
+    show_report(recipe)
+
+
 def funnel(ledger: Ledger) -> str:
     """Draw the tokens of each source after each stage that let some go, as a picture inside the page."""
-    from flows.dashboard import plots  # matplotlib takes half a second to import
+    from flows.reporting import plots  # matplotlib takes half a second to import
 
     picture = b64encode(plots.funnel(ledger).encode()).decode()
     return f"![Tokens of each source, at the start and after each stage](data:image/svg+xml;base64,{picture})"

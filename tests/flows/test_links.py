@@ -1,6 +1,6 @@
-"""What the dashboard's artifacts are called and lead to."""
+"""What the dashboard's artifacts are called."""
 
-from flows.dashboard.run_artifacts import artifact_key, link_to
+from flows.dashboard.run_artifacts import artifact_key
 
 
 def test_two_corpora_never_share_a_key(corpus):
@@ -9,8 +9,3 @@ def test_two_corpora_never_share_a_key(corpus):
     keys = {artifact_key(recipe, "funnel") for recipe in (dot, dash, elsewhere)}
     assert len(keys) == 3
     assert all(key.replace("-", "").isalnum() and key == key.lower() for key in keys)
-
-
-def test_link_to_a_path_is_quoted():
-    assert link_to("/a b/c#d") == "file:///a%20b/c%23d"
-    assert link_to("s3://bucket/a") == "s3://bucket/a"

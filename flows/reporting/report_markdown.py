@@ -3,9 +3,9 @@
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 
-from flows.dashboard.report_head import head
-from flows.dashboard.report_page import PAGE, sections
-from flows.dashboard.report_parts import Fact, Section, Table
+from flows.reporting.report_head import head
+from flows.reporting.report_page import PAGE, sections
+from flows.reporting.report_parts import Fact, Section, Table
 from tasks.publish.findings import Findings
 from tasks.recipe.fields import Recipe
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.dashboard.plots import DRAWN, IN_A_FIELD, axes, coloured, groups, short, svg
+from flows.reporting.plots import DRAWN, IN_A_FIELD, axes, coloured, groups, short, svg
 from tasks.accounts.ledger import Ledger
 from tasks.publish.clusters_found import ClustersFound
 from tasks.publish.findings import Findings

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import yaml
 
-from flows.dashboard.report_parts import Fact, Text, count
+from flows.reporting.report_parts import Fact, Text, count
 from tasks.accounts.published import PUBLISHED
 from tasks.publish.audits import asked_for
 from tasks.publish.findings import Findings

@@ -5,10 +5,10 @@ from importlib.resources import files
 
 from jinja2 import Environment
 
-from flows.dashboard import cluster_plots, plots
-from flows.dashboard.report_comparison import comparison
-from flows.dashboard.report_head import head, recipe_text
-from flows.dashboard.report_parts import Section, Table, Text, count
+from flows.reporting import cluster_plots, plots
+from flows.reporting.report_comparison import comparison
+from flows.reporting.report_head import head, recipe_text
+from flows.reporting.report_parts import Section, Table, Text, count
 from tasks.accounts.audited import MEASURES
 from tasks.accounts.ledger import Ledger, Way, ways
 from tasks.publish.audits import SIMILARITIES
@@ -21,7 +21,7 @@ MANY_ROWS = 30  # of a table that is closed until it is asked for
 
 def page(recipe: Recipe, findings: Findings) -> str:
     """Write the page."""
-    template = Environment(autoescape=True).from_string((files("flows.dashboard") / PAGE).read_text())
+    template = Environment(autoescape=True).from_string((files("flows.reporting") / PAGE).read_text())
     return template.render(
         name=recipe.corpus,
         head=head(recipe, findings),

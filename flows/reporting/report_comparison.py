@@ -1,7 +1,7 @@
 """What is not as in the build before: the recipe and the software, the sources' files, documents and tokens."""
 
-from flows.dashboard.report_head import as_yaml
-from flows.dashboard.report_parts import Section, Table, Text, count, signed
+from flows.reporting.report_head import as_yaml
+from flows.reporting.report_parts import Section, Table, Text, count, signed
 from tasks.accounts.ledger import Ledger
 from tasks.intake.history import Build, Some
 from tasks.publish.differences import diff
