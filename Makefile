@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
-.PHONY: run test test-fast check format schema bench clean
+.PHONY: run test test-fast check format schema bench pictures clean
 
 run: .venv/installed  ## make a small corpus from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
@@ -37,6 +37,10 @@ bench: .venv/installed-dev | demo/sources  ## measure ourselves against the usua
 
 demo/sources: | .venv/installed
 	$(BIN)/python recipes/gather_demo.py demo/sources
+
+pictures: .venv/installed-dev  ## take the README's pictures from a real build, with Chromium
+	$(BIN)/python recipes/gather_demo.py demo/sources
+	$(BIN)/python -m docs.pictures
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -102,7 +102,8 @@ def sources(state: BuildState) -> str:
     names = tuple(dict.fromkeys(name for line in lines for name in line))
     # What is nowhere more than nothing has no column.
     told = [name for name in names if name in ALWAYS or any(line.get(name) for line in lines)]
-    return table(told, [[line.get(name, "") for name in told] for line in lines])
+    texts = sum(name in ("source", "done", "at") for name in told)
+    return table(told, [[line.get(name, "") for name in told] for line in lines], left=texts)
 
 
 def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, str]:
