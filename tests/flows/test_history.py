@@ -1,0 +1,137 @@
+"""The record of a corpus's builds, and what the report says of it: what is not as it was in the build before."""
+
+import json
+import re
+
+import pytest
+from report_pages import cells_of, page_of, read, titles
+from small_corpus import build_here, contents, edited, prose, published, rows, table_of, write_rows
+
+from tasks.intake import history
+from tasks.intake.history import HISTORY, builds_of
+from tasks.publish.upkeep import waste_of
+from tasks.storage.records import BODY
+
+SECTION = "Since the build before"
+
+
+def numbers(recipe):
+    """Count what is published and what went, by plain Python: (documents, tokens) by source, at start and end."""
+    found = {}
+    went = table_of(recipe, "removed")
+    for source in recipe.sources:
+        stayed = [row["n_tokens"] for row in table_of(recipe, source.name)]
+        gone = [row["n_tokens"] for row in went if row["source"] == source.name]
+        found[source.name] = len(stayed + gone), sum(stayed + gone), len(stayed), sum(stayed)
+    return found
+
+
+def grown(corpus):
+    """Let one source grow, change and lose a file of another, and ask for other bands."""
+    write_rows(corpus.folder / "in/best-2.parquet", rows(new=prose("new"), like=edited(prose("new"))))
+    write_rows(corpus.folder / "in/middle.jsonl.gz", rows(only=prose("only", 400)))
+    (corpus.folder / "in/worst-1.arrow").unlink()
+    sources = [{**source} for source in corpus.recipe["sources"]]
+    sources[2]["files"] = "in/worst-*.jsonl.zst"
+    return corpus.load(sources=sources, dedup={"bands": 16, "rows": 8, "scope": "global"})
+
+
+def test_report_compares_with_the_build_before(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    assert SECTION not in titles(page_of(recipe))
+    before = numbers(recipe)
+    recipe = grown(corpus)
+    build_here(recipe)
+    page, now = page_of(recipe), numbers(recipe)
+    assert SECTION in titles(page)
+    table = page[page.index(SECTION) :]
+    for title, prefix, sources in (
+        ("All sources", "", list(now)),
+        *(("By source", f"{source}, ", [source]) for source in now),
+    ):
+        found = cells_of(table, title)
+        for place, documents in (("start", 0), ("end", 2)):
+            cells = []
+            for column in (documents, documents + 1):
+                old, new = (sum(counts[source][column] for source in sources) for counts in (before, now))
+                cells += [f"{old:,}", f"{new:,}", f"{new - old:+,}" if new != old else "0"]
+            assert found[f"{prefix}{place}"] == cells
+    files = cells_of(page, "Files of the sources")
+    assert [re.sub(r": /.*/", " ", cell) for cell in files["best"]] == ["1 best-2.parquet", "0", "0"]
+    assert [re.sub(r": /.*/", " ", cell) for cell in files["middle"]] == ["0", "1 middle.jsonl.gz", "0"]
+    assert [re.sub(r": /.*/", " ", cell) for cell in files["worst"]] == ["0", "0", "1 worst-1.arrow"]
+    said = read(page)
+    assert "-  bands: 8\n-  scope: across\n+  bands: 16\n+  scope: global\n" in said
+
+
+def test_source_that_came_and_one_that_went(corpus):
+    build_here(corpus.load(sources=corpus.recipe["sources"][:2]))
+    recipe = corpus.load(sources=corpus.recipe["sources"][1:])
+    build_here(recipe, replace=True)
+    found = cells_of(page_of(recipe)[page_of(recipe).index(SECTION) :], "By source")
+    assert found["best, end"][1:3] == ["", ""]
+    assert found["worst, end"][0] == found["worst, end"][2] == ""
+    assert found["worst, end"][1] == str(len(table_of(recipe, "worst")))
+
+
+def test_build_that_changes_nothing_adds_nothing(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    record = builds_of(recipe.folder)
+    before = contents(recipe)
+    build_here(recipe)
+    page_of(recipe)
+    assert builds_of(recipe.folder) == record
+    assert contents(recipe) == before
+    assert not [path for path in before if HISTORY in path]
+
+
+def test_record_is_bounded_and_cleaning_leaves_it(corpus, monkeypatch):
+    monkeypatch.setattr(history, "MOST_BUILDS", 3)
+    for width in range(20, 25):
+        recipe = corpus.load(dedup={"width": width})
+        build_here(recipe)
+    assert [build.number for build in builds_of(recipe.folder)] == [3, 4, 5]
+    assert [build.recipe["dedup"]["width"] for build in builds_of(recipe.folder)] == [22, 23, 24]
+    assert not [waste for waste in waste_of(recipe) if waste.path.startswith(HISTORY)]
+
+
+DAMAGES = {
+    "emptied": lambda path: path.write_bytes(b""),
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-40]),
+    "changed": lambda path: path.write_bytes(path.read_bytes().replace(b"documents", b"Documents")),
+    "gone": lambda path: path.unlink(),
+    "of another version": lambda path: path.write_bytes(sealed_again(path.read_bytes())),
+    "no record": lambda path: path.with_name("notes.txt").write_text("something"),
+}
+
+
+def sealed_again(content):
+    """Return a record with a whole seal and without a field."""
+    from hashlib import sha256
+
+    body = json.loads(content.partition(BODY)[2][:-1])
+    del body["ledger"]
+    body = json.dumps(body).encode()
+    return b'{"sha256":"' + sha256(body).hexdigest().encode() + BODY + body + b"}"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_damaged_record_fails_neither_build_nor_report(corpus, damage, number):
+    for width in (20, 21, 22):
+        recipe = corpus.load(dedup={"width": width})
+        build_here(recipe)
+    whole = contents(recipe)
+    DAMAGES[damage](corpus.folder / f"out/small/{HISTORY}/{number:06d}.json")
+    page = page_of(recipe)
+    assert (SECTION in titles(page)) is True
+    is_hurt = damage != "no record" and number == 2
+    assert ("the record cannot be read" in page) is is_hurt
+    build_here(recipe)
+    assert contents(recipe) == whole
+    recipe = corpus.load(dedup={"width": 23})
+    build_here(recipe)
+    assert "-  width: 22\n+  width: 23" in read(page_of(recipe))
+    assert published(recipe).files("")

@@ -1,0 +1,318 @@
+"""What the report shows: each number on it is computed here once more, by plain Python, from the published tables."""
+
+import re
+import time
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from report_pages import cells_of, page_of, read, titles
+from small_corpus import (
+    QUALITY,
+    Corpus,
+    build_here,
+    edited,
+    prose,
+    published,
+    rows,
+    table_of,
+    write_rows,
+)
+
+from flows.dashboard.report_markdown import as_markdown
+from tasks.accounts.published import published_manifest
+from tasks.ids import split
+from tasks.publish import clusters_found
+from tasks.publish.explain import explain
+from tasks.publish.findings import find
+
+CLASSIFY = {"model": str(QUALITY), "keep": ["High", "Medium", "Low"], "max_tokens": 64}
+
+
+@pytest.fixture
+def labelled(corpus):
+    """Give a corpus of which a model judges two sources, with clusters of many kinds."""
+    for source in corpus.recipe["sources"][1:]:
+        source["classify"] = CLASSIFY
+    for i in range(6):
+        text = prose(f"family {i}")
+        here = {f"m{i}_{j}": edited(text, j) for j in range(i)}
+        write_rows(
+            corpus.folder / f"in/middle-{i}.jsonl.gz", rows(**here, **{f"lone{i}": prose(f"lone {i}")})
+        )
+        write_rows(
+            corpus.folder / f"in/worst-{i + 2}.arrow", rows(**{f"w{i}": text, f"v{i}": edited(text, 7)})
+        )
+    return corpus
+
+
+def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
+    recipe = labelled.load()
+    build_here(recipe)
+    page = page_of(recipe)
+    assert titles(page) == [
+        "Tokens", "Composition", "Lengths", "Sizes of duplicate clusters", "Who shares duplicates with whom",
+        "How like the removed documents are to what was kept",
+        "The removed documents that are least like what was kept", "The largest clusters", "Quality labels",
+    ]  # fmt: skip
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(drawings) == 7
+    for drawing in drawings:
+        ground = ET.fromstring(drawing).find(".//{*}g[@id='patch_1']/{*}path")
+        assert "fill: #ffffff" in ground.get("style")  # legible whatever the page is like
+    assert not re.search(r"<(script|link|img)\b", page)
+
+
+def test_head_says_what_the_report_is_about(corpus):
+    recipe = corpus.load(
+        dedup={"bands": 16, "rows": 8, "verify": {"containment": 0.8}, "scope": "global", "prefer": "longest"}
+    )
+    build_here(recipe)
+    page, manifest = page_of(recipe), published_manifest(recipe.folder)
+    said = read(page)
+    written = (corpus.folder / "out/small/published/manifest.json").stat().st_mtime
+    assert time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(written)) in said
+    assert len(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said)) == 2
+    assert f"<code>{published(recipe).url}</code>" in page
+    assert manifest.tokenizer["digest"] in said
+    assert "signatures of 128 values in 16 bands of 8 rows" in said
+    half = (1 - 0.5 ** (1 / 16)) ** (1 / 8)
+    assert f"of pairs with a Jaccard similarity of {half:.3f}, half share a bucket" in said
+    assert "who stays first: longest; verified: containment of 0.8 or more" in said
+    for name in ("zyda-flows", "Python", "prefect", "dask", "pyarrow"):
+        assert re.search(rf"{name} \d", said)
+    assert "files:\n  - in/best-*.parquet" in said
+    links = re.findall(r'<a href="(.*?)"', page)
+    assert {"published/README.md", "published/ledger.json", "published/removed/"} <= set(links)
+    assert all((corpus.folder / "out/small" / link).exists() for link in links)
+
+
+def plain_counts(recipe, place="clusters"):
+    """Count the clusters of the published table: sizes by source, clusters shared by two sources, members."""
+    names = {origin.number: origin.source for origin in published_manifest(recipe.folder).made_of}
+    members = {}
+    for row in table_of(recipe, place):
+        members.setdefault(row["cluster_id"], []).append(row["doc_id"])
+    by_source = {
+        cluster: Counter(names[split(doc_id)[0]] for doc_id in ids) for cluster, ids in members.items()
+    }
+    sizes, shared = {}, Counter()
+    for counts in by_source.values():
+        for source, documents in counts.items():
+            sizes.setdefault(source, Counter())[documents] += 1
+            shared.update((source, other) for other in counts)
+    return members, by_source, sizes, shared
+
+
+@pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
+def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(
+    labelled, monkeypatch, counted_bytes
+):
+    recipe = labelled.load(dedup={"scope": "global"})
+    build_here(recipe)
+    monkeypatch.setattr(clusters_found, "COUNTED_BYTES", counted_bytes)
+    (found,) = (of_round.clusters for of_round in find(recipe).rounds)
+    members, by_source, sizes, shared = plain_counts(recipe)
+    assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))
+    assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes
+    names = [source.name for source in recipe.sources]
+    assert {
+        (a, b): n for i, a in enumerate(names) for j, b in enumerate(names) if (n := found.shared[i, j])
+    } == shared
+    largest = sorted(members, key=lambda one: (-len(members[one]), one))[: clusters_found.LARGEST]
+    assert [cluster.cluster_id for cluster in found.largest] == largest
+    assert [cluster.sources for cluster in found.largest] == [by_source[one] for one in largest]
+    assert [cluster.last_id for cluster in found.largest] == [max(members[one]) for one in largest]
+
+
+def labels_of_clusters(recipe):
+    labels = {}
+    for source in recipe.sources[1:]:
+        for row in table_of(recipe, source.name):
+            if row["cluster_id"] is not None:
+                labels.setdefault(row["cluster_id"], []).append(row["quality_pred"])
+    return {cluster: of for cluster, of in labels.items() if len(of) > 1}
+
+
+def test_labels_and_lengths_are_those_of_the_published_documents(labelled):
+    recipe = labelled.load()
+    build_here(recipe)
+    findings = find(recipe)
+    labels = labels_of_clusters(recipe)
+    assert findings.mixed.counts() == Counter(len(set(of)) for of in labels.values())
+    assert len(labels) > 3
+    mixed = sum(len(set(of)) > 1 for of in labels.values())
+    assert f"Of {len(labels)} clusters with several labelled documents, {mixed} have several." in page_of(
+        recipe
+    )
+    every = {source.name: table_of(recipe, source.name) for source in recipe.sources}
+    drawn = {name: sum(1 <= row["n_tokens"] <= 10**6 for row in found) for name, found in every.items()}
+    assert {name: int(counts.sum()) for name, counts in findings.lengths.items()} == drawn
+    assert findings.not_drawn == sum(map(len, every.values())) - sum(drawn.values())
+    of_labels = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
+    assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == of_labels
+
+
+def test_sample_of_labels_is_said_to_be_one(labelled, monkeypatch):
+    recipe = labelled.load()
+    build_here(recipe)
+    monkeypatch.setattr("tasks.quality.mixed_labels.MOST_KEPT", 6)
+    mixed = find(recipe).mixed
+    assert mixed.one_of > 1
+    kept = {int(cluster) for ids, _ in mixed.parts for cluster in ids}
+    labels = {cluster: of for cluster, of in labels_of_clusters(recipe).items() if cluster in kept}
+    assert mixed.counts() == Counter(len(set(of)) for of in labels.values())
+    assert f"These are a sample, by a hash of their ids: one cluster of {mixed.one_of}." in page_of(recipe)
+
+
+def test_table_of_tokens_is_that_of_the_published_documents(labelled):
+    recipe = labelled.load()
+    ledger = build_here(recipe)
+    found = cells_of(page_of(recipe), "By source")
+    for source in recipe.sources:
+        stayed = table_of(recipe, source.name)
+        went = [row for row in table_of(recipe, "removed") if row["source"] == source.name]
+        tokens = sum(row["n_tokens"] for row in stayed)
+        start = tokens + sum(row["n_tokens"] for row in went)
+        cells = found[source.name]
+        assert cells[:3] == [f"{len(stayed) + len(went):,}", f"{len(stayed):,}", f"{start:,}"]
+        assert cells[-2:] == [f"{tokens:,}", f"{tokens / start:.1%}"]
+    assert found["total"][-2] == f"{ledger.of(ledger.stages[-1]).tokens:,}"
+
+
+def test_stages_that_let_nothing_go_have_no_bar(corpus):
+    recipe = corpus.load()
+    ledger = build_here(recipe)
+    bars = re.search(r"<svg.*?</svg>", page_of(recipe), re.DOTALL).group(0)
+    assert {"start", "after removals", "after filter"} <= set(re.findall(r">([^<>]+)</text>", bars))
+    assert not any(f"after {stage}" in bars for stage in ledger.stages if not ledger.removed(stage).documents)
+    share = ledger.of("removals").tokens / ledger.of("ingest").tokens
+    assert f"{share:.1%}" in bars
+
+
+def test_corpus_without_clusters_has_no_chapters_about_them(corpus):
+    recipe = corpus.load(sources=corpus.recipe["sources"][:1], dedup={"exact": "text", "scope": "global"})
+    write_rows(corpus.folder / "in/best-0.parquet", rows(one=prose("one"), two=prose("two")))
+    (corpus.folder / "in/best-1.parquet").unlink()
+    build_here(recipe)
+    assert titles(page_of(recipe)) == ["Tokens", "Composition", "Lengths"]
+
+
+def test_each_round_of_several_has_its_chapters(labelled):
+    recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
+    build_here(recipe)
+    page, findings = page_of(recipe), find(recipe)
+    for of_round, place in zip(findings.rounds, ("clusters", "clusters2"), strict=True):
+        members, *_ = plain_counts(recipe, place)
+        assert of_round.clusters.clusters == len(members) > 0
+        assert f"Sizes of duplicate clusters, round {of_round.number}" in titles(page)
+    assert "texts of the same words in the same order; scope: global" in read(page)
+    assert "round 2" in next(title for title in titles(page) if title.startswith("How like"))
+    assert "clusters of round 2 with several labelled documents" in page
+
+
+def test_report_is_about_what_is_published_and_not_about_a_recipe_that_changed_since(labelled):
+    recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
+    build_here(recipe)
+    page = titles(page_of(recipe))
+    assert titles(page_of(labelled.load())) == page
+    assert titles(page_of(labelled.load(sources=labelled.recipe["sources"][:2]))) == page
+
+
+def test_largest_clusters_are_shown_with_what_is_different_in_them(corpus):
+    recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet"}], dedup={"scope": "global"})
+    text = prose("large", 400)
+    write_rows(corpus.folder / "in/best-2.parquet", rows(a=text, b=text, c=edited(text, 1)))
+    build_here(recipe)
+    said = read(page_of(recipe))
+    assert re.search(r"cluster \d+: 3 documents \(best 3\)", said)
+    word = text.split(" ")[200]
+    assert f"\n-{word}\n+edit0\n" in said
+    assert "best-2.parquet, row 0" in said
+    assert re.search(r"from that to best, .*best-2\.parquet, row 2", said)
+    (corpus.folder / "in/best-2.parquet").unlink()
+    said = read(page_of(recipe))
+    assert f"\n-{word}\n+edit0\n" not in said
+    assert re.search(r"\(.*best-2\.parquet.*\)", said)
+
+
+def test_huge_texts_are_compared_in_a_moment(corpus):
+    text = " ".join(prose(f"part {i}", 300) for i in range(1400))
+    other = text[: len(text) // 2] + "OTHER" + text[len(text) // 2 :]
+    assert len(text) > 2_000_000
+    sources = [{"name": "best", "files": "in/huge.parquet"}]
+    write_rows(corpus.folder / "in/huge.parquet", rows(first=text, second=other))
+    recipe = corpus.load(sources=sources, dedup={"scope": "global"})
+    build_here(recipe)
+    begin = time.perf_counter()
+    page = page_of(recipe)
+    (gone,) = table_of(recipe, "removed")
+    difference = "\n".join(explain(recipe, str(gone["doc_id"])).diff)
+    assert time.perf_counter() - begin < 10
+    for shown in (read(page), difference):
+        assert "OTHER" in shown
+        assert re.search(r"@@ the first 1,\d{3},\d{3} characters are the same @@", shown)
+    assert len(page) < 500_000
+
+
+def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
+    hostile = "<script>alert(1)</script> | `x` ![x](y) " + prose("hostile")
+    write_rows(corpus.folder / "in/best-2.parquet", rows(a=hostile, b=edited(hostile)))
+    recipe = corpus.load()
+    build_here(recipe)
+    page = page_of(recipe)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "<script>" not in as_markdown(recipe, find(recipe))
+
+
+def test_report_of_many_sources_draws_the_largest(tmp_path):
+    corpus = Corpus(tmp_path)
+    for i in range(40):
+        words = 40 + 10 * i
+        here = rows(own=prose(f"own {i}", words), same=prose("same"))
+        write_rows(tmp_path / f"in/many-{i}.jsonl", here)
+    sources = [{"name": f"source{i}", "files": f"in/many-{i}.jsonl"} for i in range(40)]
+    recipe = corpus.load(sources=sources)
+    build_here(recipe)
+    page = page_of(recipe)
+    tokens, _, lengths, sizes, shared, *_ = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    for drawing in (tokens, lengths, sizes):
+        names = set(re.findall(r">(source\d+|\d+ others)</text>", drawing))
+        assert names == {f"source{i}" for i in range(30, 40)} | {"30 others"}
+    assert len(re.findall(r">source\d+</text>", shared)) == 2 * 20
+    assert "The 20 sources with most clusters, of 40." in page
+    assert len(cells_of(page, "By source: 41 rows")) == 41
+    assert len(as_markdown(recipe, find(recipe)).encode()) < 1_000_000
+
+
+def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(labelled):
+    recipe = labelled.load()
+    build_here(recipe)
+    text = as_markdown(recipe, find(recipe))
+    assert len(re.findall(r"!\[[^]]*\]\(data:image/svg\+xml;base64,[A-Za-z0-9+/=]+\)", text)) == 7
+    assert f"`{recipe.folder.url}/report.html`" in text
+    assert not re.search(r"\]\(<?(file:|/)", text)
+    assert re.search(r"^\| total \|", text, re.MULTILINE)
+    for paragraph in text.split("\n\n"):
+        kinds = {line[:2] for line in paragraph.strip().splitlines()}
+        assert len(kinds) == 1
+        assert len(paragraph.strip().splitlines()) == 1 or kinds <= {"| ", "- "}
+
+
+def test_report_flow_shows_the_report_in_the_dashboard(server, corpus):
+    from prefect.client.orchestration import get_client
+
+    from flows.dashboard.run_artifacts import artifact_key
+    from flows.report import report
+
+    recipe = corpus.load()
+    build_here(recipe)
+    url = report(str(corpus.path))
+    assert Path(url).read_text().startswith("<!doctype html>")
+    with get_client(sync_client=True) as client:
+        found = [one for one in client.read_artifacts(limit=200) if one.key == artifact_key(recipe, "report")]
+    (shown,) = found
+    assert (shown.type, shown.description) == ("markdown", "The report")
+    assert "![Tokens](data:image/svg+xml;base64," in shown.data

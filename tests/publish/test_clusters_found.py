@@ -1,0 +1,95 @@
+"""Clusters counted while they are read, against the same counted from all rows at once by plain Python."""
+
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.dedup.clusters import CLUSTERS
+from tasks.errors import Denied
+from tasks.publish import clusters_found
+from tasks.publish.explain import Corpus
+from tasks.storage.folder import Folder
+
+NAMES = [f"s{i}" for i in range(11)]
+
+
+def corpus_in(folder, table, row_group_size=7):
+    """Return a corpus of which nothing is there but a table of clusters, in two files."""
+    (folder / "published/clusters").mkdir(parents=True)
+    half = len(table) // 2
+    for name, part in (("0", table.slice(0, half)), ("1", table.slice(half))):
+        pq.write_table(part, folder / f"published/clusters/{name}.parquet", row_group_size=row_group_size)
+    corpus = Corpus.__new__(Corpus)
+    corpus.folder, corpus.files = Folder(str(folder)), ["clusters/0.parquet", "clusters/1.parquet"]
+    # Numbers are given as sources come, and not as they rank.
+    corpus.register = SimpleNamespace(sources={name: 10 - i for i, name in enumerate(NAMES)})
+    return corpus
+
+
+def made(seed, count=2000):
+    """Make a table of clusters, and its rows: (doc_id, cluster_id)."""
+    random = np.random.default_rng(seed)
+    ids = np.unique(
+        random.integers(0, 11, count).astype(np.uint64) << np.uint64(56)
+        | random.integers(0, 10**6, count).astype(np.uint64)
+    )
+    groups = random.integers(0, 300, len(ids)) * (random.random(len(ids)) > 0.2)  # and one that is large
+    _, first, places = np.unique(groups, return_index=True, return_inverse=True)
+    clusters = ids[first][places]
+    sizes = Counter(clusters.tolist())
+    sources = {cluster: set() for cluster in sizes}
+    for doc_id, cluster in zip(ids.tolist(), clusters.tolist(), strict=True):
+        sources[cluster].add(doc_id >> 56)
+    columns = [
+        ids,
+        clusters,
+        [sizes[c] for c in clusters.tolist()],
+        [len(sources[c]) for c in clusters.tolist()],
+    ]
+    return pa.table(columns, schema=CLUSTERS), list(zip(ids.tolist(), clusters.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("counted_bytes", [512 << 20, 1000, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, monkeypatch, seed, counted_bytes):
+    monkeypatch.setattr(clusters_found, "COUNTED_BYTES", counted_bytes)
+    monkeypatch.setattr(clusters_found, "AT_ONCE", 13)
+    monkeypatch.setattr(clusters_found, "FEW", 5)
+    table, rows = made(seed, 2000 if counted_bytes > 1 else 300)
+    found = clusters_found.clusters_found(corpus_in(tmp_path, table), "clusters", NAMES)
+    by_source = {}
+    for doc_id, cluster in rows:
+        by_source.setdefault(cluster, Counter())[NAMES[10 - (doc_id >> 56)]] += 1
+    sizes, shared = {}, Counter()
+    for counts in by_source.values():
+        for source, documents in counts.items():
+            sizes.setdefault(source, Counter())[documents] += 1
+            shared.update((source, other) for other in counts)
+    assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes
+    assert {
+        (a, b): n for i, a in enumerate(NAMES) for j, b in enumerate(NAMES) if (n := found.shared[i, j])
+    } == shared
+    assert [cluster.sources for cluster in found.largest] == [by_source[c.cluster_id] for c in found.largest]
+    most = sorted(((-sum(counts.values()), cluster) for cluster, counts in by_source.items()))[:8]
+    assert [(-cluster.documents, cluster.cluster_id) for cluster in found.largest] == most
+
+
+def test_no_more_than_a_row_group_is_read_at_once(tmp_path, monkeypatch):
+    table, _ = made(0)
+    corpus = corpus_in(tmp_path, table, row_group_size=50)
+    assert max(len(rows.doc_ids) for rows in clusters_found.rows_of(corpus, "clusters")) <= 50
+
+
+def test_table_in_another_order_or_of_an_earlier_version_is_refused(tmp_path):
+    table, _ = made(0)
+    backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
+    with pytest.raises(Denied, match="not sorted by doc_id"):
+        clusters_found.clusters_found(corpus_in(tmp_path / "a", backwards), "clusters", NAMES)
+    with pytest.raises(Denied, match="of an earlier version"):
+        clusters_found.clusters_found(
+            corpus_in(tmp_path / "b", table.select(["doc_id", "cluster_id"])), "clusters", NAMES
+        )

@@ -1,0 +1,75 @@
+"""Differences of two texts: what they say, and that no text takes long."""
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.publish.differences import COMPARED, REST, SHOWN, WIDTH, changes, common_beginning, cut, diff
+
+WORDS = st.lists(st.sampled_from(["one", "two", "three", "four five", "\n", ""]), max_size=60)
+
+
+@given(WORDS, WORDS)
+def test_changes_make_the_one_text_into_the_other(units, others):
+    made, done = [], 0
+    for a, b, c, d in changes(units, others):
+        made += units[done:a] + others[c:d]
+        done = b
+    assert made + units[done:] == others
+
+
+@given(st.text(), st.text(), st.sampled_from(["lines", "words"]))
+def test_texts_are_cut_without_loss_and_begin_alike_up_to_a_difference(text, other, by):
+    assert ("\n" if by == "lines" else "").join(cut(text, by)) == text
+    same = common_beginning(text, other)
+    assert text[:same] == other[:same]
+    assert text[same : same + 1] != other[same : same + 1] or same == min(len(text), len(other))
+
+
+@given(WORDS.map(" ".join), WORDS.map(" ".join))
+def test_two_texts_have_a_difference_unless_they_are_equal(text, other):
+    lines = diff(text, other)
+    assert bool(lines) is (text != other)
+    assert not lines or any(line[0] in "+-" for line in lines[2:])
+
+
+def test_lines_and_words_are_shown_with_what_is_around_them():
+    lines = [f"line {i}" for i in range(30)]
+    changed = [*lines[:12], "another", *lines[13:]]
+    assert diff("\n".join(lines), "\n".join(changed), kept="other") == (
+        "--- this", "+++ other", "@@ -10 +10 @@", " line 9", " line 10", " line 11", "-line 12", "+another",
+        " line 13", " line 14", " line 15",
+    )  # fmt: skip
+    words = " ".join(f"w{i}" for i in range(100))
+    found = diff(words, words.replace("w50 ", "x y "))[2:]
+    assert [line[0] for line in found] == ["@", " ", "-", "+", " "]
+    assert found[2:4] == ("-w50", "+x y")
+
+
+def hostile():
+    words = [f"w{i}" for i in range(300_000)]
+    shuffled = random.Random(1).sample(words, len(words))
+    letters = random.Random(2).choices("ab", k=2_000_000)
+    same = "x" * 2_000_000
+    yield "one letter in a line of 2 MB", same[:1_000_000] + "y" + same[1_000_000:], same
+    yield "2 MB in another order", " ".join(words), " ".join(shuffled)
+    yield "lines in another order", "\n".join(words), "\n".join(shuffled)
+    yield "2 MB of two words", " ".join(letters), " ".join(reversed(letters))
+    yield "nothing in common", same, "y" * 2_000_000
+    yield "a text and nothing", same, ""
+    yield "line ends alone", "a\n" * 500_000, "a\r\n" * 500_000
+
+
+@pytest.mark.parametrize(("name", "text", "other"), [pytest.param(*one, id=one[0]) for one in hostile()])
+def test_no_texts_take_long(name, text, other):
+    diff("warm", "up")
+    begin = time.perf_counter()
+    lines = diff(text, other)
+    assert time.perf_counter() - begin < 2
+    assert max(len(text), len(other)) > COMPARED
+    assert lines[-1] == REST
+    assert len(lines) <= SHOWN + 1
+    assert max(map(len, lines)) <= WIDTH + 2
