@@ -20,7 +20,7 @@ from small_corpus import (
     write_rows,
 )
 
-from flows.dashboard.report_markdown import as_markdown
+from flows.reporting.report_markdown import as_markdown
 from tasks.accounts.published import published_manifest
 from tasks.ids import split
 from tasks.publish import clusters_found
