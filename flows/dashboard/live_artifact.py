@@ -9,8 +9,10 @@ from uuid import UUID
 
 import httpx
 from prefect.artifacts import create_markdown_artifact
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from prefect.client.schemas.sorting import ArtifactSort
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
@@ -34,7 +36,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
     context = FlowRunContext.get()
     assert context is not None
     runner: Any = context.task_runner
-    links = list(links_of(recipe, runner))
+    links = [links_of(recipe, runner)]
     key = artifact_key(recipe, "build")
     created: Any = create_markdown_artifact(page_of(state, links), key=key, description=DESCRIPTION)
     is_over = threading.Event()
@@ -53,18 +55,16 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
     finally:
         is_over.set()
         writer.join()
-        write_last(created, page_of(state, links))
+        write_last(created, recipe, state)
 
 
 def why_of(error: BaseException) -> str:
     """Say why a build ended early, and what to do."""
     if isinstance(error, ZydaError):
         return f"**{on_one_line(str(error))}**\n\nWhat to do: {error.advice} {KEPT}"
-    return (
-        KEPT
-        if not isinstance(error, Exception)
-        else f"**{type(error).__name__}**: the run's log has the rest."
-    )
+    if isinstance(error, Exception):
+        return f"**{type(error).__name__}**: the run's log has the rest."
+    return KEPT
 
 
 def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: threading.Event) -> None:
@@ -74,29 +74,39 @@ def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: t
         while not is_over.wait(LOOK_SECONDS):
             state.look()
             looks += 1
-            if (
-                looks % round(WRITE_SECONDS / LOOK_SECONDS) == 1
-                and (page := page_of(state, links)) != written
-            ):
+            is_time = looks % round(WRITE_SECONDS / LOOK_SECONDS) == 1
+            if is_time and (page := page_of(state, links)) != written:
                 written = page
                 with suppress(httpx.HTTPError, PrefectException):  # the next page says more
                     client.update_artifact(artifact, ArtifactUpdate(data=page))
 
 
-def write_last(artifact: UUID, page: str) -> None:
+def write_last(artifact: UUID, recipe: Recipe, state: BuildState) -> None:
     """Write the last page; a server that does not take it has a page that is older."""
     with get_client(sync_client=True) as client:
         for _ in range(LAST_TRIES):
             with suppress(httpx.HTTPError, PrefectException):
-                client.update_artifact(artifact, ArtifactUpdate(data=page))
+                shown = [*shown_by(client, recipe)] if state.outcome == "complete" else []
+                links = " · ".join([place_of(recipe), *shown])
+                client.update_artifact(artifact, ArtifactUpdate(data=page_of(state, [links])))
                 return
 
 
-def links_of(recipe: Recipe, runner: Any) -> Iterator[str]:
-    """Yield the line of where a person would look further."""
-    places = [f"corpus `{recipe.folder.url}/published`"]
-    if dashboard := getattr(runner.client, "dashboard_link", ""):
-        places.append(f"[workers, in Dask's dashboard]({dashboard})")
-    for what, key in (("accounts", "corpus"), ("report", "report")):
-        places.append(f"[{what}](/artifacts/key/{artifact_key(recipe, key)}), when it is complete")
-    yield " · ".join(places)
+def shown_by(client: SyncPrefectClient, recipe: Recipe) -> Iterator[str]:
+    """Yield links to what shows a corpus that is complete."""
+    for what, name in (("accounts", "corpus"), ("report", "report")):
+        its_key = ArtifactFilterKey(any_=[artifact_key(recipe, name)])
+        for found in client.read_artifacts(
+            artifact_filter=ArtifactFilter(key=its_key), sort=ArtifactSort.CREATED_DESC, limit=1
+        ):
+            yield f"[{what}](/artifacts/artifact/{found.id})"
+
+
+def place_of(recipe: Recipe) -> str:
+    return f"corpus `{recipe.folder.url}/published`"
+
+
+def links_of(recipe: Recipe, runner: Any) -> str:
+    """Return the line of where a person would look further while the build runs."""
+    link = getattr(runner.client, "dashboard_link", "")
+    return " · ".join([place_of(recipe), *([f"[workers, in Dask's dashboard]({link})"] if link else [])])

@@ -10,8 +10,6 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from small_corpus import Corpus, prose, published, write_rows
 
-from flows.dashboard.run_artifacts import artifact_key
-
 BUILD, ENDS = "build/build", 180  # seconds
 
 
@@ -143,8 +141,10 @@ def test_person_sees_the_page_the_accounts_and_the_report_of_a_build(
     )
     assert widths[0] <= widths[1] + 1  # no column is cut off
     page.screenshot(path=tmp_path / "page.png")
-    page.get_by_role("link", name="accounts").click()
-    page.get_by_text(artifact_key(slow.load(), "corpus")).first.wait_for()
+    place = page.get_by_role("link", name="accounts").get_attribute("href")  # it opens a page of its own
+    page.goto(f"{dashboard(stack)}{place}")
+    page.get_by_text("The corpus and its accounts").first.wait_for()
+    assert place.endswith(str(found["corpus"].id))
     page.goto(f"{dashboard(stack)}/artifacts/artifact/{found['corpus'].id}")
     assert_drawn(page)
     page.screenshot(path=tmp_path / "accounts.png")

@@ -70,11 +70,11 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     assert {"classify worst", "filter middle", "filter worst"} == {
         name for name in expected if name.startswith(("classify", "filter"))
     }  # no task for a source of which nothing is asked
-    expected |= {"other corpora", "corpus", "note", "accounts"}
+    expected |= {"other corpora", "corpus", "note", "accounts", "report"}
     states = task_states(len(expected))  # the server hears of task runs a moment after they end
     assert set(states) == expected
     not_cached = {name for name, state in states.items() if state != "Cached"}
-    assert not_cached == {"prepare", "other corpora", "corpus", "note", "accounts"}
+    assert not_cached == {"prepare", "other corpora", "corpus", "note", "accounts", "report"}
 
 
 @pytest.mark.parametrize("workers", [1, 4])
