@@ -13,6 +13,7 @@ from browser import browser, page  # noqa: F401 (fixtures)
 from filelock import FileLock
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
+from report_pages import labelled  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
 
 from deployments.local import Stack

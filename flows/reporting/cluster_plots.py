@@ -19,6 +19,8 @@ def cluster_sizes(ledger: Ledger, found: ClustersFound) -> str:
         sizes, counts = merged([found.sizes[source] for source in members if source in found.sizes])
         if len(sizes):
             plot.loglog(sizes, counts, "o", markersize=4, label=name, color=colour, alpha=0.8)
+    plot.set_xlim(0.8, max(10.0, 1.25 * plot.get_xlim()[1]))
+    plot.set_ylim(0.8, max(10.0, plot.get_ylim()[1]))
     plot.set_xlabel("documents of the source in a cluster")
     plot.set_ylabel("clusters")
     plot.legend(frameon=False, fontsize=8)

@@ -17,6 +17,7 @@ from tasks.recipe.fields import Recipe
 
 PAGE = "report.html"
 MANY_ROWS = 30  # of a table that is closed until it is asked for
+MOST_SOURCES = 8  # that are named in a line
 
 
 def page(recipe: Recipe, findings: Findings) -> str:
@@ -132,8 +133,11 @@ def audit(found: AuditFindings, which: str) -> Iterator[Section]:
 def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
     """Write one of the largest clusters."""
     cluster = shown.cluster
-    sources = ", ".join(f"{source} {count(documents)}" for source, documents in cluster.sources.items())
-    summary = f"cluster {cluster.cluster_id}: {count(cluster.documents)} documents ({sources})"
+    most = sorted(cluster.sources.items(), key=lambda one: -one[1])
+    sources = [f"{source} {count(documents)}" for source, documents in most[:MOST_SOURCES]]
+    if others := most[MOST_SOURCES:]:
+        sources.append(f"{len(others)} others {count(sum(documents for _, documents in others))}")
+    summary = f"cluster {cluster.cluster_id}: {count(cluster.documents)} documents ({', '.join(sources)})"
     first, last = (f"{place.source}, {place.file}, row {place.row}" for place in (shown.first, shown.last))
     parts = [(first, shown.beginning)]
     if shown.lines:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-MOST_KEPT = 8 << 20  # labelled documents: some 400 MB while they are counted
+MOST_KEPT = 8 << 20  # labelled documents: 560 MB while they are counted
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: products with it are spread over all numbers
 
 

@@ -1,0 +1,89 @@
+"""The numbers of the report: each is computed here once more, by plain Python, from the published tables."""
+
+from collections import Counter
+
+import pytest
+from report_pages import cells_of, page_of, plain_counts
+from small_corpus import (
+    build_here,
+    table_of,
+)
+
+from tasks.publish import clusters_found
+from tasks.publish.findings import find
+
+
+@pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
+def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(
+    labelled, monkeypatch, counted_bytes
+):
+    recipe = labelled.load(dedup={"scope": "global"})
+    build_here(recipe)
+    monkeypatch.setattr(clusters_found, "COUNTED_BYTES", counted_bytes)
+    (found,) = (of_round.clusters for of_round in find(recipe).rounds)
+    members, by_source, sizes, shared = plain_counts(recipe)
+    assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))
+    assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes
+    names = [source.name for source in recipe.sources]
+    assert {
+        (a, b): n for i, a in enumerate(names) for j, b in enumerate(names) if (n := found.shared[i, j])
+    } == shared
+    largest = sorted(members, key=lambda one: (-len(members[one]), one))[: clusters_found.LARGEST]
+    assert [cluster.cluster_id for cluster in found.largest] == largest
+    assert [cluster.sources for cluster in found.largest] == [by_source[one] for one in largest]
+    assert [cluster.last_id for cluster in found.largest] == [max(members[one]) for one in largest]
+
+
+def labels_of_clusters(recipe):
+    labels = {}
+    for source in recipe.sources[1:]:
+        for row in table_of(recipe, source.name):
+            if row["cluster_id"] is not None:
+                labels.setdefault(row["cluster_id"], []).append(row["quality_pred"])
+    return {cluster: of for cluster, of in labels.items() if len(of) > 1}
+
+
+def test_labels_and_lengths_are_those_of_the_published_documents(labelled):
+    recipe = labelled.load()
+    build_here(recipe)
+    findings = find(recipe)
+    labels = labels_of_clusters(recipe)
+    assert findings.mixed.counts() == Counter(len(set(of)) for of in labels.values())
+    assert len(labels) > 3
+    mixed = sum(len(set(of)) > 1 for of in labels.values())
+    assert f"Of {len(labels)} clusters with several labelled documents, {mixed} have several." in page_of(
+        recipe
+    )
+    every = {source.name: table_of(recipe, source.name) for source in recipe.sources}
+    drawn = {name: sum(1 <= row["n_tokens"] <= 10**6 for row in found) for name, found in every.items()}
+    assert {name: int(counts.sum()) for name, counts in findings.lengths.items()} == drawn
+    assert findings.not_drawn == sum(map(len, every.values())) - sum(drawn.values())
+    of_labels = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
+    assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == of_labels
+
+
+def test_sample_of_labels_is_said_to_be_one(labelled, monkeypatch):
+    recipe = labelled.load()
+    build_here(recipe)
+    monkeypatch.setattr("tasks.quality.mixed_labels.MOST_KEPT", 6)
+    mixed = find(recipe).mixed
+    assert mixed.one_of > 1
+    kept = {int(cluster) for ids, _ in mixed.parts for cluster in ids}
+    labels = {cluster: of for cluster, of in labels_of_clusters(recipe).items() if cluster in kept}
+    assert mixed.counts() == Counter(len(set(of)) for of in labels.values())
+    assert f"These are a sample, by a hash of their ids: one cluster of {mixed.one_of}." in page_of(recipe)
+
+
+def test_table_of_tokens_is_that_of_the_published_documents(labelled):
+    recipe = labelled.load()
+    ledger = build_here(recipe)
+    found = cells_of(page_of(recipe), "By source")
+    for source in recipe.sources:
+        stayed = table_of(recipe, source.name)
+        went = [row for row in table_of(recipe, "removed") if row["source"] == source.name]
+        tokens = sum(row["n_tokens"] for row in stayed)
+        start = tokens + sum(row["n_tokens"] for row in went)
+        cells = found[source.name]
+        assert cells[:3] == [f"{len(stayed) + len(went):,}", f"{len(stayed):,}", f"{start:,}"]
+        assert cells[-2:] == [f"{tokens:,}", f"{tokens / start:.1%}"]
+    assert found["total"][-2] == f"{ledger.of(ledger.stages[-1]).tokens:,}"
