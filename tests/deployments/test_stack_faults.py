@@ -88,7 +88,7 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
     kill_all(before)
     said = zyda("up", "--workers", "2", env=unset(stack))
     assert said.returncode == 0, said.stderr
-    assert f"marked the run `build {path}` as crashed" in said.stdout
+    assert "marked the run `build small` as crashed" in said.stdout
     assert parts(stack).ports == before.ports
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(broken.id).state
