@@ -61,7 +61,17 @@ def stages_that_do_nothing(sources: int, files: int) -> dict[str, Any]:
         name: task(cache_policy=BY_MANIFEST, **STAGE)(stage_of_nothing(name, files, about_all))
         for name, about_all in of_all.items()
         if about_all is not None
-    } | {name: task(name=name, **ONCE_A_BUILD)(call) for name, call in done.items()}
+    } | {name: task(**ONCE_A_BUILD)(called(name, call)) for name, call in done.items()}
+
+
+def called(name: str, call: Any) -> Any:
+    """Return a function of a name, as a stage has one."""
+
+    def stage(recipe: Recipe, *inputs: Any, **options: Any) -> Any:
+        return call(recipe, *inputs, **options)
+
+    stage.__name__ = name
+    return stage
 
 
 def stage_of_nothing(name: str, files: int, of_all: bool) -> Any:

@@ -43,7 +43,7 @@ def test_build_and_its_second_run_with_prefects_state_in_postgresql(corpus, url,
     assert contents(corpus.load()) == contents(undisturbed)
     assert count(database, "select count(*) from flow_run where state_type = 'COMPLETED'") == 2
     assert (
-        count(database, "select count(*) from artifact where type = 'markdown'") == 4
-    )  # a page and a card each
+        count(database, "select count(*) from artifact where type = 'markdown'") == 6
+    )  # a page, the accounts and the report each
     cached = "select count(*) from task_run where state_name = 'Cached'"
     assert count(database, cached) >= 20
