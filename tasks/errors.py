@@ -16,6 +16,8 @@ fault) and exits with status 1. Anything else is a bug and shows its traceback.
 
 from collections.abc import Mapping, Sequence
 
+ADVICE = ". What to do: "  # between what was found and what can be done, where both are one line
+
 
 class ZydaError(Exception):
     """The root of this tree; its message is meant to be read by the person who started the build.

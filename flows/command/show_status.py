@@ -23,7 +23,7 @@ from flows.server.exclusion import limit_of
 from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since
 from flows.server.local_server import NoServer, configured_url, is_healthy, servers_of_builds
 from tasks.accounts.published import Published, doubts, published_manifest, stamps_now
-from tasks.errors import ZydaError, first_line
+from tasks.errors import ADVICE, ZydaError, first_line
 from tasks.intake.built import last_build, plan_now, versions_built, versions_now
 from tasks.intake.changes import Change, changes_between
 from tasks.recipe.fields import Recipe
@@ -93,7 +93,11 @@ def in_words(run: FlowRun, *, is_dead: bool = False) -> str:
 def how_it_ended(run: FlowRun) -> str:
     ago = f"{as_time(seconds_since(run.end_time))} ago"
     message = (run.state and run.state.message) or ""
-    why = f": {message.splitlines()[0]}" if message and run.state_type is not StateType.COMPLETED else ""
+    why = (
+        f": {message.splitlines()[0].partition(ADVICE)[0]}"
+        if message and run.state_type is not StateType.COMPLETED
+        else ""
+    )
     return f"{run.state_name or '':10} {ago:18} {run.name}{why}"
 
 

@@ -12,7 +12,7 @@ from prefect.states import Failed
 from flows.dashboard.markdown import in_cell, table, unwrapped
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published, corpus_of
-from tasks.errors import BadRecipe, ZydaError, on_one_line
+from tasks.errors import ADVICE, BadRecipe, ZydaError, on_one_line
 from tasks.publish.audits import SIMILARITIES, by_source
 from tasks.publish.card import card
 from tasks.publish.explain import Corpus
@@ -93,4 +93,4 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
     if FlowRunContext.get():
         create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
     said = "; ".join(faults)
-    return Failed(message=f"{said[:LONGEST]}. What to do: {error.advice} {KEPT}", data=error)
+    return Failed(message=f"{said[:LONGEST]}{ADVICE}{error.advice} {KEPT}", data=error)

@@ -15,12 +15,12 @@ import pytest
 from disturbances import start_build, task_runs_of, using, wait_for
 from prefect import flow
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import StateType
 from small_corpus import QUALITY, another, build_here, contents, of_many_files, write_rows, zyda
 from tokenizers import Tokenizer, models
 
-from flows.dashboard.run_artifacts import show_ledger
+from flows.dashboard.run_artifacts import artifact_key, show_ledger
 from flows.server.exclusion import taken
 from flows.server.liveness import runs_in
 from tasks import pipeline
@@ -226,6 +226,18 @@ def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undi
     assert process.returncode == 0, said[-3000:]
     assert not waiting
     assert contents(recipe) == undisturbed
+    page = last_page_of(recipe)
+    assert page.startswith("# small: complete")
+    stages = page.partition("## Stages")[2].partition("## Sources")[0].splitlines()[3:]
+    assert all("100 %" in line for line in stages if line), (
+        stages
+    )  # also of those whose reports died with a worker
+
+
+def last_page_of(recipe):
+    with get_client(sync_client=True) as client:
+        its_key = ArtifactFilter(key=ArtifactFilterKey(any_=[artifact_key(recipe, "build")]))
+        return client.read_artifacts(artifact_filter=its_key, sort="CREATED_DESC", limit=1)[0].data
 
 
 def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, undisturbed, server):
@@ -239,6 +251,7 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
             os.killpg(process.pid, signal.SIGKILL)
     done = zyda("build", path, env=using(server))
     assert done.returncode == 0, done.stderr
+    assert last_page_of(recipe).startswith("# small: complete")
     assert {run.state_name for run in runs_of(larger)} == {"Completed", "Crashed"}  # and none Running
     assert contents(recipe) == undisturbed
 
