@@ -68,6 +68,7 @@ SCOPES = {
     "and the others were removed; duplicates inside one source stayed.",
     "global": "One document of each cluster stayed, that of the best-ranked source.",
 }
+PREFERRED = "One document of each cluster stayed: the first by {order}."
 
 
 def card(recipe: Recipe, manifest: Published) -> str:
@@ -112,9 +113,16 @@ def found_by(dedup: Dedup) -> str:
     return "\n".join(
         [
             HOW_EXACT[dedup.exact] if dedup.exact else HOW.format(**dedup.model_dump(), rows=dedup.rows),
-            *([verified_by(dedup.verify)] if dedup.verify else [SCOPES[dedup.scope]]),
+            verified_by(dedup.verify) if dedup.verify else stayed_by(dedup),
         ]
     )
+
+
+def stayed_by(dedup: Dedup) -> str:
+    """Say which documents of a cluster stayed."""
+    if dedup.scope == "across" or dedup.prefer[0] == "source":
+        return SCOPES[dedup.scope]
+    return PREFERRED.format(order=", then ".join(f"`{entry}`" for entry in dedup.prefer))
 
 
 def verified_by(verify: Verify) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from tasks.accounts.published import MANIFEST, PUBLISHED, STAMPS, corpus_of, kept_stamps
 from tasks.errors import Damaged, Denied
 from tasks.intake.built import BUILT, Built, last_build, whole_register
+from tasks.intake.history import HISTORY
 from tasks.intake.watching import WATCHED
 from tasks.recipe.fields import Recipe
 from tasks.sources.register import REGISTER
@@ -94,7 +95,8 @@ def record_faults(folder: Folder) -> Iterator[Rot]:
     """Yield the records of a corpus that are cut, changed or gone, its register before all."""
     whole_register(folder)
     built = last_build(folder)
-    for path in (*folder.files(REGISTER), *(built.listings.values() if built else ()), BUILT, STAMPS):
+    of_build = (*(built.listings.values() if built else ()), BUILT, STAMPS)
+    for path in (*folder.files(REGISTER), *of_build, *folder.files(HISTORY)):
         content = folder.read_if_there(path)
         if content is None or not is_sealed(content):
             yield Rot(path=path, found="is gone" if content is None else "is cut or changed")

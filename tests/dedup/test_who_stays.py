@@ -93,6 +93,20 @@ def test_preferred_document_stays(dated, prefer, expected, rule):
         assert len(kept(recipe)) < 4
 
 
+@pytest.mark.parametrize(
+    ("prefer", "said"),
+    [
+        (["source"], "stayed, that of the best-ranked source."),
+        (["date desc", "longest"], "stayed: the first by `date desc`, then `longest`."),
+    ],
+    ids=str,
+)
+def test_card_says_by_what_a_document_stayed(dated, prefer, said):
+    recipe = dated.load(dedup={"scope": "global", "prefer": prefer})
+    build_here(recipe)
+    assert f"One document of each cluster {said}" in recipe.folder.read("published/README.md").decode()
+
+
 def test_best_source_keeps_all_and_among_them_the_preferred_is_named(dated):
     recipe = dated.load(dedup={"scope": "across", "prefer": ["source", "date desc"]})
     build_here(recipe)

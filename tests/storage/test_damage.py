@@ -312,7 +312,7 @@ def test_verify_looks_at_the_register_and_the_other_records(tmp_path):
     assert items_of(recipe)[1] == []
     listing = folder.files("work/listings")[0]
     tokenizer = next(path for path in folder.files("work") if "tokenizer" in path and path.endswith("json"))
-    for path in (listing, tokenizer, "work/published.json"):
+    for path in (listing, tokenizer, "work/published.json", "history/000001.json"):
         before = folder.read(path)
         change(tmp_path / "out/small" / path)
         assert [fault.path for fault in items_of(recipe)[1]] == [path]
