@@ -168,10 +168,10 @@ class BuildState:
 
     @property
     def weights(self) -> dict[str | None, int]:
-        """The bytes of text of each source as far as ingest has finished all, else the shards that it found."""
+        """The bytes of text of each source, 1 at least, where ingest has finished all, else its shards so far."""
         cells = self.rows["ingest"].cells
         if all(cell.receipt for cell in cells.values()):
-            return {source: cell.receipt.out.bytes for source, cell in cells.items() if cell.receipt}
+            return {source: max(1, cell.receipt.out.bytes) for source, cell in cells.items() if cell.receipt}
         return {source: cell.total for source, cell in cells.items() if cell.total}
 
     @property

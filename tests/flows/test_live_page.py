@@ -102,6 +102,16 @@ def test_a_finished_stage_says_what_its_receipts_say_whatever_was_reported_of_it
     assert page_of(state) == page
 
 
+def test_stage_moves_where_no_source_has_text(state):
+    task = Future()
+    state.wait_for("ingest", task)
+    task.end([receipt("ingest", source, 0) for source in ("best", "middle", "worst")])
+    state.look()
+    state.hear(reports("minhash", "best", 5, 10, 0))
+    minhash = rows_of(page_of(state), "Stages")[2]
+    assert minhash["done"] == f"{bar(1 / 6, 6)} 17 %"
+
+
 def test_sources_that_a_stage_does_not_look_at_pass_it(state):
     for stage, receipts in {
         "ingest": [receipt("ingest", source, 100) for source in ("best", "middle", "worst")],
