@@ -25,7 +25,7 @@ from flows.server.local_server import (
     wait_until_healthy,
 )
 from flows.server.signals import held_back
-from tasks.workers.dask_cluster import ALLOCATOR, GPU, LIVES, WORKER_PROCESS, cores, gpu_count, patience
+from tasks.workers.dask_cluster import ALLOCATOR, CPU, GPU, LIVES, WORKER_PROCESS, cores, gpu_count, patience
 from tasks.workers.process import FORKED
 
 POOL = "zyda"
@@ -168,6 +168,7 @@ def worker_commands(
     ]
     cpu = ["distributed.cli.dask_worker", scheduler, "--nworkers", str(count), *flags]
     cpu += ["--preload-nanny", WORKER_PROCESS]
+    cpu += ["--resources", f"{CPU}={threads}"] if gpus else []
     gpu = ["dask", "cuda", "worker", scheduler, "--resources", f"{GPU}=1", *flags]
     return {
         "dask-workers": (cpu, {**FORKED, **({"CUDA_VISIBLE_DEVICES": ""} if gpus else {})}),

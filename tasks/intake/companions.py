@@ -2,16 +2,18 @@
 
 A companion (what stream processors call a side output) sees the documents of a shard as they pass and writes
 what it made beside the shard, under a key that the shard's digest is part of. The stage that wants it looks
-there, and makes it where it is not. Each costs one line in COMPANIONS.
+there, and makes it where it is not. Each costs one line in COMPANIONS. Where the build has GPUs, they make it of
+the finished shard, so that the CPUs go on to the next.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import pyarrow as pa
 
 from tasks.recipe.fields import Recipe
 from tasks.signatures.minhash import KeysOfRounds
+from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 
@@ -31,6 +33,9 @@ class CompanionKind(Protocol):
 
     def asked_by(self, recipe: Recipe, source: str) -> Callable[[], Companion]:
         """Return what begins one for a shard; it travels to workers, so it holds no more than it needs."""
+
+    def jobs_after(self, recipe: Recipe, source: str) -> Callable[[Shard], Iterable[ShardJob]]:
+        """Return what says of a finished shard which jobs make the same of it, on GPUs."""
 
 
 COMPANIONS: tuple[CompanionKind, ...] = (KeysOfRounds,)

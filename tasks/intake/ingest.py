@@ -7,8 +7,9 @@ that they let go. Bad rows go to work/set_aside, or stop the build. The band key
 made here too, while its text is in memory, as whatever else is a companion of ingest.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,15 @@ from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, Piece, load_listing
 from tasks.sources.reading import later_versions, read, version_of
 from tasks.sources.rows import BadRow, Tally
-from tasks.stage.jobs import RecordJob
-from tasks.stage.spread import fan_out
+from tasks.stage.jobs import RecordJob, ShardJob
+from tasks.stage.spread import fan_out, has_gpus
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.storage.artifacts import Cleaned, Counts, Manifest, Shard, shard_path, stage_key, total, totals
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, write_shard, write_table
 from tasks.tokens.counter import stored_counter
+from tasks.workers.engine import Following
 
 VERSION = 3
 ROW_GROUP_BYTES = 32 << 20
@@ -193,18 +195,31 @@ def key(recipe: Recipe, plan: SourcePlan) -> str:
     return stage_key("ingest", VERSION, plan.model_dump(), *later_versions())
 
 
+def jobs_after(
+    companions: list[Callable[[Shard], Iterable[ShardJob]]], piece: IngestedPiece
+) -> list[ShardJob]:
+    """Return what is to be made of the shards of a piece, in the place of its companions."""
+    return [job for shard in piece.shards for jobs_of in companions for job in jobs_of(shard)]
+
+
 @task(cache_policy=BY_MANIFEST, **STAGE)
 @leaves_manifest("ingest", key)
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     """Ingest all the files of a source."""
     folder = recipe.folder
-    companions = tuple(companion.asked_by(recipe, plan.source) for companion in COMPANIONS)
+    companions: tuple[Callable[[], Companion], ...] = ()
+    then = None
+    if has_gpus(recipe.engine):
+        after = [companion.jobs_after(recipe, plan.source) for companion in COMPANIONS]
+        then = Following(recipe.engine, partial(jobs_after, after), ShardJob.__call__)
+    else:
+        companions = tuple(companion.asked_by(recipe, plan.source) for companion in COMPANIONS)
     jobs = [
         PieceToIngest(folder, plan.source, plan.number, plan.parameters, companions, file, piece)
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
     ]
-    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source)
+    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=then)
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:

@@ -182,7 +182,7 @@ def matches(
     taking_part = [trail for trail in map(trail_of, trails) if recipe.may_go(trail.source)]
     so_far = {trail.source: shards_so_far(folder, trail) for trail in taking_part}
     of_sources = [
-        keys_of_source(folder, source, of_source, dedup, recipe.called("own keys"))
+        keys_of_source(folder, source, of_source, dedup, recipe.called("own keys"), recipe.engine)
         for source, of_source in so_far.items()
     ]
     shards = tuple(file for keys in of_sources for file in keys.files)

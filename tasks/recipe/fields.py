@@ -30,6 +30,7 @@ from tasks.recipe.values import (
     without_credentials,
 )
 from tasks.storage.folder import Folder
+from tasks.workers.engine import Engine
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 OnBadRows = Literal["fail", "set_aside"]
@@ -302,6 +303,7 @@ class Recipe(Strict):
     sources: tuple[Source, ...] = Field(min_length=1, max_length=MAX_SOURCES)
     _as_written: dict[str, Any] = PrivateAttr(default_factory=dict)
     _round: int = PrivateAttr(1)
+    _engine: Engine = PrivateAttr(Engine.AUTO)
     _file: tuple[str, str] = PrivateAttr(("", ""))  # its path, and what it says
 
     @field_validator("documents", mode="before")
@@ -331,6 +333,11 @@ class Recipe(Strict):
     def as_written(self) -> dict[str, Any]:
         """The recipe with its defaults, but with the paths that stand in its file; not where it is stored."""
         return self._as_written or self.model_dump(mode="json", exclude={"storage"}, by_alias=True)
+
+    @property
+    def engine(self) -> Engine:
+        """On what it is computed, which the environment says, for a corpus does not depend on it."""
+        return self._engine
 
     @property
     def dedup(self) -> Dedup:

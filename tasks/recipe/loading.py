@@ -14,6 +14,7 @@ from tasks.recipe.faults import faults
 from tasks.recipe.fields import Dedup, Recipe, Source
 from tasks.recipe.steps import Step, with_list_urls
 from tasks.storage.folder import absolute
+from tasks.workers.engine import engine_asked
 
 
 def load_recipe(path: str, *, storage: str | None = None, sample: float | None = None) -> Recipe:
@@ -47,6 +48,7 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
     placed = anchored(recipe, Path(path).resolve().parent)
     placed._as_written = recipe.as_written
     placed._file = path, text
+    placed._engine = engine_asked()
     return placed
 
 

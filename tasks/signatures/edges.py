@@ -27,6 +27,7 @@ from tasks.storage.artifacts import (
     stage_key,
 )
 from tasks.storage.tables import write_table
+from tasks.workers.engine import is_on_gpu
 
 VERSION = 1
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
@@ -92,7 +93,11 @@ class EdgesOfRange(ShardJob):
     def make(self) -> Shard:
         shards = [s for receipt in self.manifests for s in load_manifest(self.folder, receipt).shards]
         keys, doc_ids = read_range(self.folder, shards, self.band, self.keys)
-        table, counts = star_edges(keys, doc_ids), Counts(documents=len(keys))
+        if is_on_gpu():
+            from tasks.gpu.edges import star_edges as edges_of  # CUDA's libraries come with it
+        else:
+            edges_of = star_edges
+        table, counts = edges_of(keys, doc_ids), Counts(documents=len(keys))
         return write_table(self.folder, self.path, self.name, table, counts=counts)
 
 
@@ -112,7 +117,7 @@ def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
         for band in range(bands)
         for number, keys in enumerate(key_ranges(rows // bands))
     ]
-    shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("edges"), source=None)
+    shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("edges"), source=None, engine=recipe.engine)
     if (read := sum(shard.counts.documents for shard in shards)) != rows:
         raise NotConserved(f"edges: {rows:,} rows of band keys were written and {read:,} read")
     return Manifest(stage="edges", shards=tuple(shards))

@@ -32,6 +32,7 @@ from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import tables_of, write_shard
+from tasks.workers.engine import Engine, is_on_gpu
 
 
 class BandKeys:
@@ -60,10 +61,12 @@ class KeysOfRounds:
     @classmethod
     def asked_by(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
         """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
-        if recipe.source(source).exempt and not recipe.publish_bands:
-            return partial(cls, ())
-        different = {digest_of(signature_parameters(dedup)): dedup for dedup in recipe.rounds}
-        return partial(cls, tuple(different.values()))
+        return partial(cls, rounds_with_keys(recipe, source))
+
+    @staticmethod
+    def jobs_after(recipe: Recipe, source: str) -> "partial[list[KeysOfShard]]":
+        """Return what says which jobs make the band keys of a shard."""
+        return partial(keys_in_rounds, recipe.folder, source, rounds_with_keys(recipe, source))
 
     def __init__(self, rounds: tuple[Dedup, ...]) -> None:
         self.of_rounds = [BandKeys(dedup) for dedup in rounds]
@@ -77,6 +80,13 @@ class KeysOfRounds:
         """Write the band keys of a shard that has been added whole."""
         for keys in self.of_rounds:
             keys.write(folder, source, shard)
+
+
+def rounds_with_keys(recipe: Recipe, source: str) -> tuple[Dedup, ...]:
+    """Return the rounds in which a source's documents need keys, one of those that have the same."""
+    if recipe.source(source).exempt and not recipe.publish_bands:
+        return ()
+    return tuple({digest_of(signature_parameters(dedup)): dedup for dedup in recipe.rounds}.values())
 
 
 @dataclass(frozen=True)
@@ -101,13 +111,20 @@ class KeysOfShard(ShardJob):
         return (self.shard.digest,)
 
     def make(self) -> Shard:
+        if is_on_gpu():
+            from tasks.gpu.signatures import keys_of_shard  # CUDA's libraries come with it
+
+            return self.write_keys(*keys_of_shard(self.folder, self.shard, self.dedup))
         sketched = BandKeys(self.dedup)
         for documents in tables_of(self.folder, self.shard, ["doc_id", "text"]):
             sketched.add(documents)
         return self.write(sketched)
 
     def write(self, sketched: BandKeys) -> Shard:
-        doc_ids, keys = np.concatenate(sketched.doc_ids), np.concatenate(sketched.keys)
+        return self.write_keys(np.concatenate(sketched.doc_ids), np.concatenate(sketched.keys))
+
+    def write_keys(self, doc_ids: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Shard:
+        """Write the keys of the shard's documents that have some, in the shard's order."""
 
         def fill(scratch: Path) -> None:
             parts = ((b, keys[:, b], doc_ids) for b in range(self.dedup.key_bands))
@@ -157,6 +174,10 @@ class KeysOfWhatIsLeft(ShardJob):
         return write_shard(self.folder, self.path, self.name, fill, counts=self.so_far.counts)
 
 
+def keys_in_rounds(folder: Folder, source: str, rounds: tuple[Dedup, ...], shard: Shard) -> list[KeysOfShard]:
+    return [KeysOfShard(folder, source, shard, dedup) for dedup in rounds]
+
+
 def keys_of(folder: Folder, source: str, so_far: ShardSoFar, dedup: Dedup) -> ShardJob:
     """Return the job that gives the band keys of what is left of a shard."""
     whole = KeysOfShard(folder, source, so_far.shard, dedup)
@@ -173,11 +194,11 @@ class KeysOfSource:
 
 
 def keys_of_source(
-    folder: Folder, source: str, so_far: Sequence[ShardSoFar], dedup: Dedup, stage: str
+    folder: Folder, source: str, so_far: Sequence[ShardSoFar], dedup: Dedup, stage: str, engine: Engine
 ) -> KeysOfSource:
     """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in so_far]
-    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source)
+    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=engine)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
     whole = [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]
@@ -200,7 +221,9 @@ def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     folder, source = recipe.folder, trail.source
     so_far = shards_so_far(folder, trail)
-    keys = keys_of_source(folder, source, so_far, recipe.dedup, recipe.called("minhash"))
+    keys = keys_of_source(
+        folder, source, so_far, recipe.dedup, stage=recipe.called("minhash"), engine=recipe.engine
+    )
     return Manifest(
         stage="minhash",
         source=source,

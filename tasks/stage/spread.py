@@ -10,8 +10,9 @@ from prefect.logging import get_run_logger
 
 from tasks.log import LOG
 from tasks.stage.progress import Progress
+from tasks.workers.engine import Engine, Following
 from tasks.workers.events import is_on_worker, tell
-from tasks.workers.window import is_waiting, over_workers, side_by_side
+from tasks.workers.window import is_sent_to_gpu, is_waiting, over_workers, side_by_side
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -25,11 +26,13 @@ def fan_out(
     *,
     stage: str,
     source: str | None,
-    on_gpu: bool = False,
+    engine: Engine = Engine.CPU,
+    then: Following | None = None,
 ) -> list[Result]:
     """Call a function on every item, over the cluster, and return the results in order.
 
-    on_gpu: call it only on workers that offer a GPU, where the cluster has some besides others.
+    engine: on which workers; a CPU's may be any, where none says that it is for those. then: what is done on GPUs
+    with what comes of each result.
 
     Progress goes to the dashboard and to whoever follows the build. Without a cluster, as in a
     test of one stage, the items are done here, one after another. Raises what the first failing
@@ -46,8 +49,19 @@ def fan_out(
         return here.run(progress.count, result)
 
     return context_without_prefect().run(
-        over_workers, function, todo, count, group=f"{stage} shard", name=progress.name, on_gpu=on_gpu
-    )
+        over_workers, function, todo, count,
+        group=f"{stage} shard", name=progress.name, engine=engine, then=then,
+    )  # fmt: skip
+
+
+def has_gpus(engine: Engine) -> bool:
+    """Say whether what a stage sends out for an engine reaches GPUs.
+
+    Raises LostWorkers where it must, and there is none.
+    """
+    if not (is_waiting() or is_on_worker()):
+        return False
+    return context_without_prefect().run(is_sent_to_gpu, engine)
 
 
 def over_sources(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:

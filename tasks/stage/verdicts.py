@@ -26,6 +26,7 @@ from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, load_manif
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_table
+from tasks.workers.engine import Engine
 
 Ids = NDArray[np.uint64]
 
@@ -164,9 +165,9 @@ class JobSoFar(ShardJob):
         return table
 
 
-def said_by(stage: str, trail: Trail, jobs: Sequence[JobSoFar], *, on_gpu: bool = False) -> Manifest:
-    """Have a stage speak of all shards of a source, over the cluster. on_gpu: where there are some."""
-    shards = fan_out(JobSoFar.__call__, jobs, stage=stage, source=trail.source, on_gpu=on_gpu)
+def said_by(stage: str, trail: Trail, jobs: Sequence[JobSoFar], *, engine: Engine = Engine.CPU) -> Manifest:
+    """Have a stage speak of all shards of a source, over the workers of an engine."""
+    shards = fan_out(JobSoFar.__call__, jobs, stage=stage, source=trail.source, engine=engine)
     return manifest_of(stage, trail, shards, beside=jobs[0].beside if jobs else ())
 
 

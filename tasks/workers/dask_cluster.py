@@ -25,7 +25,9 @@ PATIENCE = "300s"
 CLOSE_SECONDS = 30
 WORKER_PROCESS = "tasks.workers.process"
 SILENT = 50  # Dask's own log, of which every worker writes one
-GPU = "GPU"  # the resource that workers with a GPU offer (dask cuda worker --resources GPU=1)
+# What workers offer: those with a GPU one (dask cuda worker --resources GPU=1); beside them, the others a CPU for
+# each thread (dask worker --resources CPU=2), so that work for CPUs does not keep a GPU waiting.
+GPU, CPU = "GPU", "CPU"
 
 
 def scheduler_that_is_named() -> str | None:
@@ -125,9 +127,10 @@ def gpu_count() -> int:
 
 
 def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
-    """Add workers without a GPU to a cluster on this machine: all stages but the classifier want cores."""
+    """Add workers without a GPU to a cluster on this machine, for all that wants cores."""
     options = {
         "nthreads": threads,
+        "resources": {CPU: threads},
         "memory_limit": "auto",
         "dashboard": False,
         "host": LOOPBACK,

@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
-from typing import Any, TypeVar
+from itertools import count as count_up
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import distributed
 
 from tasks.errors import LostWorkers
-from tasks.workers.dask_cluster import GPU, LIVES
+from tasks.workers.dask_cluster import CPU, GPU, LIVES
+from tasks.workers.engine import ENGINE, Engine, Following, SentToGpu
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,20 +30,21 @@ def over_workers(
     *,
     group: str,
     name: str,
-    on_gpu: bool,
+    engine: Engine,
+    then: Following | None = None,
 ) -> list[Result]:
     """Call a function on items over the cluster of which this thread is a worker's; return results in order.
 
     count: called with every result as it comes, here. group: of tasks that take about as long, by which Dask
-    knows them. name: of these items. on_gpu: only on workers that offer a GPU, where there are some.
+    knows them. name: of these items. engine: on which workers. then: what follows each result.
 
     The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
-    task would wait for itself. Raises LostWorkers where an item took one worker after another with it.
+    task would wait for itself. Raises LostWorkers where an item took one worker after another with it, or
+    no worker offers the GPU that is asked for.
     """
     with client_of_task() as client:
-        where = {"resources": {GPU: 1}} if on_gpu and offers_gpu(client) else {}
         try:
-            return in_window(client, function, items, count, (group, name), where)
+            return in_window(client, sent_to(client, engine, function), items, count, (group, name), then)
         except distributed.scheduler.KilledWorker as error:
             raise LostWorkers(
                 f"{name}: {LIVES} workers died one after another on the same shard; the usual "
@@ -84,18 +87,50 @@ def side_by_side(function: Callable[[Item], Result], items: list[Item], context:
     return [called.result() for called in calls]
 
 
-def offers_gpu(client: Any) -> bool:
+class Sent(NamedTuple):
+    """A function, and the keywords by which Dask knows on which workers to call it."""
+
+    function: Callable[[Any], Any]
+    where: dict[str, Any]
+
+
+def sent_to(client: Any, engine: Engine, function: Callable[[Any], Any]) -> Sent:
+    """Return how a function is sent to the workers of an engine.
+
+    Where some offer a GPU, work for CPUs goes to those that offer one, so that GPUs do not wait for it.
+    """
+    offered = offered_by_workers(client)
+    if GPU not in offered:
+        if engine is Engine.GPU:
+            raise LostWorkers(
+                f"{ENGINE}=gpu, and no worker of the cluster offers a GPU: start some (dask cuda worker "
+                f"--resources {GPU}=1), or leave {ENGINE} away"
+            )
+        return Sent(function, {})
+    if engine is not Engine.CPU:
+        return Sent(SentToGpu(function, engine), {"resources": {GPU: 1}})
+    return Sent(function, {"resources": {CPU: 1}} if CPU in offered else {})
+
+
+def is_sent_to_gpu(engine: Engine) -> bool:
+    """Say whether what a task sends out for an engine would reach GPUs, in a task that waits or on a worker."""
+    with client_of_task() as client:
+        return isinstance(sent_to(client, engine, is_sent_to_gpu).function, SentToGpu)
+
+
+def offered_by_workers(client: Any) -> set[str]:
+    """Return the names of all resources that workers offer."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return any(GPU in worker["resources"] for worker in workers)
+    return {name for worker in workers for name in worker["resources"]}
 
 
 def in_window(
     client: Any,
-    function: Callable[[Item], Result],
+    sent: Sent,
     items: list[Item],
     count: Callable[[Result], Result],
     known_as: tuple[str, str],
-    where: dict[str, Any],
+    then: Following | None,
 ) -> list[Result]:
     """Keep some items in flight, so that a million shards do not swamp the scheduler."""
     window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
@@ -104,6 +139,8 @@ def in_window(
     results: dict[int, Result] = {}
     places: dict[Any, int] = {}
     running = distributed.as_completed(loop=client.loop, with_results=True)
+    following = sent_to(client, then.engine, then.function) if then else None
+    followers = count_up()
 
     def submit() -> None:
         i, item = waiting.popleft()
@@ -111,14 +148,23 @@ def in_window(
         # where it knows from others of their group how long they take. The last part is of this call alone:
         # of two tasks with one key Dask would run the first only.
         key = (group, f"{name}-{i}-{call}")
-        future = client.submit(function, item, pure=False, key=key, **where)
+        future = client.submit(sent.function, item, pure=False, key=key, **sent.where)
         places[future.key] = i
         running.add(future)
+
+    def follow(result: Result) -> None:
+        if then and following:
+            for item in then.items(result):
+                key = (f"{group} on a GPU", f"{name}-{next(followers)}-{call}")
+                running.add(client.submit(following.function, item, pure=False, key=key, **following.where))
 
     while waiting and len(places) < window:
         submit()
     for future, result in running:
-        results[places[future.key]] = count(result)
+        if (place := places.get(future.key)) is None:  # of what followed
+            continue
+        results[place] = count(result)
+        follow(result)
         if waiting:
             submit()
     return [results[i] for i in range(len(items))]

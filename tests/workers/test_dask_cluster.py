@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import contextlib
 import copy
 import os
 import subprocess
@@ -17,14 +18,17 @@ import pytest
 from disturbances import code_run_by, is_refused
 
 from deployments.local import Part, Stack, worker_commands
+from tasks.errors import BadInput, BadRecipe, LostWorkers
 from tasks.stage.runner import threads_for, threads_of_this_run
-from tasks.stage.spread import fan_out
+from tasks.stage.spread import fan_out, has_gpus
+from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
     LIVES,
     cluster_here,
     open_cluster,
     with_cpu_workers,
 )
+from tasks.workers.engine import Engine, Following, engine_asked, is_on_gpu
 from tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
 
 
@@ -32,15 +36,13 @@ def name_of_worker(_):
     return distributed.get_worker().name
 
 
-def spread_over_workers(on_gpu):
-    return set(fan_out(name_of_worker, range(8), stage="where", source=None, on_gpu=on_gpu))
+def spread_over_workers(engine):
+    return set(fan_out(name_of_worker, range(8), stage="where", source=None, engine=engine))
 
 
-@pytest.mark.parametrize(
-    ("offered", "expected"),
-    [({"cpu": {}, "gpu": {"GPU": 1}}, {"gpu"}), ({"cpu": {}, "other": {}}, {"cpu", "other"})],
-)
-def test_shards_that_want_a_gpu_run_on_workers_with_one_where_there_are_any(offered, expected):
+@contextlib.contextmanager
+def workers_that_offer(offered):
+    """Give the client of a cluster of workers in this process, each with its resources."""
     workers = {
         name: {"cls": distributed.Worker, "options": {"nthreads": 1, "resources": resources}}
         for name, resources in offered.items()
@@ -53,9 +55,99 @@ def test_shards_that_want_a_gpu_run_on_workers_with_one_where_there_are_any(offe
         distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster,
         distributed.Client(cluster) as client,
     ):
-        found = client.submit(spread_over_workers, True, pure=False).result(60)
-        assert found
-        assert found <= expected
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("offered", "engine", "expected"),
+    [
+        ({"cpu": {}, "gpu": {"GPU": 1}}, Engine.AUTO, {"gpu"}),
+        ({"cpu": {}, "gpu": {"GPU": 1}}, Engine.GPU, {"gpu"}),
+        ({"cpu": {}, "gpu": {"GPU": 1}}, Engine.CPU, {"cpu", "gpu"}),
+        ({"cpu": {"CPU": 1}, "gpu": {"GPU": 1}}, Engine.CPU, {"cpu"}),
+        ({"cpu": {}, "other": {}}, Engine.AUTO, {"cpu", "other"}),
+    ],
+)
+def test_shards_run_on_the_workers_of_their_engine(offered, engine, expected):
+    with workers_that_offer(offered) as client:
+        found = client.submit(spread_over_workers, engine, pure=False).result(60)
+    assert found
+    assert found <= expected
+
+
+def test_build_that_must_have_gpus_says_that_there_are_none():
+    with workers_that_offer({"cpu": {}}) as client:
+        for function in (spread_over_workers, has_gpus):
+            with pytest.raises(
+                LostWorkers, match="ZYDA_ENGINE=gpu, and no worker of the cluster offers a GPU"
+            ):
+                client.submit(function, Engine.GPU, pure=False).result(60)
+        assert not client.submit(has_gpus, Engine.AUTO, pure=False).result(60)
+
+
+FOLLOWED = list[tuple[str, int]]()
+
+
+def ten_times(number):
+    return 10 * number
+
+
+def next_two(result):
+    return result + 1, result + 2
+
+
+def note_where(item):
+    FOLLOWED.append((distributed.get_worker().name, item))
+    if item == 52:
+        raise BadInput("it cannot be sketched")
+
+
+def spread_and_follow(count):
+    then = Following(Engine.AUTO, next_two, note_where)
+    return fan_out(ten_times, range(count), stage="where", source=None, then=then)
+
+
+def test_what_follows_a_result_runs_on_gpus_and_its_fault_is_the_builds():
+    FOLLOWED.clear()
+    with workers_that_offer({"cpu": {"CPU": 1}, "gpu": {"GPU": 1}}) as client:
+        assert client.submit(spread_and_follow, 5, pure=False).result(60) == [0, 10, 20, 30, 40]
+        assert sorted(FOLLOWED) == [("gpu", 10 * i + k) for i in range(5) for k in (1, 2)]
+        with pytest.raises(BadInput, match="cannot be sketched"):
+            client.submit(spread_and_follow, 6, pure=False).result(60)
+
+
+def is_on_gpu_here(_):
+    return is_on_gpu()
+
+
+def asked_on_workers(engine):
+    return set(fan_out(is_on_gpu_here, range(4), stage="where", source=None, engine=engine))
+
+
+def test_gpu_without_its_libraries_is_said_or_an_error(monkeypatch):
+    monkeypatch.setattr(engine_module, "LIBRARIES", ("cudf", "no_such_library"))
+    for remembered in (engine_module.missing_libraries, engine_module.warn_once):
+        remembered.cache_clear()
+    with workers_that_offer({"cpu": {"CPU": 1}, "gpu": {"GPU": 1}}) as client:
+        assert client.submit(asked_on_workers, Engine.AUTO, pure=False).result(60) == {False}
+        with pytest.raises(LostWorkers, match=r"offers a GPU and has no .*no_such_library; install"):
+            client.submit(asked_on_workers, Engine.GPU, pure=False).result(60)
+        monkeypatch.setattr(engine_module, "LIBRARIES", ())
+        engine_module.missing_libraries.cache_clear()
+        assert client.submit(asked_on_workers, Engine.AUTO, pure=False).result(60) == {True}
+        assert client.submit(asked_on_workers, Engine.CPU, pure=False).result(60) == {False}
+    engine_module.missing_libraries.cache_clear()
+    assert not is_on_gpu()
+
+
+def test_engine_that_is_none_is_a_fault_before_any_work(monkeypatch):
+    monkeypatch.setenv("ZYDA_ENGINE", "tpu")
+    with pytest.raises(BadRecipe, match="ZYDA_ENGINE: 'tpu' is none of auto, cpu, gpu"):
+        engine_asked()
+    monkeypatch.setenv("ZYDA_ENGINE", "GPU ")
+    assert engine_asked() is Engine.GPU
+    monkeypatch.delenv("ZYDA_ENGINE")
+    assert engine_asked() is Engine.AUTO
 
 
 def visible_devices():
@@ -102,6 +194,8 @@ def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_
     with_gpus = worker_commands(stack, 3, 2)
     assert list(with_gpus) == ["dask-workers", "gpu-workers", "worker"]
     assert with_gpus["dask-workers"][1] == {**FORKED, "CUDA_VISIBLE_DEVICES": ""}
+    cpu_command, _ = with_gpus["dask-workers"]
+    assert cpu_command[cpu_command.index("--resources") + 1] == "CPU=1"
     command, environment = with_gpus["gpu-workers"]
     assert command[:3] == ["dask", "cuda", "worker"]
     assert command[command.index("--resources") + 1] == "GPU=1"

@@ -1,0 +1,97 @@
+"""On what a build computes: on GPUs where its cluster has some, or on CPUs alone.
+
+What touches every character, and the joining of what was found, can be computed by either, with the same bits: the
+keys and bytes of artifacts do not depend on it, and a build may go on with the other.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from tasks.errors import BadRecipe, LostWorkers
+from tasks.log import warn
+
+ENGINE = "ZYDA_ENGINE"  # of the process that starts the build
+LIBRARIES = ("cudf", "cugraph")
+
+
+class Engine(StrEnum):
+    """auto: workers with a GPU, where there are some. gpu: those, and no build without them. cpu: the others."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    GPU = "gpu"
+
+
+class Following(NamedTuple):
+    """What is done on GPUs with what comes of each result, while the others are made.
+
+    items: of a result. function: called with each of them; what it returns is left where it is.
+    """
+
+    engine: Engine
+
+    items: Callable[[Any], Iterable[Any]]
+    function: Callable[[Any], Any]
+
+
+SENT_FOR: ContextVar[Engine] = ContextVar("engine", default=Engine.CPU)
+
+
+def engine_asked() -> Engine:
+    """Return what the environment asks for. Raises BadRecipe where that is none of them."""
+    asked = os.environ.get(ENGINE, Engine.AUTO).strip().lower()
+    try:
+        return Engine(asked)
+    except ValueError as error:
+        raise BadRecipe(f"{ENGINE}: {asked!r} is none of {', '.join(Engine)}") from error
+
+
+@dataclass(frozen=True)
+class SentToGpu:
+    """A function that is called on a worker with a GPU, and may use it."""
+
+    function: Callable[[Any], Any]
+    engine: Engine
+
+    def __call__(self, item: Any) -> Any:
+        token = SENT_FOR.set(self.engine)
+        try:
+            return self.function(item)
+        finally:
+            SENT_FOR.reset(token)
+
+
+def is_on_gpu() -> bool:
+    """Say whether what is called here is to be computed on this worker's GPU.
+
+    Raises LostWorkers where it must be, and the worker lacks the libraries.
+    """
+    engine = SENT_FOR.get()
+    if engine is Engine.CPU:
+        return False
+    if not (fault := missing_libraries()):
+        return True
+    if engine is Engine.GPU:
+        raise LostWorkers(f"{ENGINE}=gpu: {fault}; install zyda-flows[gpu] there")
+    warn_once(f"{fault}: it computes on its CPU; install zyda-flows[gpu] there, or set {ENGINE}=cpu")
+    return False
+
+
+@cache
+def missing_libraries() -> str:
+    """Say which libraries this worker lacks to use its GPU; nothing where it has them."""
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    where = f"the worker on {socket.gethostname()} offers a GPU"
+    return f"{where} and has no {' and no '.join(missing)}" if missing else ""
+
+
+@cache
+def warn_once(text: str) -> None:
+    warn(text)
