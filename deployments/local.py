@@ -25,7 +25,16 @@ from flows.server.local_server import (
     wait_until_healthy,
 )
 from flows.server.signals import held_back
-from tasks.workers.dask_cluster import ALLOCATOR, CPU, GPU, LIVES, WORKER_PROCESS, cores, gpu_count, patience
+from tasks.workers.dask_cluster import (
+    ALLOCATOR,
+    CPU,
+    GPU_FLAGS,
+    LIVES,
+    WORKER_PROCESS,
+    cores,
+    gpu_count,
+    patience,
+)
 from tasks.workers.process import FORKED
 
 POOL = "zyda"
@@ -156,20 +165,19 @@ def worker_commands(
     """Return the commands of the workers of both kinds, each with what its environment has besides."""
     scheduler = stack.parts["scheduler"].address
     count = workers or max(1, cores() - gpus)
-    flags = [
+    flags = ["--protocol", "tls", "--host", HOST, "--dashboard-address", f"{HOST}:0"]
+    cpu = [
+        "distributed.cli.dask_worker",
+        scheduler,
+        "--nworkers",
+        str(count),
         "--nthreads",
         str(threads),
-        "--protocol",
-        "tls",
-        "--host",
-        HOST,
-        "--dashboard-address",
-        f"{HOST}:0",
+        *flags,
     ]
-    cpu = ["distributed.cli.dask_worker", scheduler, "--nworkers", str(count), *flags]
     cpu += ["--preload-nanny", WORKER_PROCESS]
     cpu += ["--resources", f"{CPU}={threads}"] if gpus else []
-    gpu = ["dask", "cuda", "worker", scheduler, "--resources", f"{GPU}=1", *flags]
+    gpu = ["dask", "cuda", "worker", scheduler, *GPU_FLAGS, *flags]
     return {
         "dask-workers": (cpu, {**FORKED, **({"CUDA_VISIBLE_DEVICES": ""} if gpus else {})}),
         **({"gpu-workers": (gpu, {})} if gpus else {}),

@@ -5,19 +5,28 @@ python infra/slurm.py --jobs 8 --queue cpu --interface ib0 > dask.env &
 source dask.env                            # its address and its key, once it is there
 zyda build recipes/zyda2.yaml
 
+With `--gpu-jobs 4 --gpu-queue gpu --gpus 8`, four more jobs have a worker for each of their eight GPUs, for
+signatures, edges, clusters and classifiers; the cores of the other jobs read and count tokens beside them.
+
 The scheduler runs on this login node, where others are too: it takes work only from who has the key,
 which lies in a folder that all nodes see and its owner alone may read.
 """
 
 import argparse
+import atexit
 import shlex
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+import dask.utils
 from dask_jobqueue import SLURMCluster
 
 from deployments.certificates import make_certificate, security_of, tls_environment
-from tasks.workers.dask_cluster import ALLOCATOR, LIVES
+from tasks.workers.dask_cluster import ALLOCATOR, CPU, GPU_FLAGS, LIVES
 
 
 def main() -> None:
@@ -27,6 +36,10 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=32, help="cores of a job, a worker for each")
     parser.add_argument("--memory", default="128GiB", help="memory of a job")
     parser.add_argument("--walltime", default="24:00:00", help="how long a job may run")
+    parser.add_argument("--gpu-jobs", type=int, default=0, help="SLURM jobs with GPUs to start besides")
+    parser.add_argument("--gpu-queue", help="their partition, if it is another")
+    parser.add_argument("--gpus", type=int, default=8, help="GPUs of such a job, a worker for each")
+    parser.add_argument("--gpu-memory", default="256GiB", help="memory of such a job, not of its GPUs")
     parser.add_argument("--interface", help="network interface to listen on, ib0 say; all if not given")
     parser.add_argument(
         "--tls", type=Path, default=Path.home() / ".zyda-dask", help="folder of the key, which all nodes see"
@@ -40,13 +53,39 @@ def main() -> None:
         walltime=arguments.walltime, interface=arguments.interface,
         security=security_of(arguments.tls.absolute()), protocol="tls://",
         scheduler_options={"allowed_failures": LIVES},  # and no end to waiting: jobs may be queued for hours
+        worker_extra_args=["--resources", f"{CPU}=1"] if arguments.gpu_jobs else [],
         job_script_prologue=[f"export {name}={value}" for name, value in {**ALLOCATOR, **settings}.items()],
     )  # fmt: skip
     cluster.scale(jobs=arguments.jobs)
+    if arguments.gpu_jobs:
+        start_gpu_jobs(arguments, cluster.scheduler_address, {**ALLOCATOR, **settings})
     for name, value in {**settings, "DASK_SCHEDULER_ADDRESS": cluster.scheduler_address}.items():
         print(f"export {name}={shlex.quote(value)}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what is to be done at the end is done then, too
     while True:
         time.sleep(60)
+
+
+def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapping[str, object]) -> None:
+    """Submit jobs of workers with GPUs, as one array, that ends with this script."""
+    memory = dask.utils.parse_bytes(arguments.gpu_memory)
+    limits = ["--memory-limit", str(memory // arguments.gpus), "--protocol", "tls"]
+    command = [sys.executable, "-m", "dask", "cuda", "worker", scheduler, *GPU_FLAGS, *limits]
+    if arguments.interface:
+        command += ["--interface", arguments.interface]
+    options = {
+        "job-name": "zyda-gpu", "array": f"1-{arguments.gpu_jobs}", "gres": f"gpu:{arguments.gpus}",
+        "partition": arguments.gpu_queue or arguments.queue, "cpus-per-task": 2 * arguments.gpus,
+        "time": arguments.walltime, "mem": f"{memory >> 20}M",
+    }  # fmt: skip
+    given = [f"--{name}={value}" for name, value in options.items() if value]
+    exported = [f"export {name}={shlex.quote(str(value))}" for name, value in settings.items()]
+    said = subprocess.run(  # noqa: S603 (SLURM's own program, in whatever folder the cluster has it)
+        ["sbatch", "--parsable", *given],  # noqa: S607
+        input="\n".join(["#!/bin/bash", *exported, shlex.join(command)]),
+        text=True, check=True, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    atexit.register(subprocess.run, ["scancel", said.stdout.strip().partition(";")[0]], check=False)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,9 @@ SILENT = 50  # Dask's own log, of which every worker writes one
 # What workers offer: those with a GPU one (dask cuda worker --resources GPU=1); beside them, the others a CPU for
 # each thread (dask worker --resources CPU=2), so that work for CPUs does not keep a GPU waiting.
 GPU, CPU = "GPU", "CPU"
+# A GPU's memory comes from the driver's own pool, which gives back what nobody uses, also where CuPy asks for it.
+GPU_FLAGS = f"--resources {GPU}=1 --nthreads 1 --rmm-async --set-rmm-allocator-for-libs cupy".split()
+GPU_OPTIONS = {"resources": {GPU: 1}, "rmm_async": True, "rmm_allocator_external_lib_list": ["cupy"]}
 
 
 def scheduler_that_is_named() -> str | None:
@@ -92,7 +95,7 @@ def open_cluster(threads: int = 1) -> Any:
         if gpus := gpu_count():
             from dask_cuda import LocalCUDACluster
 
-            return with_cpu_workers(LocalCUDACluster(resources={GPU: 1}, **common), cores - gpus, threads)
+            return with_cpu_workers(LocalCUDACluster(**GPU_OPTIONS, **common), cores - gpus, threads)
         return distributed.LocalCluster(
             n_workers=cores, threads_per_worker=threads, memory_limit="auto",
             preload_nanny=[WORKER_PROCESS], env=dict(os.environ), **common,

@@ -1,11 +1,18 @@
 """What of the set-ups can be checked without a container engine or the charts."""
 
+import atexit
+import contextlib
+import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -150,8 +157,9 @@ def test_certificates_print_the_settings_that_kubectl_and_docker_read(tmp_path):
     assert {path.name for path in (tmp_path / "tls").iterdir()} == {"dask-certificate.pem", "dask-key.pem"}
 
 
-def test_cluster_on_slurm_has_a_key_and_listens_where_it_is_told(tmp_path, monkeypatch):
-    """SLURM's own programs are not here: what would be submitted is looked at instead."""
+@pytest.fixture
+def on_slurm(tmp_path, monkeypatch):
+    """Give a function that runs infra/slurm.py; SLURM is not here: what would be submitted is looked at instead."""
     made = {}
 
     class SLURMCluster:
@@ -161,12 +169,60 @@ def test_cluster_on_slurm_has_a_key_and_listens_where_it_is_told(tmp_path, monke
             made.update(options)
 
         def scale(self, jobs):
-            raise SystemExit
+            made["jobs"] = jobs
 
+    for program in ("sbatch", "scancel"):
+        path = tmp_path / "bin" / program
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/{program}\ncat >> {tmp_path}/{program}\necho "42;west"\n'
+        )
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=SLURMCluster))
-    monkeypatch.setattr(sys, "argv", ["slurm.py", "--interface", "ib0", "--tls", str(tmp_path)])
-    with pytest.raises(SystemExit):
-        runpy.run_path(str(INFRA / "slurm.py"), run_name="__main__")
-    assert (made["interface"], made["protocol"]) == ("ib0", "tls://")
+    monkeypatch.setattr(time, "sleep", Mock(side_effect=SystemExit))
+    at_exit = []
+    monkeypatch.setattr(
+        atexit, "register", lambda *call, **options: at_exit.append(partial(*call, **options))
+    )
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["slurm.py", *arguments, "--tls", str(tmp_path)])
+        with pytest.raises(SystemExit):
+            runpy.run_path(str(INFRA / "slurm.py"), run_name="__main__")
+        return made, at_exit
+
+    return run
+
+
+def test_cluster_on_slurm_has_a_key_and_listens_where_it_is_told(on_slurm, tmp_path):
+    made, at_exit = on_slurm("--interface", "ib0")
+    assert (made["interface"], made["protocol"], made["jobs"]) == ("ib0", "tls://", 1)
     assert made["security"].get_tls_config_for_role("worker")["key"] == str(tmp_path / "dask-key.pem")
     assert any("COMM__TLS__WORKER__KEY" in line for line in made["job_script_prologue"])
+    assert not at_exit
+
+
+def test_cluster_on_slurm_has_jobs_with_gpus_beside_those_with_cores(on_slurm, tmp_path):
+    asked = ["--queue", "cpu", "--gpu-jobs", "4", "--gpu-queue", "gpu", "--gpus", "8", "--interface", "ib0"]
+    made, at_exit = on_slurm(*asked)
+    assert (made["queue"], made["worker_extra_args"]) == ("cpu", ["--resources", "CPU=1"])
+    options, _, script = (tmp_path / "sbatch").read_text().partition("#!/bin/bash\n")
+    assert {"--array=1-4", "--partition=gpu", "--gres=gpu:8", "--mem=262144M"} <= set(options.split())
+    *exports, command = script.splitlines()
+    assert any("COMM__TLS__WORKER__KEY" in line for line in exports)
+    words = shlex.split(command)
+    assert words[1:6] == ["-m", "dask", "cuda", "worker", "tls://10.0.0.1:8786"]
+    dask_cuda_worker(words[5:])
+    assert {"GPU=1", "ib0", str(32 << 30)} <= set(words)
+    for call in at_exit:
+        call(stdin=subprocess.DEVNULL)
+    assert (tmp_path / "scancel").read_text().split() == ["42"]
+
+
+def dask_cuda_worker(arguments):
+    """Have dask-cuda's own command line read the arguments of a worker, where it is installed."""
+    with contextlib.suppress(ImportError):
+        from dask_cuda.cli import worker
+
+        worker.make_context("worker", list(arguments))
