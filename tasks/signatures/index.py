@@ -83,11 +83,13 @@ def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[Numbere
     folder, dedup = recipe.folder, recipe.dedup
     numbers = {source.source: source.number for source in sources}
     in_order = sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source])
-    sent = {"stage": recipe.called("keys left"), "engine": recipe.engine}
     of_sources = [
-        keys_of_source(folder, trail.source, shards_so_far(folder, trail), dedup, **sent)
+        keys_of_source(
+            folder, trail.source, shards_so_far(folder, trail), dedup,
+            stage=recipe.called("keys left"), engine=recipe.engine,
+        )
         for trail in in_order
-    ]
+    ]  # fmt: skip
     merged = tuple(file for keys in of_sources for file in keys.files)
     of_shards = stage_key("index", VERSION, None, *(shard.digest for shard in merged))
     rows = sum(shard.rows for shard in merged)
