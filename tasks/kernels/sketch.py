@@ -38,6 +38,31 @@ LONG = 1 << 12  # shingles of a document of which few are distinct if they leave
 SCRATCH_HASHES = 1 << 14
 
 
+# The formulas, which `tasks.gpu.sketch_kernels` compiles for GPUs, too; so they call no others.
+
+
+@njit(cache=True, nogil=True, inline="always")
+def extended(h, code):
+    """Return the hash of a shingle with one more character or word."""
+    return h * BASE + (np.uint64(code) + ONE) * CHARACTER  # + ONE, so that a character of code 0 counts too
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slot_of(x, slots):
+    """Return the slot in which a mixed hash falls.
+
+    The upper half of the hash, as a part of 2**32, of the slots: all are as likely, but for one in millions, and
+    where they are a power of two it is the uppermost bits.
+    """
+    return ((x >> HALF) * slots) >> HALF
+
+
+@njit(cache=True, nogil=True, inline="always")
+def value_of(x, round_, round_shift):
+    """Return the value of a mixed hash in its slot: the number of the round above bits of the hash."""
+    return (round_ << round_shift) | (x & ((ONE << round_shift) - ONE))
+
+
 @njit(cache=True, nogil=True)
 def decode(data, start, end, codes):
     """Write the code points of valid UTF-8 into `codes`, as many as fit; return how many."""
@@ -79,9 +104,9 @@ def decode(data, start, end, codes):
 @njit(cache=True, nogil=True)
 def window(codes, start, width):
     """Hash the shingle of `width` characters at place `start`."""
-    h = np.uint64(0)  # it wraps; + ONE, so that a character of code 0 counts too
+    h = np.uint64(0)  # it wraps
     for i in range(start, start + width):
-        h = h * BASE + (np.uint64(codes[i]) + ONE) * CHARACTER
+        h = extended(h, codes[i])
     return h
 
 
@@ -134,15 +159,10 @@ def hash_shingles(data, start, end, width, oldest, codes, hashes):
 @njit(cache=True, nogil=True)
 def play_round(hashes, round_, round_shift, signature):
     """Drop every shingle into its slot of one round."""
-    offset = np.uint64(round_) * GOLDEN
-    prefix, below = np.uint64(round_) << round_shift, (ONE << round_shift) - ONE
-    slots = np.uint64(signature.size)
+    offset, number, slots = np.uint64(round_) * GOLDEN, np.uint64(round_), np.uint64(signature.size)
     for h in hashes:
         x = mix(h + offset)
-        # The upper half of the hash, as a part of 2**32, of the slots: all are as likely, but for one in
-        # millions, and where they are a power of two it is the uppermost bits.
-        slot = ((x >> HALF) * slots) >> HALF
-        value = prefix | (x & below)
+        slot, value = slot_of(x, slots), value_of(x, number, round_shift)
         if value < signature[slot]:
             signature[slot] = value
 
@@ -150,12 +170,11 @@ def play_round(hashes, round_, round_shift, signature):
 @njit(cache=True, nogil=True)
 def fill_directly(hashes, round_shift, signature):
     """Fill what is still empty after as many rounds as slots: round t + s looks at slot s only."""
-    below = (ONE << round_shift) - ONE
     for slot in range(signature.size):
         if signature[slot] == EMPTY:
             round_ = np.uint64(signature.size + slot)
-            for x in hashes:
-                value = (round_ << round_shift) | (mix(x + round_ * GOLDEN) & below)
+            for h in hashes:
+                value = value_of(mix(h + round_ * GOLDEN), round_, round_shift)
                 signature[slot] = min(signature[slot], value)
 
 
