@@ -9,6 +9,7 @@ while there are fewer than 2**31 of them, and a step some 40.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from tasks.ids import sources_of
 from tasks.kernels import forest
+from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
@@ -32,6 +34,7 @@ from tasks.storage.artifacts import (
 )
 from tasks.storage.folder import Folder
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard
+from tasks.workers.engine import is_on_gpu
 
 VERSION = 3
 MAX_ROWS = 16 << 20  # edges or documents that one step reads, unless it reads two files: about 1 GiB
@@ -125,7 +128,9 @@ class ReducedFiles(ShardJob):
         return tuple(shard.digest for shard in self.shards)
 
     def make(self) -> Shard:
-        whole = all_joined(self.forest_in(shard) for shard in self.shards)
+        whole = self.on_gpu() if is_on_gpu() else None
+        if whole is None:
+            whole = all_joined(self.forest_in(shard) for shard in self.shards)
         schema = CLUSTERS if self.is_last else FOREST
 
         def fill(scratch: Path) -> None:
@@ -135,10 +140,28 @@ class ReducedFiles(ShardJob):
 
         return write_shard(self.folder, self.path, self.name, fill)
 
-    def forest_in(self, shard: Shard) -> Forest:
+    def on_gpu(self) -> Forest | None:
+        """Join the files on this worker's GPU, unless they have no room there."""
+        from tasks.gpu.joining import forest_of  # CUDA's libraries come with it
+
+        with suppress(MemoryError):
+            return Forest(*forest_of(self.edges_in(shard) for shard in self.shards))
+        warn(
+            f"{sum(s.rows for s in self.shards):,} edges find no room in the memory of the GPU: the CPU joins them"
+        )
+        return None
+
+    def edges_in(self, shard: Shard) -> tuple[Ids, Ids]:
+        """Return a file's edges, or those of each document of a forest to its root: (n,) twice."""
         if self.level == 0:
             a, b = (column.to_numpy() for column in read_table(self.folder, shard).columns)
-            return forest_of_edges(a, b)
+            return a, b
+        whole = self.forest_in(shard)
+        return whole.ids[whole.roots], whole.ids
+
+    def forest_in(self, shard: Shard) -> Forest:
+        if self.level == 0:
+            return forest_of_edges(*self.edges_in(shard))
         ids = np.empty(shard.rows, np.uint64)
         roots = np.empty(shard.rows, forest.places_type(shard.rows))
         start = 0
@@ -181,7 +204,9 @@ def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
     level = 0
     while True:
         jobs = jobs_of_level(folder, shards, level)
-        shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("clusters"), source=None)
+        shards = fan_out(
+            ShardJob.__call__, jobs, stage=recipe.called("clusters"), source=None, engine=recipe.engine
+        )
         if jobs[0].is_last:
             return Manifest(stage="clusters", shards=tuple(shards))
         level += 1

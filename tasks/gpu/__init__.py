@@ -1,5 +1,5 @@
 """The engine of GPUs: band keys, edges and forests, bit for bit as `tasks.kernels` makes them on CPUs.
 
-`sketch_kernels` and `word_kernels` are compiled by numba for CUDA, `shard_keys` sends them the text of a shard, and
-`joining` finds edges and forests. `rapids` alone imports cuDF, cuGraph and CuPy.
+`shard_keys` sends the text of a shard to the kernels of `tasks.kernels.cuda`, `joining` finds components.
+`rapids` alone imports cuDF, cuGraph and CuPy.
 """

@@ -38,7 +38,7 @@ LONG = 1 << 12  # shingles of a document of which few are distinct if they leave
 SCRATCH_HASHES = 1 << 14
 
 
-# The formulas, which `tasks.gpu.sketch_kernels` compiles for GPUs, too; so they call no others.
+# The formulas, which `tasks.kernels.cuda` compiles for GPUs, too; so they call no others.
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -5,13 +5,16 @@ is the bucket's smallest doc_id: a star for each bucket, so a bucket of n docume
 edges, not n(n - 1) / 2.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
+from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
 from tasks.stage.groups import receipts_of
@@ -35,31 +38,42 @@ EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 
 def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Table:
     """Join each document of a bucket to the bucket's smallest id: (n,) or (n, 2), and (n,) uint64 to EDGES."""
-    keys, doc_ids = in_shared_buckets(keys, doc_ids)
+    if is_on_gpu():
+        from tasks.gpu import rapids  # CUDA's libraries come with it
+
+        with suppress(*rapids.OUT_OF_MEMORY):
+            found = stars(rapids.to_device(keys), rapids.to_device(doc_ids), rapids.xp)
+            return pa.table([*map(rapids.to_host, found)], schema=EDGES)
+        rapids.give_back()
+        warn(f"{len(keys):,} band keys find no room in the memory of the GPU: the CPU joins them")
+    return pa.table([*stars(keys, doc_ids)], schema=EDGES)
+
+
+def stars(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
+    """Return both ends of the edges, (m,) twice. xp: the module of the arrays, NumPy's or CuPy's."""
+    keys, doc_ids = in_shared_buckets(keys, doc_ids, xp)
     # By key, then by id: the first row of a bucket has its smallest id.
     halves = (keys,) if keys.ndim == 1 else (keys[:, 1], keys[:, 0])
-    order = np.lexsort((doc_ids, *halves))
+    order = xp.lexsort(xp.stack((doc_ids, *halves)))
     keys, doc_ids = keys[order], doc_ids[order]
-    is_first = np.ones(len(keys), np.bool_)
+    is_first = xp.ones(len(keys), np.bool_)
     is_other = keys[1:] != keys[:-1]
     is_first[1:] = is_other if keys.ndim == 1 else is_other.any(axis=1)
     # The running count of first rows is the number of a row's bucket.
-    smallest_ids = doc_ids[np.flatnonzero(is_first)[np.cumsum(is_first) - 1]] if len(keys) else doc_ids
-    return pa.table([smallest_ids[~is_first], doc_ids[~is_first]], schema=EDGES)
+    smallest_ids = doc_ids[xp.flatnonzero(is_first)[xp.cumsum(is_first) - 1]] if len(keys) else doc_ids
+    return smallest_ids[~is_first], doc_ids[~is_first]
 
 
-def in_shared_buckets(
-    keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def in_shared_buckets(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
     """Return the rows whose key is not theirs alone, a tenth or so of a corpus: (n,) twice to (m,).
 
     Of keys of 128 bits, those whose upper half is not.
 
     Rows come from files that are sorted: a sort that merges what is sorted takes a tenth of the time.
     """
-    order = np.argsort(upper(keys), kind="stable")
+    order = xp.argsort(upper(keys), kind="stable")
     sorted_keys = upper(keys)[order]
-    is_shared = np.zeros(len(keys), np.bool_)
+    is_shared = xp.zeros(len(keys), np.bool_)
     is_same = sorted_keys[1:] == sorted_keys[:-1]
     is_shared[1:] |= is_same
     is_shared[:-1] |= is_same
@@ -93,11 +107,7 @@ class EdgesOfRange(ShardJob):
     def make(self) -> Shard:
         shards = [s for receipt in self.manifests for s in load_manifest(self.folder, receipt).shards]
         keys, doc_ids = read_range(self.folder, shards, self.band, self.keys)
-        if is_on_gpu():
-            from tasks.gpu.edges import star_edges as edges_of  # CUDA's libraries come with it
-        else:
-            edges_of = star_edges
-        table, counts = edges_of(keys, doc_ids), Counts(documents=len(keys))
+        table, counts = star_edges(keys, doc_ids), Counts(documents=len(keys))
         return write_table(self.folder, self.path, self.name, table, counts=counts)
 
 

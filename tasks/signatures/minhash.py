@@ -24,6 +24,7 @@ from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
 from tasks.signatures.keys import VERSION, keys_of_texts, signature_parameters
 from tasks.signatures.merging import merge_groups
+from tasks.signatures.shingles import folded_characters
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
@@ -52,7 +53,11 @@ class BandKeys:
 
     def write(self, folder: Folder, source: str, shard: Shard) -> None:
         """Write the band keys of a shard that has been added whole."""
-        KeysOfShard(folder, source, shard, self.dedup).write(self)
+        KeysOfShard(folder, source, shard, self.dedup).write_keys(*self.doc_ids_and_keys())
+
+    def doc_ids_and_keys(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return what was collected: (n,) and (n, bands), or (n, 1, 2) of exact rounds."""
+        return np.concatenate(self.doc_ids), np.concatenate(self.keys)
 
 
 class KeysOfRounds:
@@ -112,16 +117,18 @@ class KeysOfShard(ShardJob):
 
     def make(self) -> Shard:
         if is_on_gpu():
-            from tasks.gpu.signatures import keys_of_shard  # CUDA's libraries come with it
+            from tasks.gpu.shard_keys import keys_of_shard  # CUDA's libraries come with it
 
-            return self.write_keys(*keys_of_shard(self.folder, self.shard, self.dedup))
-        sketched = BandKeys(self.dedup)
-        for documents in tables_of(self.folder, self.shard, ["doc_id", "text"]):
-            sketched.add(documents)
-        return self.write(sketched)
+            folded = folded_characters() if self.dedup.shingle == "words" else None
+            return self.write_keys(*keys_of_shard(self.folder, self.shard, self.dedup, folded, self.sketched))
+        return self.write_keys(*self.sketched(*tables_of(self.folder, self.shard, ["doc_id", "text"])))
 
-    def write(self, sketched: BandKeys) -> Shard:
-        return self.write_keys(np.concatenate(sketched.doc_ids), np.concatenate(sketched.keys))
+    def sketched(self, *tables: pa.Table) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return the ids and keys of those documents that have some, (n,) and (n, bands), as the CPU makes them."""
+        keys = BandKeys(self.dedup)
+        for documents in tables:
+            keys.add(documents)
+        return keys.doc_ids_and_keys()
 
     def write_keys(self, doc_ids: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Shard:
         """Write the keys of the shard's documents that have some, in the shard's order."""

@@ -114,11 +114,18 @@ def read_table(folder: Folder, shard: Shard, columns: list[str] | None = None) -
     if columns is not None:
         with opened(folder, shard) as parquet:
             return parquet.read(columns)
+    content = checked_content(folder, shard)
+    with decoded(folder, shard):
+        return pq.ParquetFile(pa.BufferReader(in_arrow_memory(content))).read()
+
+
+def checked_content(folder: Folder, shard: Shard) -> bytes:
+    """Read a whole artifact, whose bytes are those of its digest."""
     with decoded(folder, shard) as stream:
         content = read_whole(stream)
-        if hashlib.sha256(content).hexdigest() != shard.digest:
-            raise damaged(folder, shard, "has another content than was written")
-        return pq.ParquetFile(pa.BufferReader(in_arrow_memory(content))).read()
+    if hashlib.sha256(content).hexdigest() != shard.digest:
+        raise damaged(folder, shard, "has another content than was written")
+    return content
 
 
 def read_whole(stream: Stream) -> bytes:

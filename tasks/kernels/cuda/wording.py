@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from tasks.gpu.sketch_kernels import THREADS, code_point, mix
+from tasks.kernels.cuda.sketching import THREADS, code_point, mix
 from tasks.kernels.words import BASE, DROPPED, SPACE, UNSAFE
 
 
@@ -75,6 +75,6 @@ def word_hashes(xp: Any, data: Any, offsets: Any, folded: Any) -> tuple[Any, Any
     if len(begins):
         beyond = offsets[xp.searchsorted(offsets, begins, side="right")]
         hash_words[-(-len(begins) // THREADS), THREADS](data, begins, beyond, folded, hashes)
-        is_word = hashes != 0  # one of which the hash is 0 is none to `tasks.kernels.words` either; mixed it stays 0
+        is_word = hashes != 0  # a hash of 0, which stays 0 when it is mixed, is no word on CPUs either
         begins, hashes = begins[is_word], hashes[is_word]
     return hashes, xp.searchsorted(begins, offsets, side="left").astype(np.int64), is_unsafe.astype(np.bool_)

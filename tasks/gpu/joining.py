@@ -1,0 +1,46 @@
+"""Buckets and their components, found on this worker's GPU."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tasks.kernels.forest import places_type
+
+Ids = NDArray[np.uint64]
+
+
+def forest_of(edges: Iterable[tuple[Ids, Ids]]) -> tuple[Ids, Any]:
+    """Find the components of edges between documents: pairs of (m,) ids.
+
+    Returns the ids, (n,) ascending, and the place of each one's root among them, the first of its component, (n,)
+    int32 or int64. Raises MemoryError where the GPU has no room for them.
+    """
+    from tasks.gpu import rapids
+
+    try:
+        return on_device(rapids, *(np.concatenate(side) for side in zip(*edges, strict=True)))
+    except rapids.OUT_OF_MEMORY as error:
+        raise MemoryError(str(error)) from None
+    finally:
+        rapids.give_back()
+
+
+def on_device(rapids: Any, a: Ids, b: Ids) -> tuple[Ids, Any]:
+    xp = rapids.xp
+    is_edge = a != b  # and not the root of a forest, which is its own
+    ends = rapids.to_device(np.concatenate([a[is_edge], b[is_edge]]))
+    ids, places = xp.unique(ends, return_inverse=True)
+    count, kind = len(ids), places_type(len(ids))
+    if not count:
+        return rapids.to_host(ids), np.empty(0, kind)
+    places = places.astype(kind)
+    labels = rapids.components(count, places[: len(ends) // 2], places[len(ends) // 2 :])
+    # By label, and of one label by place, so that the first of its places comes first: the root.
+    order = xp.argsort(labels, kind="stable")
+    in_order = labels[order]
+    is_first = xp.concatenate([xp.ones(1, np.bool_), in_order[1:] != in_order[:-1]])
+    roots = xp.empty(count, kind)
+    roots[order] = order[xp.flatnonzero(is_first)[xp.cumsum(is_first) - 1]]
+    return rapids.to_host(ids), rapids.to_host(roots)

@@ -1,0 +1,63 @@
+"""All that imports cuDF, cuGraph and CuPy, each call as in the version that docs/gpu.md names."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import cudf
+import cugraph
+import cupy
+import pylibcudf
+
+xp = cupy
+OUT_OF_MEMORY = (MemoryError, cupy.cuda.memory.OutOfMemoryError)  # cuDF raises Python's own
+
+
+def to_device(array: Any) -> Any:
+    """Copy an array of NumPy's to the device."""
+    return cupy.asarray(array)
+
+
+def to_host(array: Any) -> Any:
+    """Copy an array of the device to one of NumPy's."""
+    return cupy.asnumpy(array)
+
+
+def give_back() -> None:
+    """Give back what the pools hold and nobody uses."""
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
+def text_of(content: bytes, groups: Sequence[int]) -> tuple[Any, Any, Any]:
+    """Read some row groups of a shard to the device.
+
+    content: of the whole file. Returns `doc_id`, (n,) uint64, the bytes of all texts, uint8, and (n + 1,) int64,
+    where text i is from its place on.
+    """
+    table = cudf.read_parquet(io.BytesIO(content), columns=["doc_id", "text"], row_groups=[list(groups)])
+    column, _ = table["text"].to_pylibcudf()
+    if not column.size():
+        return cupy.empty(0, "u8"), cupy.empty(0, "u1"), cupy.zeros(1, "i8")
+    offsets, characters = column.child(0), column.data()
+    is_long = offsets.type().id() == pylibcudf.TypeId.INT64  # where the texts have 2**31 bytes or more
+    ends = over(offsets.data(), "i8" if is_long else "i4")[column.offset() :][: column.size() + 1]
+    data = over(characters, "u1") if characters is not None else cupy.empty(0, "u1")
+    return table["doc_id"].to_cupy(), data, ends.astype("i8")
+
+
+def over(span: Any, kind: str) -> Any:
+    """Return the memory that a column of cuDF's is in as an array, without a copy."""
+    memory = cupy.cuda.UnownedMemory(span.ptr, span.size, span)
+    size = span.size // cupy.dtype(kind).itemsize
+    return cupy.ndarray(size, kind, cupy.cuda.MemoryPointer(memory, 0))
+
+
+def components(count: int, a: Any, b: Any) -> Any:
+    """Label the connected components of edges between places, (m,) int32 or int64 twice: (count,) labels."""
+    graph = cugraph.Graph(directed=False)
+    edges = cudf.DataFrame({"a": a, "b": b})
+    graph.from_cudf_edgelist(edges, source="a", destination="b", renumber=False)
+    found = cugraph.weakly_connected_components(graph)
+    labels = cupy.empty(count, found["labels"].dtype)
+    labels[found["vertex"].to_cupy()] = found["labels"].to_cupy()
+    return labels

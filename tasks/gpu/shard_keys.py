@@ -1,0 +1,92 @@
+"""The band keys of a shard, made on this worker's GPU.
+
+The file is read whole and compared with its digest; cuDF decodes it on the device, where its text is sketched. What
+finds no memory there is cut in half, as far as row groups go, and one that finds none is done by the CPU.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.kernels.cuda import sketching, wording
+from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from tasks.kernels.sketch import EMPTY
+from tasks.log import warn
+from tasks.recipe.fields import Dedup
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+from tasks.storage.tables import checked_content
+
+Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
+OnCpu = Callable[[pa.Table], Keys]
+
+
+def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> Keys:
+    """Make the band keys of the documents of a shard that have a shingle, in its order.
+
+    folded: how words are folded, of `tasks.signatures.shingles`. on_cpu: makes them of a table of documents.
+    """
+    content = checked_content(folder, shard)
+    groups = range(pq.ParquetFile(pa.BufferReader(content)).num_row_groups)
+    made = [*keys_of_groups(content, groups, dedup, folded, on_cpu)]
+    doc_ids, keys = zip(*made, strict=True) if made else ((), ())
+    none = np.empty(0, np.uint64), np.empty((0, dedup.bands), np.uint64)
+    return np.concatenate([none[0], *doc_ids]), np.concatenate([none[1], *keys])
+
+
+def keys_of_groups(
+    content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu
+) -> Iterator[Keys]:
+    """Yield the keys of some row groups, in as few parts as memory has room for."""
+    from tasks.gpu import rapids
+
+    if not groups:
+        return
+    try:
+        made = keys_on_device(rapids, content, groups, dedup, folded, on_cpu)
+    except rapids.OUT_OF_MEMORY:
+        made = None
+    if made:
+        yield made
+        return
+    rapids.give_back()
+    if len(groups) == 1:
+        warn(f"row group {groups[0]} of a shard finds no room in the memory of the GPU: the CPU sketches it")
+        yield on_cpu(pq.ParquetFile(pa.BufferReader(content)).read_row_group(groups[0], ["doc_id", "text"]))
+        return
+    warn(f"{len(groups)} row groups of a shard find no room in the memory of the GPU: they are cut in half")
+    middle = len(groups) // 2
+    for half in (groups[:middle], groups[middle:]):
+        yield from keys_of_groups(content, half, dedup, folded, on_cpu)
+
+
+def keys_on_device(
+    rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu
+) -> Keys:
+    """Make the keys of some row groups at once. Raises one of OUT_OF_MEMORY."""
+    xp = rapids.xp
+    doc_ids, data, ends = rapids.text_of(content, groups)
+    size = {"width": dedup.width, "values": dedup.values}
+    redone = np.empty(0, np.int64)
+    if dedup.shingle == "words":
+        words, word_ends, is_unsafe = wording.word_hashes(xp, data, ends, rapids.to_device(folded))
+        redone = rapids.to_host(xp.flatnonzero(is_unsafe))
+        found = sketching.signatures(xp, OF_WORDS, words, word_ends, **size)
+    else:
+        found = sketching.signatures(xp, OF_CHARACTERS, data, ends, **size)
+    keys = rapids.to_host(sketching.band_keys(xp, found, bands=dedup.bands))
+    has_keys, doc_ids = rapids.to_host(found[:, 0] != EMPTY), rapids.to_host(doc_ids)
+    if len(redone):  # what NFC may change is composed, which CPUs do
+        texts = [
+            bytes(rapids.to_host(data[start:end])).decode()
+            for start, end in rapids.to_host(xp.stack((ends[redone], ends[redone + 1]), axis=1)).tolist()
+        ]
+        table = pa.table({"doc_id": doc_ids[redone], "text": pa.array(texts, pa.large_string())})
+        ids, own_keys = on_cpu(table)
+        has_keys[redone] = np.isin(doc_ids[redone], ids)
+        keys[redone[has_keys[redone]]] = own_keys
+    return doc_ids[has_keys], keys[has_keys]
