@@ -7,20 +7,31 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import QUALITY, Corpus, build_here, contents, prose, rows, write_rows, zyda
+from small_corpus import (
+    QUALITY,
+    Corpus,
+    build_here,
+    contents,
+    manifests,
+    prose,
+    rows,
+    shards_of,
+    write_rows,
+    zyda,
+)
 
 from flows.command import run
 from flows.command.cli import main
 from tasks import pipeline
 from tasks.errors import Damaged, Denied
-from tasks.intake.built import Built, ledger_if_complete
+from tasks.intake.built import ledger_if_complete
 from tasks.publish.upkeep import artifacts_in
 from tasks.sources.listing import Listing
 from tasks.sources.register import Register
 from tasks.storage import artifacts, tables
 from tasks.storage.artifacts import Manifest
 from tasks.storage.folder import Folder
-from tasks.storage.records import read_record, unseal
+from tasks.storage.records import unseal
 from tasks.storage.tables import read_table, tables_of
 
 STAGES = pipeline.names()
@@ -45,23 +56,6 @@ def built(tmp_path_factory):
     recipe = corpus.load()
     build_here(recipe)
     return recipe
-
-
-def manifests(recipe):
-    folder = recipe.folder
-    last = read_record(folder, "work/built.json", Built)
-    return [read_record(folder, path, Manifest) for path in last.manifests]
-
-
-def shards_of(recipe, stage):
-    from tasks.storage.artifacts import Shard
-
-    found = []
-    for manifest in manifests(recipe):
-        if manifest.stage == stage:
-            found += manifest.shards
-            found += [Shard.model_validate(one) for one in manifest.facts.get("removed", [])]
-    return found
 
 
 def flip(path, place):

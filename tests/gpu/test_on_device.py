@@ -1,0 +1,263 @@
+"""The engine of GPUs against that of CPUs, bit for bit: on a GPU, or in numba's simulator of one.
+
+The simulator is asked for by NUMBA_ENABLE_CUDASIM=1 before numba is imported: test_simulator.py starts it.
+"""
+
+import os
+import sys
+from unittest.mock import Mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import rapids_double
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_corpus import Corpus, build_here, prose, shards_of, write_rows
+
+from tasks import gpu
+from tasks.dedup import clusters
+from tasks.errors import Damaged
+from tasks.gpu import joining, shard_keys
+from tasks.gpu.joining import forest_of
+from tasks.kernels import sketch
+from tasks.kernels.cuda import sketching, wording
+from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from tasks.kernels.texts import text_buffers
+from tasks.kernels.words import may_change
+from tasks.recipe.fields import Dedup
+from tasks.signatures import edges
+from tasks.signatures.minhash import KeysOfShard
+from tasks.signatures.shingles import folded_characters, word_hashes
+from tasks.storage.folder import Folder
+from tasks.storage.tables import parquet_writer, read_table, write_shard, write_table
+from tasks.workers import engine
+from tasks.workers.dask_cluster import gpu_count
+
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+pytestmark = pytest.mark.skipif(
+    not (SIMULATED or gpu_count()),
+    reason="needs a GPU, or its simulator, in which test_simulator.py runs this",
+)
+
+NFC = "e\u0301tude cafe\u0301"
+HOSTILE = [
+    "", "a", "ab", "short", "a" * 40, "ab" * 30, "hello wörld " * 4, "日本語のテキスト" * 4, "😀😃 x", " ", "…", "\n\n",
+    "- - ... foo--bar, \u00a0 Baz!? \n\t q", "ends in space ", "İstanbul ǅ ß ﬁ", NFC, "\u0000 nul", "\U0010ffff" * 9,
+    "x" + "," * 30 + "y", "long " * 20,
+]  # fmt: skip
+SIZES = [(25, 16, 4, sketching.TILE), (5, 12, 3, sketching.TILE), (5, 12, 3, 7), (3, 6, 6, 4), (1, 2, 1, 3)]
+
+
+@pytest.fixture(autouse=True)
+def rapids(monkeypatch):
+    """Give RAPIDS, or its double."""
+    if SIMULATED:
+        monkeypatch.setitem(sys.modules, "tasks.gpu.rapids", rapids_double)
+        monkeypatch.setattr(gpu, "rapids", rapids_double, raising=False)
+        for module in (sketching, wording):  # each thread of a block is one of Python's
+            monkeypatch.setattr(module, "THREADS", 4)
+        monkeypatch.setattr(engine, "LIBRARIES", ())
+        engine.missing_libraries.cache_clear()
+    from tasks.gpu import rapids
+
+    yield rapids
+    engine.missing_libraries.cache_clear()
+
+
+def buffers(texts):
+    data, ends = text_buffers(pa.array(texts, pa.large_string()))
+    return np.array(data), np.array(ends)
+
+
+def signatures_on_device(rapids, kernels, text, ends, tile=sketching.TILE, **size):
+    there = rapids.to_device(text), rapids.to_device(ends)
+    return rapids.to_host(sketching.signatures(rapids.xp, kernels, *there, tile=tile, **size))
+
+
+@pytest.mark.parametrize(("width", "values", "bands", "tile"), SIZES)
+def test_signatures_of_characters_are_those_of_the_cpu(rapids, width, values, bands, tile):
+    text = buffers(HOSTILE)
+    expected = sketch.signatures(*text, width=width, values=values)
+    found = signatures_on_device(rapids, OF_CHARACTERS, *text, tile=tile, width=width, values=values)
+    assert np.array_equal(found, expected)
+    keys = sketching.band_keys(rapids.xp, rapids.to_device(found), bands=bands)
+    assert np.array_equal(rapids.to_host(keys), sketch.band_keys(expected, bands=bands))
+
+
+@pytest.mark.parametrize(("width", "values", "tile"), [(13, 16, sketching.TILE), (2, 12, 3), (1, 5, 2)])
+def test_words_and_their_signatures_are_those_of_the_cpu(rapids, width, values, tile):
+    words, ends = word_hashes(pa.array(HOSTILE, pa.large_string()))
+    text = map(rapids.to_device, (*buffers(HOSTILE), folded_characters()))
+    found, found_ends, is_unsafe = map(rapids.to_host, wording.word_hashes(rapids.xp, *text))
+    assert np.array_equal(is_unsafe, may_change(*buffers(HOSTILE), folded_characters()))
+    for i in np.flatnonzero(~is_unsafe):
+        assert np.array_equal(found[found_ends[i] : found_ends[i + 1]], words[ends[i] : ends[i + 1]]), (
+            HOSTILE[i]
+        )
+    size = {"width": width, "values": values}
+    expected = sketch.word_signatures(words, ends, **size)
+    sketches = signatures_on_device(rapids, OF_WORDS, found, found_ends, tile=tile, **size)
+    assert np.array_equal(sketches[~is_unsafe], expected[~is_unsafe])
+
+
+@settings(max_examples=15 if SIMULATED else 300, deadline=None)
+@given(
+    st.lists(st.text(max_size=40), min_size=1, max_size=4),
+    st.integers(1, 8),
+    st.integers(2, 9),
+    st.integers(1, 50),
+)
+def test_any_texts_have_the_signatures_of_the_cpu(texts, width, values, tile):
+    from tasks.gpu import rapids
+
+    text = buffers([one.encode("utf-8", "ignore").decode() for one in texts])
+    expected = sketch.signatures(*text, width=width, values=values)
+    found = signatures_on_device(rapids, OF_CHARACTERS, *text, tile=tile, width=width, values=values)
+    assert np.array_equal(found, expected)
+
+
+ROUNDS = {
+    "characters": Dedup(width=4, bands=2, rows=2),
+    "words": Dedup(shingle="words", width=3, bands=3, rows=1),
+}
+
+
+@pytest.fixture
+def shard(tmp_path):
+    """Build a small corpus of a source, and return its folder and a shard of some row groups."""
+    corpus = Corpus(tmp_path)
+    texts = [*HOSTILE, None, prose("one", 12), prose("two", 12), NFC * 3]
+    write_rows(tmp_path / "in/best-0.parquet", [{"text": text or ""} for text in texts])
+    recipe = corpus.load(sources=[{"name": "best", "files": "in/best-0.parquet"}], publish_bands=False)
+    build_here(recipe)
+    ingested = shards_of(recipe, "ingest")[0]
+    documents = read_table(recipe.folder, ingested)
+
+    def fill(scratch):
+        with parquet_writer(scratch, documents.schema) as writer:
+            for start in range(0, len(documents), 5):
+                writer.write_table(documents.slice(start, 5))
+
+    return recipe.folder, write_shard(recipe.folder, "work/cut.parquet", "000000-000-000", fill)
+
+
+@pytest.fixture
+def on_gpu():
+    """Give a function that calls another as a worker with a GPU does."""
+
+    def call(function):
+        token = engine.SENT_FOR.set(engine.Engine.GPU)
+        try:
+            assert engine.is_on_gpu()
+            return function()
+        finally:
+            engine.SENT_FOR.reset(token)
+
+    return call
+
+
+def both(job, on_gpu):
+    """Make something by the CPU and by the GPU; return the digest of each."""
+    by_cpu = job.make()
+    job.folder.delete(job.path)
+    return by_cpu.digest, on_gpu(job.make).digest
+
+
+@pytest.mark.parametrize("dedup", ROUNDS.values(), ids=ROUNDS)
+def test_keys_of_a_shard_are_the_same_file(shard, on_gpu, dedup):
+    by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], dedup), on_gpu)
+    assert by_cpu == by_gpu
+
+
+@pytest.mark.parametrize("most", [2, 0], ids=["halves", "the CPU does it"])
+def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, rapids, most):
+    text_of, asked, said = rapids.text_of, [], []
+
+    def short_of_memory(content, groups):
+        asked.append(len(groups))
+        if len(groups) > most:
+            raise rapids.OUT_OF_MEMORY[-1](*([1 << 40, 0] if not SIMULATED else []))
+        return text_of(content, groups)
+
+    monkeypatch.setattr(rapids, "text_of", short_of_memory)
+    monkeypatch.setattr(shard_keys, "warn", said.append)
+    by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu)
+    assert by_cpu == by_gpu
+    assert asked[0] == 5
+    assert sum(size for size in asked if size <= max(most, 1)) == 5
+    assert any("5 row groups" in text for text in said)
+    assert any("the CPU" in text for text in said) == (most == 0)
+
+
+def test_shard_that_is_damaged_is_not_sketched(shard, on_gpu):
+    folder, whole = shard
+    content = bytearray(folder.read(whole.path))
+    content[len(content) // 3] ^= 1
+    folder.write(whole.path, bytes(content))
+    with pytest.raises(Damaged, match="has another content than was written"):
+        on_gpu(KeysOfShard(folder, "best", whole, ROUNDS["characters"]).make)
+
+
+@pytest.mark.parametrize("shape", [(200,), (200, 2), (0,), (1,)], ids=str)
+def test_edges_are_those_of_the_cpu(on_gpu, shape):
+    chance = np.random.default_rng(1)
+    keys, doc_ids = (
+        chance.integers(0, 60, shape).astype(np.uint64) << np.uint64(50),
+        np.arange(shape[0], dtype=np.uint64),
+    )
+    assert on_gpu(lambda: edges.star_edges(keys, doc_ids)).equals(edges.star_edges(keys, doc_ids))
+
+
+def test_edges_without_room_are_joined_by_the_cpu(on_gpu, monkeypatch, rapids):
+    def no_room(array):
+        raise rapids.OUT_OF_MEMORY[0]
+
+    said = []
+    monkeypatch.setattr(rapids, "to_device", no_room)
+    monkeypatch.setattr(edges, "warn", said.append)
+    keys, doc_ids = np.array([1, 1], np.uint64), np.array([5, 7], np.uint64)
+    assert on_gpu(lambda: edges.star_edges(keys, doc_ids)).to_pydict() == {"a": [5], "b": [7]}
+    assert "2 band keys find no room" in said[0]
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(EDGES, min_size=1, max_size=3))
+def test_forest_is_that_of_the_cpu(parts):
+    sides = [
+        np.array([(a, b) for a, b in part if a != b], np.uint64).reshape(-1, 2) << np.uint64(40)
+        for part in parts
+    ]
+    expected = clusters.all_joined(clusters.forest_of_edges(*part.T) for part in sides)
+    ids, roots = forest_of(tuple(part.T) for part in sides)
+    assert np.array_equal(ids, expected.ids)
+    assert np.array_equal(roots, expected.roots)
+    assert roots.dtype == expected.roots.dtype
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatch, has_room):
+    folder, chance = Folder(str(tmp_path)), np.random.default_rng(2)
+
+    def file(number):
+        a = chance.integers(0, 500, 200).astype(np.uint64)
+        table = pa.table([a, a + np.uint64(1 + number)], schema=edges.EDGES)
+        return write_table(folder, f"work/edges-{number}.parquet", f"{number}", table)
+
+    said = []
+    if not has_room:
+        monkeypatch.setattr(joining, "on_device", Mock(side_effect=MemoryError))
+        monkeypatch.setattr(clusters, "warn", said.append)
+    shards = tuple(file(number) for number in range(4))
+    for level, is_last in ((0, False), (1, True)):
+        jobs = [
+            clusters.ReducedFiles(folder, None, pair, level, n, is_last)
+            for n, pair in enumerate([shards[:2], shards[2:]][: len(shards) // 2])
+        ]
+        digests = [both(job, on_gpu) for job in jobs]
+        assert all(by_cpu == by_gpu for by_cpu, by_gpu in digests)
+        shards = tuple(job() for job in jobs)
+    assert len(said) == (0 if has_room else 3)

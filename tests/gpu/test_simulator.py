@@ -1,0 +1,33 @@
+"""The tests of the engine of GPUs in numba's simulator of one, which a process has or has not from its start."""
+
+import os
+import re
+import subprocess
+import sys
+
+from small_corpus import REPOSITORY
+
+OVERFLOW = "ignore:overflow encountered:RuntimeWarning"  # which is what modular arithmetic is for
+
+
+def test_engine_of_gpus_is_that_of_cpus_bit_for_bit():
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        OVERFLOW,
+        "-p",
+        "no:cacheprovider",
+        "tests/gpu/test_on_device.py",
+    ]
+    simulated = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    said = subprocess.run(
+        command, cwd=REPOSITORY, env=simulated, capture_output=True, text=True, timeout=550, check=False
+    )
+    assert said.returncode == 0, said.stdout[-6000:] + said.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", said.stdout)
+    assert passed
+    assert int(passed[1]) >= 20
+    assert "skipped" not in said.stdout
