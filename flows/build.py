@@ -75,7 +75,7 @@ def built(plan: Recipe, *, replace: bool) -> Ledger:
     state = BuildState(plan)
     with (
         live_page(plan, state),
-        one_at_a_time(plan),
+        one_at_a_time(plan, state.wait),
         on_a_cluster(),
         progress_bars(state),
         pass_on_warnings(),

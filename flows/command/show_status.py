@@ -31,6 +31,7 @@ from tasks.recipe.loading import load_recipe
 
 UNDER_WAY = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
 ENDED = (StateType.COMPLETED, StateType.FAILED, StateType.CRASHED, StateType.CANCELLED)
+INTERRUPTED = "Ended: interrupted"  # of the exception that a signal raises: flows/server/ending.py
 LOOKED_AT, SHOWN = 100, 8  # runs that have ended
 
 
@@ -93,6 +94,8 @@ def in_words(run: FlowRun, *, is_dead: bool = False) -> str:
 def how_it_ended(run: FlowRun) -> str:
     ago = f"{as_time(seconds_since(run.end_time))} ago"
     message = (run.state and run.state.message) or ""
+    if INTERRUPTED in message:
+        return f"{'Interrupted':11} {ago:17} {run.name}"
     why = (
         f": {message.splitlines()[0].partition(ADVICE)[0]}"
         if message and run.state_type is not StateType.COMPLETED
@@ -109,9 +112,9 @@ def last_runs(client: SyncPrefectClient) -> list[FlowRun]:
         sort=FlowRunSort.END_TIME_DESC,
         limit=LOOKED_AT,
     )
-    newest = dict[str, FlowRun]()
+    newest = dict[tuple[str, str], FlowRun]()
     for run in runs:
-        newest.setdefault(run.name, run)
+        newest.setdefault((run.name, str(run.parameters.get("storage"))), run)
     return [*newest.values()][:SHOWN]
 
 

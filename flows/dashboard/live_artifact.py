@@ -17,11 +17,13 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
 from flows.dashboard.live_page import page_of
+from flows.dashboard.markdown import plain
 from flows.dashboard.run_artifacts import KEPT, artifact_key
 from flows.dashboard.state import BuildState
 from tasks.errors import ZydaError, on_one_line
 from tasks.recipe.fields import Recipe
 from tasks.stage.progress import TOPIC
+from tasks.stage.spread import this_run
 from tasks.workers.events import follow
 
 LOOK_SECONDS = 0.5
@@ -40,7 +42,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
     key = artifact_key(recipe, "build")
     created: Any = create_markdown_artifact(page_of(state, links), key=key, description=DESCRIPTION)
     is_over = threading.Event()
-    follow(runner, TOPIC, state.hear)
+    follow(runner, TOPIC, this_run(), state.hear)
     writer = threading.Thread(
         target=copy_context().run, args=(keep_written, created, state, links, is_over), daemon=True
     )
@@ -61,7 +63,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
 def why_of(error: BaseException) -> str:
     """Say why a build ended early, and what to do."""
     if isinstance(error, ZydaError):
-        return f"**{on_one_line(str(error))}**\n\nWhat to do: {error.advice} {KEPT}"
+        return f"**{plain(on_one_line(str(error)))}**\n\nWhat to do: {error.advice} {KEPT}"
     if isinstance(error, Exception):
         return f"**{type(error).__name__}**: the run's log has the rest."
     return KEPT

@@ -9,7 +9,7 @@ from tasks.storage.artifacts import Counts, total
 MOST_SOURCES = 60  # that have a line; the others are counted together
 LONG_BAR, SHORT_BAR = 30, 6
 ALWAYS = ("source", "documents", "tokens", "kept")  # columns of the table of the sources
-LEAST_SECONDS = 1.0  # of which a speed is said
+LEAST_SECONDS, LEAST_SPEED = 1.0, 0.05  # of which a speed is said; MB/s
 
 
 def page_of(state: BuildState, links: Iterable[str] = ()) -> str:
@@ -26,7 +26,10 @@ def headline(state: BuildState) -> str:
         why = f"\n\n{state.why}" if state.why else ""
         fraction = 1.0 if state.outcome == "complete" else state.fraction
         return f"# {name}: {state.outcome}\n\n{bar(fraction, LONG_BAR)} **{percent(fraction)}** in {seconds}{why}"
-    said = [f"{bar(state.fraction, LONG_BAR)} **{percent(state.fraction)}**", f"running for {seconds}"]
+    if state.waits_for:
+        return f"# {name}: waiting\n\nfor {seconds} · {state.waits_for}"
+    fraction = min(state.fraction, 0.99)  # at the end it has still to be put in place and shown
+    said = [f"{bar(fraction, LONG_BAR)} **{percent(fraction)}**", f"running for {seconds}"]
     if (left := state.seconds_left()) is not None:
         models = ", and the time of the models" if any(stage in state.rows for stage in UNKNOWN) else ""
         said.append(f"about **{duration(left)}** left{models}")
@@ -52,23 +55,24 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
     cells = [row.step.name, done_of(row, fraction)]
     if row.step.sources:
         of_all = left_after(state, row) if row.is_over else None
-        counts = of_all or row.seen
+        counts, now = of_all or row.seen, row.looked_at_now
         gone = total(receipt.removed for receipt in row.receipts).documents
         cells += [number(counts.documents), number(counts.tokens), number(gone)]
         cells.append(share(of_all.tokens, at_start.tokens) if of_all and at_start else "")
-        is_measured = seconds >= LEAST_SECONDS and counts.bytes
-        cells.append(f"{row.seen.bytes / 1e6 / seconds:,.1f}" if is_measured else "")
+        speed = now.bytes / 1e6 / seconds if seconds >= LEAST_SECONDS else 0.0
+        cells.append(f"{speed:,.1f}" if speed >= LEAST_SPEED else "")
     else:
         cells += [""] * 5
-    is_on = row.began is not None and not (row.is_over or state.outcome) and fraction > 0
-    left = f", {duration(seconds * (1 - fraction) / fraction)} left" if is_on else ""
+    is_on = row.began is not None and not (row.is_over or state.outcome)
+    rest = state.seconds_left_of(row) if is_on else None
+    left = "" if rest is None else f", {duration(rest)} left"
     return [*cells, f"{duration(seconds)}{left}" if row.began is not None else ""]
 
 
 def done_of(row: Row, fraction: float) -> str:
     if row.began is None:
         return ""
-    return f"{bar(fraction, SHORT_BAR)} {'**failed**' if row.has_failed else percent(fraction)}"
+    return "**failed**" if row.has_failed else f"{bar(fraction, SHORT_BAR)} {percent(fraction)}"
 
 
 def started_with(state: BuildState) -> Counts | None:

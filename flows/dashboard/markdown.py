@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>#|"})
 FULL, EMPTY = "█", "░"
 
 
@@ -16,6 +17,11 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1)
 def in_cell(text: str) -> str:
     """Write a text so that it stays in its cell."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def plain(text: str) -> str:
+    """Write a text so that nothing in it means anything in Markdown."""
+    return " ".join(text.split()).translate(SPECIAL)
 
 
 def bar(fraction: float, width: int = 10) -> str:

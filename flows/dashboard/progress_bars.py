@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from flows.dashboard.state import BuildState, Row
-from tasks.stage.spread import WARNINGS
+from tasks.stage.spread import WARNINGS, this_run
 from tasks.workers.events import follow
 
 
@@ -45,7 +45,7 @@ def pass_on_warnings() -> Iterator[None]:
     context = FlowRunContext.get()
     if context is not None:
         log = get_run_logger()
-        follow(context.task_runner, WARNINGS, lambda text: log.warning("%s", text))
+        follow(context.task_runner, WARNINGS, this_run(), lambda text: log.warning("%s", text))
     yield
 
 

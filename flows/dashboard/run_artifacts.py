@@ -2,14 +2,17 @@
 
 import re
 from base64 import b64encode
+from contextlib import suppress
 from typing import Any
 
+import httpx
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
 from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectException
 from prefect.states import Failed
 
-from flows.dashboard.markdown import in_cell, table, unwrapped
+from flows.dashboard.markdown import in_cell, plain, table, unwrapped
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published, corpus_of
 from tasks.errors import ADVICE, BadRecipe, ZydaError, on_one_line
@@ -82,15 +85,16 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
     """
     name, place = (recipe.corpus, recipe.folder.url) if recipe else (path.rpartition("/")[2], path)
     faults = error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]
-    where = "".join(f"| {what} | `{in_cell(found)}` |\n" for what, found in error.where.items())
+    where = "".join(f"| {what} | {plain(found)} |\n" for what, found in error.where.items())
     parts = [
         f"# {in_cell(name)} was not built",
-        *(f"- {fault}" for fault in faults),
+        *(f"- {plain(fault)}" for fault in faults),
         *([f"| where | |\n|---|---|\n{where}"] if where else []),
         f"**What to do:** {error.advice}",
         KEPT,
     ]
     if FlowRunContext.get():
-        create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
+        with suppress(httpx.HTTPError, PrefectException):  # what was wrong is said in any case
+            create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
     said = "; ".join(faults)
     return Failed(message=f"{said[:LONGEST]}{ADVICE}{error.advice} {KEPT}", data=error)

@@ -2,9 +2,10 @@
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from prefect.exceptions import UnfinishedRun
 from prefect.futures import PrefectFuture
@@ -20,6 +21,7 @@ from tasks.storage.artifacts import Counts, Receipt
 SHARES = {"prepare": 1, "ingest": 66, "publish": 33}
 SMALLEST = 0.2
 UNKNOWN = ("classify",)
+SECONDS_BETWEEN_PACES, LEAST_SECONDS, LONGEST_PACE = 1.0, 5.0, 120.0
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Row:
     began: float | None = None
     ended: float | None = None
     has_failed: bool = False
+    is_held_up: bool = False  # by what a stage before it raised
     futures: list[PrefectFuture[Any]] = field(default_factory=list)
 
     @property
@@ -59,8 +62,13 @@ class Row:
 
     @property
     def seen(self) -> Counts:
-        """Documents, tokens and bytes that the stage has looked at."""
+        """Documents, tokens and bytes that the stage has looked at, in this build or before."""
         return sum((entered(cell) for cell in self.cells.values()), Counts())
+
+    @property
+    def looked_at_now(self) -> Counts:
+        """Those of the sources at which it looked in this build."""
+        return sum((entered(cell) for cell in self.cells.values() if cell.total), Counts())
 
     def fraction(self, weights: dict[str | None, int]) -> float:
         """Return how much of the stage is done, by the size of the sources; of which it is not known, the mean."""
@@ -80,6 +88,14 @@ def entered(cell: Cell) -> Counts:
     return cell.receipt.out + cell.receipt.removed
 
 
+class Pace(NamedTuple):
+    """How far the build and its stages were at a moment."""
+
+    at: float
+    whole: float
+    stages: dict[str, float]
+
+
 class BuildState:
     """What is known of a build; told by several threads, read by those that show it."""
 
@@ -90,6 +106,8 @@ class BuildState:
         self.ended: float | None = None
         self.why = ""
         self.outcome = ""  # empty while it runs, then `complete`, or what ended it
+        self.waits_for = ""
+        self.paces = deque[Pace]()
         self.lock = threading.RLock()
         # Not that lock: to fetch a result takes the thread in which reports are heard, which waits for that one.
         self.looking = threading.Lock()
@@ -100,10 +118,18 @@ class BuildState:
     def begin(self) -> None:
         """Begin at the first stage, also where damage has sent a build back to it."""
         with self.lock:
+            if self.waits_for:
+                self.waits_for, self.started = "", self.clock()
             self.rows = {
                 step.name: Row(step, {source: Cell() for source in step.sources or (None,)})
                 for step in pipeline.of_build(self.recipe)
             }
+            self.paces.clear()
+
+    def wait(self, why: str) -> None:
+        """Know that the build cannot begin yet."""
+        with self.lock:
+            self.waits_for = why
 
     def hear(self, report: dict[str, Any]) -> None:
         """Take what a stage's task says of itself: `tasks.stage.progress.Progress.tell_followers`."""
@@ -111,7 +137,10 @@ class BuildState:
             row = self.rows.get(report["stage"])
             if row is None or row.is_over:  # of a part of a stage, or one that came late
                 return
-            cell = row.cells.setdefault(report["source"] if row.step.sources else None, Cell())
+            source = report["source"] if row.step.sources else None
+            if source not in row.cells:
+                return
+            cell = row.cells[source]
             row.began = self.clock() if row.began is None else row.began
             cell.done, cell.total = report["done"], report["total"]
             cell.seen = Counts(**report["seen"])
@@ -122,6 +151,7 @@ class BuildState:
         with self.lock:
             if row := self.rows.get(stage):
                 row.futures.append(future)
+                row.ended = None
 
     def look(self) -> None:
         """Take the receipts of tasks that are over."""
@@ -135,21 +165,46 @@ class BuildState:
                     with self.lock:
                         row.futures.remove(future)
                         self.take(row, result)
+            with self.lock:
+                self.note_pace()
         if is_new:
             self.tell()
 
     def take(self, row: Row, result: Any) -> None:
         """Know what one of a stage's tasks returned or raised."""
         if isinstance(result, UnfinishedRun):  # what it was waiting for has failed
+            row.is_held_up = True
             return
         found = result if isinstance(result, list) else [result]
         for receipt in opened([one for one in found if isinstance(one, Receipt)]):
-            row.cells.setdefault(receipt.source, Cell()).receipt = receipt
+            cell = row.cells.setdefault(receipt.source, Cell())
+            if not cell.total and row.step.name in SHARES:  # made before: nobody's pace
+                self.paces.clear()
+            cell.receipt = receipt
         now = self.clock()
         row.began = now if row.began is None else row.began
         row.has_failed |= isinstance(result, BaseException)
-        if not row.futures and not row.has_failed:
+        if not (row.futures or row.has_failed or row.is_held_up):
             row.ended = now
+
+    def note_pace(self) -> None:
+        """Note how far the build is, and forget how far it was long ago."""
+        now, weights = self.clock(), self.weights
+        if not self.paces or now - self.paces[-1].at >= SECONDS_BETWEEN_PACES:
+            stages = {name: row.fraction(weights) for name, row in self.rows.items()}
+            self.paces.append(Pace(now, self.fraction, stages))
+        while now - self.paces[0].at > LONGEST_PACE:
+            self.paces.popleft()
+
+    def left_of(self, fraction: float, before: Callable[[Pace], float], since: float = 0.0) -> float | None:
+        """Return the seconds that are left at the pace of the last minutes, or None where nobody can say."""
+        if not self.paces:
+            return None
+        then = self.paces[0]
+        seconds, done = self.clock() - max(then.at, since), fraction - before(then)
+        if seconds < LEAST_SECONDS or done <= 0:
+            return None
+        return seconds * (1 - fraction) / done
 
     def finish(self, outcome: str = "complete", why: str = "") -> None:
         """Know that the build is over, and how."""
@@ -187,13 +242,24 @@ class BuildState:
 
     def seconds_left(self) -> float | None:
         """Return about how long the build goes on, without its models, or None where nobody can say yet."""
-        fraction = self.fraction
-        if self.outcome or fraction < 0.02:
+        if self.outcome or self.fraction < 0.02 or self.is_at_end:
             return None
-        return self.seconds * (1 - fraction) / fraction
+        return self.left_of(self.fraction, lambda pace: pace.whole)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all stages are over, and what is left is to put it in place and to show it."""
+        return all(row.is_over for row in self.rows.values())
+
+    def seconds_left_of(self, row: Row) -> float | None:
+        """Return about how long a stage goes on, or None where nobody can say yet."""
+        fraction, name = row.fraction(self.weights), row.step.name
+        return self.left_of(fraction, lambda pace: pace.stages.get(name, 0.0), row.began or 0.0)
 
     def now_at(self) -> list[str]:
         """Return the stages that are under way."""
+        if self.is_at_end:
+            return ["card, accounts and report"]
         return [name for name, row in self.rows.items() if row.began is not None and not row.is_over]
 
     def lines_of(self, source: str) -> list[tuple[str, Receipt]]:

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 
+from flows.dashboard.markdown import plain
 from flows.reporting.report_head import head
 from flows.reporting.report_page import PAGE, sections
 from flows.reporting.report_parts import Fact, Section, Table
@@ -11,7 +12,6 @@ from tasks.recipe.fields import Recipe
 
 MOST_BYTES = 900_000  # of all: Prefect keeps an artifact as one row of its database
 MOST_ROWS = 100  # of a table
-SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>#|"})
 
 
 def as_markdown(recipe: Recipe, findings: Findings) -> str:
@@ -80,11 +80,6 @@ def table_text(table: Table) -> str:
 
 def row_text(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |\n"
-
-
-def plain(text: str) -> str:
-    """Write a text so that nothing in it is taken for Markdown, on one line."""
-    return " ".join(text.translate(SPECIAL).split())
 
 
 def code(text: str) -> str:

@@ -49,14 +49,14 @@ def sections(findings: Findings) -> Iterator[Section]:
 
 def tokens(findings: Findings) -> Section:
     """Show what was left of each source, as bars and as a table."""
-    note = "The tokens at the start and after each stage that let documents go; the share is of the start."
+    note = "What was there at the start, and was left after each stage that let documents go."
     return Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
 
 
 def table_of_ways(ledger: Ledger) -> Table:
     """List documents and tokens of each source at the start and at the end, and tokens in between."""
-    names = ["", "documents at the start", "documents at the end", "tokens at the start"]
-    names += [*(f"after {stage}" for stage in ledger.on_the_way), "at the end", "kept"]
+    names = ["", "documents", "left", "tokens"]  # short, for the dashboard's column
+    names += [*(f"after {stage}" for stage in ledger.on_the_way), "left", "kept"]
     return Table("By source", names, [cells(way) for way in ways(ledger)], has_total=True)
 
 

@@ -1,6 +1,6 @@
 """Two builds of one corpus never run at the same time: the second waits. Of two looks, one is enough."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from prefect.client.orchestration import get_client
@@ -20,16 +20,16 @@ def limit_of(recipe: Recipe) -> str:
 
 
 @contextmanager
-def one_at_a_time(recipe: Recipe) -> Iterator[None]:
-    """Hold this corpus for as long as the block runs, on this Prefect server."""
+def one_at_a_time(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None]:
+    """Hold this corpus for as long as the block runs, on this Prefect server. say: that it has to wait, and why."""
     name = limit_of(recipe)
     # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
     with living(name):
         mark_dead_runs()
         if taken(name):
-            get_run_logger().warning(
-                "another build of %s is running, or was killed less than a minute ago; waiting", name
-            )
+            why = f"another build of {recipe.corpus} is running, or was killed less than a minute ago"
+            get_run_logger().warning("%s; waiting", why)
+            say(why)
         with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
             yield
 

@@ -13,16 +13,19 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 
+import httpx
 import psutil  # type: ignore[import-untyped]
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.concurrency.sync import concurrency
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.runtime import flow_run
 from prefect.states import Crashed
 from pydantic import BaseModel
+
+from flows.dashboard.dead_pages import say_that_it_died
 
 OURS = ("build", "watch", "report")
 LEASE_SECONDS = 60  # the least that Prefect's server grants
@@ -89,6 +92,8 @@ def mark_dead_runs(*, worker_is_new: bool = False) -> list[FlowRun]:
         dead = [run for run in dead_runs(client, worker_is_new) if run.id in suspect_ids]
         for run in dead:
             client.set_flow_run_state(run.id, Crashed(message=DEAD), force=True)
+            with suppress(httpx.HTTPError, PrefectException):  # its state is said in any case
+                say_that_it_died(client, run.id, DEAD)
         free(client, {str(run.id) for run in dead})
         return dead
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -53,29 +54,42 @@ class Ledger(Record):
 
     lines: tuple[Line, ...]
 
-    @property
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         first = self.stages[0]
         return tuple(line.source for line in self.lines if line.stage == first)
 
-    @property
+    @cached_property
     def stages(self) -> tuple[str, ...]:
         """The stages that account for documents, in their order."""
         return tuple(dict.fromkeys(line.stage for line in self.lines))
 
-    @property
+    @cached_property
     def on_the_way(self) -> tuple[str, ...]:
         """The stages that let documents go, but for the last of them, after which all is as at the end."""
         return tuple(stage for stage in self.stages if self.removed(stage).documents)[:-1]
 
+    @cached_property
+    def by_stage(self) -> dict[str, dict[str, Line]]:
+        """The lines of each stage, by source."""
+        found: dict[str, dict[str, Line]] = {}
+        for line in self.lines:
+            found.setdefault(line.stage, {})[line.source] = line
+        return found
+
+    def lines_of(self, stage: str, source: str | None) -> Iterable[Line]:
+        """Return the lines of a stage, of one source or of all."""
+        of_stage = self.by_stage.get(stage, {})
+        if source is None:
+            return of_stage.values()
+        return (of_stage[source],) if source in of_stage else ()
+
     def of(self, stage: str, source: str | None = None) -> Counts:
         """Return what came out of a stage, of one source or of all."""
-        return total(line.out for line in self.lines if line.stage == stage and source in (None, line.source))
+        return total(line.out for line in self.lines_of(stage, source))
 
     def removed(self, stage: str, source: str | None = None) -> Counts:
-        return total(
-            line.removed for line in self.lines if line.stage == stage and source in (None, line.source)
-        )
+        return total(line.removed for line in self.lines_of(stage, source))
 
     def table(self) -> pa.Table:
         """Return the ledger as it is published: LEDGER."""
@@ -83,9 +97,7 @@ class Ledger(Record):
 
     def removed_by(self, stage: str, source: str | None = None) -> dict[str, Counts]:
         """Return what a stage removed of one source or of all, by reason, in the order of these."""
-        of_sources = (
-            line.removed_by for line in self.lines if line.stage == stage and source in (None, line.source)
-        )
+        of_sources = (line.removed_by for line in self.lines_of(stage, source))
         return dict(sorted(totals(of_sources).items()))
 
     def reasons(self) -> pa.Table:

@@ -40,6 +40,7 @@ from tasks.tokens.counter import stored_counter
 from tasks.workers.engine import Following
 
 VERSION = 3
+NO_DOCUMENT = "Look at what its `files` name; a source without documents is to be taken out of the recipe."
 ROW_GROUP_BYTES = 32 << 20
 SET_ASIDE = pa.schema(
     [
@@ -224,7 +225,9 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     out = total(shard.counts for shard in shards)
     if not out.documents:
         share = f"; a sample of {recipe.sample:g} may be too small for it" if recipe.sample < 1 else ""
-        raise bad_input(plan.source, f"no document in any of its files{share}")
+        error = bad_input(plan.source, f"no document in any of its files{share}")
+        error.advice = NO_DOCUMENT
+        raise error
     return Manifest(
         stage="ingest",
         source=plan.source,

@@ -13,9 +13,10 @@ SECONDS_BETWEEN_REPORTS = 2.0
 
 
 class Progress:
-    """Counts the finished shards of one stage and source, and the documents in them."""
+    """Counts the finished shards of one stage and source, in a flow run, and the documents in them."""
 
-    def __init__(self, stage: str, source: str | None, total: int) -> None:
+    def __init__(self, run: str, stage: str, source: str | None, total: int) -> None:
+        self.run = run
         self.stage = stage
         self.source = source
         self.total = total
@@ -41,7 +42,7 @@ class Progress:
     def tell_followers(self) -> None:
         report: dict[str, Any] = {"stage": self.stage, "source": self.source}
         report |= {"done": self.done, "total": self.total, "seen": self.seen.model_dump()}
-        tell(TOPIC, report)
+        tell(TOPIC, self.run, report)
 
 
 def seen_in(result: object) -> Counts:

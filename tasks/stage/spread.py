@@ -11,7 +11,7 @@ from prefect.logging import get_run_logger
 from tasks.log import LOG
 from tasks.stage.progress import Progress
 from tasks.workers.engine import Engine, Following
-from tasks.workers.events import is_on_worker, tell
+from tasks.workers.events import RUN, OfRun, is_on_worker, tell
 from tasks.workers.window import is_sent_to_gpu, is_waiting, over_workers, side_by_side
 
 Item = TypeVar("Item")
@@ -39,7 +39,8 @@ def fan_out(
     item raised, and LostWorkers where an item took one worker after another with it.
     """
     todo = list(items)
-    progress = Progress(stage, source, len(todo))
+    run = this_run()
+    progress = Progress(run, stage, source, len(todo))
     if not (is_waiting() or is_on_worker()):
         return [progress.count(function(item)) for item in todo]
     here = copy_context()
@@ -49,8 +50,9 @@ def fan_out(
         return here.run(progress.count, result)
 
     return context_without_prefect().run(
-        over_workers, function, todo, count,
-        group=f"{stage} shard", name=progress.name, engine=engine, then=then,
+        over_workers, OfRun(function, run), todo, count,
+        group=f"{stage} shard", name=progress.name, engine=engine,
+        then=then and then._replace(function=OfRun(then.function, run)),
     )  # fmt: skip
 
 
@@ -62,6 +64,14 @@ def has_gpus(engine: Engine) -> bool:
     if not (is_waiting() or is_on_worker()):
         return False
     return context_without_prefect().run(is_sent_to_gpu, engine)
+
+
+def this_run() -> str:
+    """Return the flow run that this is a part of: its id, or nothing outside of one."""
+    if (of_task := TaskRunContext.get()) is not None:
+        return str(of_task.task_run.flow_run_id or "")
+    of_flow = FlowRunContext.get()
+    return str(of_flow.flow_run.id) if of_flow is not None and of_flow.flow_run else RUN.get()
 
 
 def over_sources(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
@@ -95,7 +105,7 @@ class ToTheRun(logging.Handler):
         if TaskRunContext.get() or FlowRunContext.get():
             get_run_logger().log(record.levelno, "%s", text)
         elif is_on_worker():
-            tell(WARNINGS, text)
+            tell(WARNINGS, RUN.get(), text)
         elif logging.lastResort and not logging.root.handlers:
             logging.lastResort.handle(record)
 

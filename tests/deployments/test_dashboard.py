@@ -214,7 +214,7 @@ def test_person_sees_why_a_build_failed_and_what_to_do(stack, page, tmp_path):
     assert what in run.state.message.splitlines()[0]
     assert "row 4000 (line 4001)" in run.state.message
     assert todo in run.state.message
-    failure = found["failure"].data
+    failure = found["failure"].data.replace("\\", "")  # before what would be taken for Markdown
     assert f"{what} {tmp_path}/in/worst-2.jsonl.zst, row 4000 (line 4001)" in failure
     assert todo in failure
     assert "failed" in found["build"].data.splitlines()[0]
@@ -236,4 +236,4 @@ def test_recipe_that_is_not_there_is_a_failure_with_its_path(stack, tmp_path):
     assert run.state.is_failed()
     assert run.name == "build recipe.yaml"
     assert str(corpus.path) in run.state.message
-    assert str(corpus.path) in found["failure"].data
+    assert str(corpus.path) in found["failure"].data.replace("\\", "")

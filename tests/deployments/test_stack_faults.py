@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 from disturbances import is_under_way, start_build, wait_for
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from small_corpus import COMMAND, contents, zyda
 
 from deployments.local import Stack
@@ -77,6 +78,17 @@ def kill_all(stack):
     psutil.wait_procs(family, timeout=20)
 
 
+def pages_of(run):
+    """Return what the artifacts of a flow run show, by their keys without the corpus's digest."""
+    with get_client(sync_client=True) as client:
+        of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+        return {
+            one.key.rpartition("-")[0]: one.data
+            for one in client.read_artifacts(artifact_filter=of_run)
+            if one.key
+        }
+
+
 def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
     from prefect.deployments import run_deployment
 
@@ -94,6 +106,8 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
         state = client.read_flow_run(broken.id).state
     assert state.is_crashed()
     assert "process of this run is gone" in state.message
+    page = pages_of(broken.id)["small-build"]
+    assert page.startswith(f"# small: crashed\n\n{state.message}\n\nWhen it last said something: ")
     assert not is_asked_for(path, None, None)  # so that the watcher asks again
     run = run_deployment("build/build", parameters={"recipe": path}, timeout=200)
     assert run.state.is_completed(), run.state

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from prefect.exceptions import UnfinishedRun
 from small_corpus import build_here
 
 from flows.dashboard.live_page import MOST_SOURCES, page_of
@@ -78,6 +79,7 @@ def test_page_has_every_stage_and_source_before_anything_is_done(state):
 
 def test_page_moves_with_the_reports_of_workers_and_says_speed_and_time(state):
     state.hear(reports("ingest", "best", 0, 10, 0))
+    state.look()
     state.clock.now += 20
     state.hear(reports("ingest", "best", 5, 10, 100))
     state.hear(reports("ingest", "middle", 0, 10, 0))
@@ -171,11 +173,87 @@ def test_page_of_many_sources_is_short_and_adds_up(corpus):
 
 def test_time_left_is_not_said_before_anybody_can_know(state):
     assert state.seconds_left() is None
-    state.hear(reports("ingest", "best", 1, 2, 1))
-    for source in ("middle", "worst"):
-        state.hear(reports("ingest", source, 1, 2, 1))
+    for source in ("best", "middle", "worst"):
+        state.hear(reports("ingest", source, 0, 2, 0))
+    state.look()
     state.clock.now += 10
+    for source in ("best", "middle", "worst"):
+        state.hear(reports("ingest", source, 1, 2, 1))
     assert 10 < state.seconds_left() < 60
+    state.finish()
+    assert state.seconds_left() is None
+
+
+def test_what_was_made_before_says_nothing_of_how_fast_it_goes(state):
+    before, now = Future(), Future()
+    state.wait_for("ingest", before)
+    state.wait_for("ingest", now)
+    state.look()
+    state.clock.now += 4
+    before.end([receipt("ingest", source, 10**6) for source in ("best", "middle")])
+    state.hear(reports("ingest", "worst", 0, 500, 0))
+    state.look()
+    state.clock.now += 60
+    state.hear(reports("ingest", "worst", 5, 500, 10))
+    ingest = rows_of(page_of(state), "Stages")[1]
+    assert ingest["MB/s"] == "0.2"
+    # Another 495 shards; the weights of sources that are done are not known before ingest is over, and stand for more.
+    assert re.search(r"h( \d+ min)? left", ingest["time"])
+
+
+def test_pace_is_that_of_the_last_minutes(state):
+    state.hear(reports("ingest", "best", 0, 100, 0))
+    for done in (90, 91, 92, 93):
+        state.look()
+        state.clock.now += 100
+        state.hear(reports("ingest", "best", done, 100, done))
+    fraction = state.rows["ingest"].fraction(state.weights)
+    left = state.seconds_left_of(state.rows["ingest"])
+    assert left == pytest.approx(100 * (1 - fraction) / (0.01 / 3), rel=0.01)
+
+
+@pytest.mark.parametrize("last", ["good", "held up"])
+def test_stage_that_was_held_up_is_not_over(state, last):
+    good, held_up = Future(), Future()
+    for task in (good, held_up):
+        state.wait_for("minhash", task)
+    first = held_up if last == "good" else good
+    results = {
+        good: [receipt("minhash", "best", 10)],
+        held_up: UnfinishedRun("what it waited for has failed"),
+    }
+    for task in (first, good if first is held_up else held_up):
+        task.end(results[task])
+        state.look()
+    assert not state.rows["minhash"].is_over
+    assert rows_of(page_of(state), "Stages")[2]["done"] == f"{bar(1 / 3, 6)} 33 %"
+
+
+def test_reports_of_sources_that_the_build_has_not_are_left_out(state):
+    state.hear(reports("ingest", "of another build", 5, 10, 100))
+    assert "another" not in page_of(state)
+    assert rows_of(page_of(state), "Stages")[1]["documents"] == ""
+
+
+def test_build_that_waits_for_another_says_so_and_begins_then(state):
+    state.wait("another build of it is running")
+    state.clock.now += 30
+    page = page_of(state)
+    assert page.startswith("# small: waiting\n\nfor 30 s · another build of it is running")
+    state.begin()
+    state.clock.now += 2
+    assert "running for 2 s" in page_of(state)
+
+
+def test_page_is_not_at_100_per_cent_before_all_is_shown(state):
+    for row in state.rows.values():
+        row.began = row.ended = state.clock()
+    page = page_of(state)
+    assert "**99 %**" in page
+    assert "at card, accounts and report" in page
+    assert " left" not in page
+    state.finish()
+    assert "**100 %**" in page_of(state)
 
 
 def test_stage_of_a_name_that_no_build_has_is_left_out(state):

@@ -19,8 +19,9 @@ from disturbances import code_run_by, is_refused
 
 from deployments.local import Part, Stack, worker_commands
 from tasks.errors import BadInput, BadRecipe, LostWorkers
+from tasks.log import LOG
 from tasks.stage.runner import threads_for, threads_of_this_run
-from tasks.stage.spread import fan_out, has_gpus
+from tasks.stage.spread import WARNINGS, fan_out, has_gpus
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
     LIVES,
@@ -29,6 +30,7 @@ from tasks.workers.dask_cluster import (
     with_cpu_workers,
 )
 from tasks.workers.engine import Engine, Following, engine_asked, is_on_gpu
+from tasks.workers.events import OfRun, follow
 from tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
 
 
@@ -148,6 +150,36 @@ def test_engine_that_is_none_is_a_fault_before_any_work(monkeypatch):
     assert engine_asked() is Engine.GPU
     monkeypatch.delenv("ZYDA_ENGINE")
     assert engine_asked() is Engine.AUTO
+
+
+def warned_of(item):
+    LOG.warning("of %s", item)
+
+
+def warn_for(run):
+    with distributed.worker_client() as client:
+        client.submit(OfRun(warned_of, run), run, pure=False).result(30)
+
+
+def test_what_workers_say_reaches_the_run_that_it_is_about_and_no_other():
+    heard = {"one": [], "two": []}
+    worker = {"cls": distributed.Worker, "options": {"nthreads": 2}}
+    options = {"dashboard_address": "127.0.0.1:0", "port": 0, "host": "127.0.0.1"}
+    scheduler = {"cls": distributed.Scheduler, "options": options}
+    with (
+        distributed.SpecCluster(workers={"one": worker}, scheduler=scheduler) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        for run, found in heard.items():
+            with distributed.Client(cluster) as follower:
+                follow(SimpleNamespace(client=follower), WARNINGS, run, found.append)
+                for told in ("two", "one"):
+                    client.submit(warn_for, told, pure=False).result(30)
+                deadline = time.monotonic() + 20
+                while not found and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                time.sleep(0.5)
+    assert heard == {"one": ["of one"], "two": ["of two"]}
 
 
 def visible_devices():

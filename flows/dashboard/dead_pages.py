@@ -1,0 +1,23 @@
+"""The page of a build whose process is gone, which would say that it runs for ever."""
+
+import re
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+
+UNDER_WAY = re.compile(
+    r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE
+)  # its title, and the line below
+
+
+def say_that_it_died(client: SyncPrefectClient, run: UUID, why: str) -> None:
+    """Have the page of a dead run say so; how far it had come stays there."""
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+    for artifact in client.read_artifacts(artifact_filter=of_run):
+        page = str(artifact.data)
+        if page != (
+            ended := UNDER_WAY.sub(rf"\1: crashed\n\n{why}\n\nWhen it last said something: \2", page)
+        ):
+            client.update_artifact(artifact.id, ArtifactUpdate(data=ended))
