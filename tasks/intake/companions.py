@@ -7,7 +7,7 @@ the finished shard, so that the CPUs go on to the next.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -29,13 +29,20 @@ class Companion(Protocol):
 
 
 class CompanionKind(Protocol):
-    """A class of companions."""
+    """A class of companions; one that GPUs can make, too, is OnGpus besides."""
 
     def asked_by(self, recipe: Recipe, source: str) -> Callable[[], Companion]:
         """Return what begins one for a shard; it travels to workers, so it holds no more than it needs."""
 
-    def jobs_after(self, recipe: Recipe, source: str) -> Callable[[Shard], Iterable[ShardJob]]:
-        """Return what says of a finished shard which jobs make the same of it, on GPUs."""
+
+@runtime_checkable
+class OnGpus(Protocol):
+    """A class of companions of which GPUs make some of the finished shard."""
+
+    def with_gpus(
+        self, recipe: Recipe, source: str
+    ) -> tuple[Callable[[], Companion], Callable[[Shard], Iterable[ShardJob]]]:
+        """Return what begins the rest, as `asked_by` does, and what says which jobs make the others of a shard."""
 
 
 COMPANIONS: tuple[CompanionKind, ...] = (KeysOfRounds,)

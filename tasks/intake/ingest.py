@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from tasks.documents.planning import STEPS
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
-from tasks.intake.companions import COMPANIONS, Companion
+from tasks.intake.companions import COMPANIONS, Companion, OnGpus
 from tasks.intake.numbering import Reader, larger_tables, numbered
 from tasks.intake.plan import IngestParameters, SourcePlan
 from tasks.recipe.fields import Recipe
@@ -196,11 +196,26 @@ def key(recipe: Recipe, plan: SourcePlan) -> str:
     return stage_key("ingest", VERSION, plan.model_dump(), *later_versions())
 
 
-def jobs_after(
-    companions: list[Callable[[Shard], Iterable[ShardJob]]], piece: IngestedPiece
-) -> list[ShardJob]:
-    """Return what is to be made of the shards of a piece, in the place of its companions."""
-    return [job for shard in piece.shards for jobs_of in companions for job in jobs_of(shard)]
+def companions_of(
+    recipe: Recipe, source: str
+) -> tuple[tuple[Callable[[], Companion], ...], Following | None]:
+    """Return what begins the companions of each shard, and what GPUs make of it afterwards."""
+    gpus = has_gpus(recipe.engine)
+    begun, after = list[Callable[[], Companion]](), list[Callable[[Shard], Iterable[ShardJob]]]()
+    for kind in COMPANIONS:
+        if gpus and isinstance(kind, OnGpus):
+            begin, jobs_of = kind.with_gpus(recipe, source)
+            after.append(jobs_of)
+        else:
+            begin = kind.asked_by(recipe, source)
+        begun.append(begin)
+    then = Following(recipe.engine, partial(jobs_after, after), ShardJob.__call__) if after else None
+    return tuple(begun), then
+
+
+def jobs_after(after: list[Callable[[Shard], Iterable[ShardJob]]], piece: IngestedPiece) -> list[ShardJob]:
+    """Return what GPUs are to make of the shards of a piece."""
+    return [job for shard in piece.shards for jobs_of in after for job in jobs_of(shard)]
 
 
 @task(cache_policy=BY_MANIFEST, **STAGE)
@@ -208,13 +223,7 @@ def jobs_after(
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     """Ingest all the files of a source."""
     folder = recipe.folder
-    companions: tuple[Callable[[], Companion], ...] = ()
-    then = None
-    if has_gpus(recipe.engine):
-        after = [companion.jobs_after(recipe, plan.source) for companion in COMPANIONS]
-        then = Following(recipe.engine, partial(jobs_after, after), ShardJob.__call__)
-    else:
-        companions = tuple(companion.asked_by(recipe, plan.source) for companion in COMPANIONS)
+    companions, then = companions_of(recipe, plan.source)
     jobs = [
         PieceToIngest(folder, plan.source, plan.number, plan.parameters, companions, file, piece)
         for file in load_listing(folder, plan.listing)

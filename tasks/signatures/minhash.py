@@ -68,10 +68,15 @@ class KeysOfRounds:
         """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
         return partial(cls, rounds_with_keys(recipe, source))
 
-    @staticmethod
-    def jobs_after(recipe: Recipe, source: str) -> "partial[list[KeysOfShard]]":
-        """Return what says which jobs make the band keys of a shard."""
-        return partial(keys_in_rounds, recipe.folder, source, rounds_with_keys(recipe, source))
+    @classmethod
+    def with_gpus(
+        cls, recipe: Recipe, source: str
+    ) -> "tuple[partial[KeysOfRounds], partial[list[KeysOfShard]]]":
+        """Return what begins the keys of exact rounds, and what says which jobs make the others of a shard."""
+        rounds = rounds_with_keys(recipe, source)
+        exact = tuple(dedup for dedup in rounds if dedup.exact)
+        near = tuple(dedup for dedup in rounds if not dedup.exact)
+        return partial(cls, exact), partial(keys_in_rounds, recipe.folder, source, near)
 
     def __init__(self, rounds: tuple[Dedup, ...]) -> None:
         self.of_rounds = [BandKeys(dedup) for dedup in rounds]
@@ -116,7 +121,7 @@ class KeysOfShard(ShardJob):
         return (self.shard.digest,)
 
     def make(self) -> Shard:
-        if is_on_gpu():
+        if is_on_gpu() and not self.dedup.exact:
             from tasks.gpu.shard_keys import keys_of_shard  # CUDA's libraries come with it
 
             folded = folded_characters() if self.dedup.shingle == "words" else None
@@ -205,7 +210,8 @@ def keys_of_source(
 ) -> KeysOfSource:
     """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in so_far]
-    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=engine)
+    on = Engine.CPU if dedup.exact else engine
+    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=on)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
     whole = [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]

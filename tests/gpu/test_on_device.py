@@ -13,13 +13,14 @@ import pytest
 import rapids_double
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_corpus import Corpus, build_here, prose, shards_of, write_rows
+from small_corpus import Corpus, build_here, contents, edited, prose, rows, shards_of, write_rows
 
 from tasks import gpu
 from tasks.dedup import clusters
 from tasks.errors import Damaged
 from tasks.gpu import joining, shard_keys
 from tasks.gpu.joining import forest_of
+from tasks.intake import ingest
 from tasks.kernels import sketch
 from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
@@ -261,3 +262,52 @@ def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatc
         assert all(by_cpu == by_gpu for by_cpu, by_gpu in digests)
         shards = tuple(job() for job in jobs)
     assert len(said) == (0 if has_room else 3)
+
+
+@pytest.mark.parametrize(
+    "dedup",
+    [
+        {"width": 5, "bands": 2, "rows": 2},
+        [{"exact": "text"}, {"shingle": "words", "width": 3, "bands": 2, "rows": 1}],
+    ],
+    ids=["characters", "exact, then words"],
+)
+def test_corpus_is_the_same_whatever_computed_it(tmp_path, on_gpu, monkeypatch, dedup):
+    corpus = Corpus(tmp_path)
+    words = {name: prose(name, 25) for name in ("one", "two", "three")}
+    write_rows(
+        tmp_path / "in/best-0.parquet",
+        rows(**words, naïve="naïve café 漢字 🙂 " * 4, nothing="", nfc=NFC * 5),
+    )
+    write_rows(
+        tmp_path / "in/worst-0.jsonl.zst",
+        rows(copy=words["one"], near=edited(words["two"]), own=prose("own", 25)),
+    )
+    sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
+    by_cpu = corpus.load(sources=sources, dedup=dedup)
+    build_here(by_cpu)
+    by_gpu = corpus.load(sources=sources, dedup=dedup, storage=str(tmp_path / "by gpu"))
+    monkeypatch.setattr(ingest, "has_gpus", lambda _: True)
+    made = Mock(wraps=shard_keys.keys_of_shard)
+    monkeypatch.setattr(shard_keys, "keys_of_shard", made)
+    on_gpu(lambda: build_here(by_gpu))
+    assert contents(by_gpu) == contents(by_cpu)
+    assert made.call_count == 2
+
+
+def test_build_goes_on_with_what_the_other_engine_made(tmp_path, on_gpu, monkeypatch):
+    corpus = Corpus(tmp_path)
+    write_rows(tmp_path / "in/best-0.parquet", rows(one=prose("one", 25)))
+    recipe = corpus.load(
+        sources=[{"name": "best", "files": "in/best-0.parquet"}], dedup={"width": 5, "bands": 2, "rows": 2}
+    )
+    build_here(recipe)
+    before = {
+        path: recipe.folder.read(path) for path in recipe.folder.files("work") if path.endswith(".parquet")
+    }
+    recipe.folder.delete("work/built.json")
+    none = Mock(side_effect=AssertionError("it was made before"))
+    for module, name in ((shard_keys, "keys_of_shard"), (edges, "stars"), (joining, "forest_of")):
+        monkeypatch.setattr(module, name, none)
+    on_gpu(lambda: build_here(recipe))
+    assert before == {path: recipe.folder.read(path) for path in before}

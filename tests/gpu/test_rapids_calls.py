@@ -1,0 +1,20 @@
+"""The calls of RAPIDS are those that it has, and none is made that is not looked at."""
+
+import pytest
+import rapids_calls
+
+OF_OTHERS = {"BytesIO", "asarray", "asnumpy", "astype", "dtype", "empty", "zeros", "ndarray"} | {
+    "MemoryPointer", "UnownedMemory", "free_all_blocks", "get_default_memory_pool",
+}  # fmt: skip
+
+
+def test_every_call_of_rapids_is_looked_at():
+    looked_at = {name.rpartition(".")[2] for name in rapids_calls.CALLS}
+    assert rapids_calls.calls_made() - OF_OTHERS == looked_at
+
+
+@pytest.mark.skipif(
+    rapids_calls.folder_of("cudf", None) is None, reason="needs cuDF and cuGraph to be installed"
+)
+def test_calls_are_those_that_rapids_has():
+    assert [*rapids_calls.faults()] == []
