@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
-.PHONY: run test test-fast check format schema bench pictures clean
+.PHONY: run test test-fast check format schema bench gpu pictures clean
 
 run: .venv/installed  ## make a small corpus from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
@@ -34,6 +34,13 @@ schema: .venv/installed  ## write recipes/schema.json, by which editors check a 
 bench: .venv/installed-dev | demo/sources  ## measure ourselves against the usual libraries
 	$(INSTALL) --requirement benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.all
+
+gpu: .venv/installed-dev | demo/sources  ## where there is a GPU: check its engine, measure it, and write docs/gpu.md
+	@if $(BIN)/python -m benchmarks.gpu --look; then \
+		$(INSTALL) --editable '.[dev,gpu]' && \
+		$(BIN)/pytest tests/gpu && \
+		$(BIN)/python -m benchmarks.gpu; \
+	fi
 
 demo/sources: | .venv/installed
 	$(BIN)/python recipes/gather_demo.py demo/sources

@@ -65,16 +65,16 @@ class SequenceClassifier(nn.Module):
 
 
 class Classifier:
-    """A quality model on the best device of this machine."""
+    """A quality model on a device: cuda or cpu, the best of this machine unless it is given."""
 
-    def __init__(self, folder: Path, max_tokens: int) -> None:
+    def __init__(self, folder: Path, max_tokens: int, device: str | None = None) -> None:
         logging.disable_progress_bar()
         config = load_config(folder)
         self.labels = labels_of(config)
         self.max_tokens = max_tokens
         self.tokenizer = tokenizer_of(folder)
         self.tokenising = Lock()  # the library's tokenizers cannot be shared by threads that cut texts
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.network: nn.Module
         if "base_model" in config:
             self.network = HeadOnFirst(folder)

@@ -1,0 +1,42 @@
+"""The kernels compile for GPUs, old and new, which needs no GPU."""
+
+from types import SimpleNamespace
+
+import pytest
+from numba import types
+
+from tasks.kernels.cuda import sketching, wording
+
+BYTES, SMALL, PLACES, HASHES = types.uint8[::1], types.uint32[::1], types.int64[::1], types.uint64[::1]
+ROWS, FLAGS = types.uint64[:, ::1], types.boolean[:, ::1]
+NUMBER, SHIFT = types.int64, types.uint64
+
+
+def kernels():
+    """Yield each kernel with the types of its arguments."""
+    for kind, text in (("characters", BYTES), ("words", HASHES)):
+        whole, play, fill = sketching.OF_CHARACTERS if kind == "characters" else sketching.OF_WORDS
+        tiles = (text, PLACES, PLACES, PLACES, NUMBER, NUMBER)
+        yield f"{kind}, whole", whole, (text, PLACES, PLACES, NUMBER, SHIFT, ROWS)
+        yield f"{kind}, a round", play, (*tiles, NUMBER, SHIFT, ROWS)
+        yield f"{kind}, the rest", fill, (*tiles, SHIFT, FLAGS, ROWS)
+    yield "bands", sketching.hash_bands, (ROWS, ROWS)
+    yield "first characters", wording.begin_words, (BYTES, PLACES, SMALL, BYTES, BYTES)
+    yield "words", wording.hash_words, (BYTES, PLACES, PLACES, SMALL, HASHES)
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=str)
+def test_kernels_compile_without_floats_and_with_atomic_minima(capability, monkeypatch):
+    pytest.importorskip("numba_cuda", reason="needs numba-cuda, which is in the extra of the tests")
+    from numba import cuda
+    from numba.cuda import dispatcher
+
+    # Functions of a device ask the GPU that is there for which one to compile.
+    monkeypatch.setattr(
+        dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=capability)
+    )
+    for name, kernel, arguments in kernels():
+        code, _ = cuda.compile_ptx(kernel.py_func, types.void(*arguments), cc=capability)
+        assert ".f64" not in code, name  # as of int64 and uint64 together
+        has_minima = "min.u64" in code and "atom." in code
+        assert has_minima == any(part in name for part in ("whole", "a round", "the rest")), name
