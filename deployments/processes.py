@@ -1,6 +1,7 @@
 """The processes of the stack: how they are started, found again, and stopped with all that they started."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
 STOP_SECONDS = 20
+SETTLED_SECONDS = 0.05  # after which a process that was ended while it started has ended
 
 
 class Part(BaseModel):
@@ -26,10 +28,20 @@ class Part(BaseModel):
     def runs(self) -> bool:
         try:
             process = psutil.Process(self.pid)
-            is_same = abs(process.create_time() - self.started) < 1
-            return bool(is_same and process.status() != psutil.STATUS_ZOMBIE)
+            return self.is_same(process) and process.status() != psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return False
+
+    @property
+    def has_another_its_number(self) -> bool:
+        """Whether its number was given to another process. A dead one nobody has asked for yet keeps its own."""
+        try:
+            return not self.is_same(psutil.Process(self.pid))
+        except psutil.NoSuchProcess:
+            return False
+
+    def is_same(self, process: psutil.Process) -> bool:
+        return bool(abs(process.create_time() - self.started) < 1)
 
     def poll(self) -> int | None:
         """Return None for as long as it runs, as what starts processes does."""
@@ -42,13 +54,21 @@ def part(name: str, process: subprocess.Popen[bytes], address: str = "", dashboa
 
 
 def start(name: str, command: list[str], environment: dict[str, str], logs: Path) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one, in a session of its own, with its output in a log of its own."""
-    with (logs / f"{name}.log").open("ab") as log:
-        return subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", *command],
-            env={**os.environ, **environment}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            start_new_session=True, cwd="/",
-        )  # fmt: skip
+    """Start a process that outlives this one, in a session of its own, with its output in a log of its own.
+
+    Ctrl-C reaches all processes of a terminal and can end it before it has its session: it is started again then.
+    """
+    while True:
+        with (logs / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", *command],
+                env={**os.environ, **environment}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                start_new_session=True, cwd="/",
+            )  # fmt: skip
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(SETTLED_SECONDS)
+        if process.returncode != -signal.SIGINT:
+            return process
 
 
 def stop(part: Part) -> bool:
@@ -72,7 +92,7 @@ def family_of(part: Part) -> Iterator[psutil.Process]:
         process = psutil.Process(part.pid)
         with suppress(psutil.NoSuchProcess):
             yield from [process, *process.children(recursive=True)]
-    elif not psutil.pid_exists(part.pid):  # no other session has its number
+    elif not part.has_another_its_number:  # nor has another session
         for process in psutil.process_iter():
             with suppress(OSError, psutil.Error):
                 if os.getsid(process.pid) == part.pid:

@@ -13,6 +13,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from small_corpus import COMMAND, contents, zyda
 
+from deployments import processes
 from deployments.local import Stack
 from flows.server.liveness import LEASE_SECONDS
 from flows.watch import is_under_way as is_asked_for
@@ -145,3 +146,36 @@ def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
     assert "worker           does not run; zyda up starts it" in said.stdout, said
     assert "stopping the server\n" in zyda("down", env=alone).stdout
     assert not [part for part in begun.values() if part.runs]
+
+
+def test_part_that_ctrl_c_ends_before_it_has_its_session_is_started_again(tmp_path, monkeypatch):
+    started, popen = [], subprocess.Popen
+
+    def begin(*command, **options):
+        started.append(popen(*command, **options))
+        if len(started) == 1:
+            started[0].send_signal(signal.SIGINT)
+            started[0].wait(20)
+        return started[-1]
+
+    monkeypatch.setattr(processes.subprocess, "Popen", begin)
+    process = processes.start("part", ["http.server", "0", "--bind", "127.0.0.1"], {}, tmp_path)
+    assert [one.returncode for one in started] == [-signal.SIGINT, None]
+    assert process is started[1]
+    process.terminate()
+    process.wait(20)
+
+
+def test_what_a_part_has_left_is_stopped_also_where_nobody_has_asked_how_it_ended(tmp_path):
+    command = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+    (tmp_path / "parent_of_one.py").write_text(command)
+    process = processes.start("part", ["parent_of_one"], {"PYTHONPATH": str(tmp_path)}, tmp_path)
+    part = processes.part("part", process)
+    wait_for(lambda: psutil.Process(process.pid).children())
+    [child] = psutil.Process(process.pid).children()
+    process.kill()  # and it is a zombie for as long as nobody waits for it
+    wait_for(lambda: not part.runs)
+    assert psutil.pid_exists(process.pid)
+    assert processes.stop(part)
+    assert not child.is_running()
+    process.wait(20)
