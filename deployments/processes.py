@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
 STOP_SECONDS = 20
+LOOK_SECONDS = 0.05
 SETTLED_SECONDS = 0.05  # after which a process that was ended while it started has ended
 
 
@@ -28,13 +30,13 @@ class Part(BaseModel):
     def runs(self) -> bool:
         try:
             process = psutil.Process(self.pid)
-            return self.is_same(process) and process.status() != psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return False
+        return self.is_same(process) and is_alive(process)
 
     @property
     def has_another_its_number(self) -> bool:
-        """Whether its number was given to another process. A dead one nobody has asked for yet keeps its own."""
+        """Whether its number was given to another process."""
         try:
             return not self.is_same(psutil.Process(self.pid))
         except psutil.NoSuchProcess:
@@ -79,11 +81,26 @@ def stop(part: Part) -> bool:
     family = list(family_of(part))
     for member in family:
         quietly(member.terminate)
-    _, alive = psutil.wait_procs(family, timeout=STOP_SECONDS)
-    for member in alive:
+    for member in alive_after(STOP_SECONDS, family):
         quietly(member.kill)
-    psutil.wait_procs(alive, timeout=STOP_SECONDS)
+    alive_after(STOP_SECONDS, family)
     return bool(family)
+
+
+def alive_after(seconds: float, processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Wait until all have ended, for so long at most, and return those that have not."""
+    deadline = time.monotonic() + seconds
+    while (alive := [process for process in processes if is_alive(process)]) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return alive
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Say whether a process runs. One that has ended stays a zombie for as long as its parent does not ask."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def family_of(part: Part) -> Iterator[psutil.Process]:
@@ -95,7 +112,7 @@ def family_of(part: Part) -> Iterator[psutil.Process]:
     elif not part.has_another_its_number:  # nor has another session
         for process in psutil.process_iter():
             with suppress(OSError, psutil.Error):
-                if os.getsid(process.pid) == part.pid:
+                if os.getsid(process.pid) == part.pid and is_alive(process):
                     yield process
 
 

@@ -3,6 +3,7 @@
 It only looks: nothing is started, written or announced.
 """
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -22,6 +23,7 @@ from flows.command.terminal import as_time
 from flows.server.exclusion import limit_of
 from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since
 from flows.server.local_server import NoServer, configured_url, is_healthy, servers_of_builds
+from flows.server.signals import Ended
 from tasks.accounts.published import Published, doubts, published_manifest, stamps_now
 from tasks.errors import ADVICE, ZydaError, first_line
 from tasks.intake.built import last_build, plan_now, versions_built, versions_now
@@ -31,7 +33,7 @@ from tasks.recipe.loading import load_recipe
 
 UNDER_WAY = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
 ENDED = (StateType.COMPLETED, StateType.FAILED, StateType.CRASHED, StateType.CANCELLED)
-INTERRUPTED = "Ended: interrupted"  # of the exception that a signal raises: flows/server/ending.py
+INTERRUPTED = f"{Ended.__name__}: {Ended(signal.SIGINT)}"  # in the message of a state
 LOOKED_AT, SHOWN = 100, 8  # runs that have ended
 
 

@@ -7,9 +7,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-UNDER_WAY = re.compile(
-    r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE
-)  # its title, and the line below
+UNDER_WAY = re.compile(r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE)  # its title and the line below
 
 
 def say_that_it_died(client: SyncPrefectClient, run: UUID, why: str) -> None:
@@ -17,7 +15,6 @@ def say_that_it_died(client: SyncPrefectClient, run: UUID, why: str) -> None:
     of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
     for artifact in client.read_artifacts(artifact_filter=of_run):
         page = str(artifact.data)
-        if page != (
-            ended := UNDER_WAY.sub(rf"\1: crashed\n\n{why}\n\nWhen it last said something: \2", page)
-        ):
+        ended = UNDER_WAY.sub(rf"\1: crashed\n\n{why}\n\nWhen it last said something: \2", page)
+        if ended != page:
             client.update_artifact(artifact.id, ArtifactUpdate(data=ended))

@@ -181,7 +181,8 @@ def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     found = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
     environment = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
     assert zyda("down", env=environment).returncode == 0
-    assert not any(psutil.pid_exists(part.pid) for part in found.parts.values())
+    alive = {one.pid for one in psutil.process_iter(["status"]) if one.info["status"] != psutil.STATUS_ZOMBIE}
+    assert not alive & {part.pid for part in found.parts.values()}
     assert zyda("down", env=environment).stdout == "nothing was running\n"
     said = zyda("up", "--workers", "2", env=environment)
     assert said.returncode == 0

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from small_corpus import COMMAND, contents, zyda
 
 from deployments import processes
 from deployments.local import Stack
+from deployments.processes import Part
 from flows.server.liveness import LEASE_SECONDS
 from flows.watch import is_under_way as is_asked_for
 
@@ -125,7 +127,7 @@ def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     said = zyda("up", "--workers", "2", env=unset(stack)).stdout
     assert "stopped what was left of the dask-workers, which had died" in said
     assert "starting the dask-workers" in said
-    assert not psutil.wait_procs(children, timeout=1)[1]
+    assert not [child for child in children if processes.is_alive(child)]
 
 
 def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
@@ -166,16 +168,26 @@ def test_part_that_ctrl_c_ends_before_it_has_its_session_is_started_again(tmp_pa
     process.wait(20)
 
 
-def test_what_a_part_has_left_is_stopped_also_where_nobody_has_asked_how_it_ended(tmp_path):
-    command = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
-    (tmp_path / "parent_of_one.py").write_text(command)
-    process = processes.start("part", ["parent_of_one"], {"PYTHONPATH": str(tmp_path)}, tmp_path)
-    part = processes.part("part", process)
-    wait_for(lambda: psutil.Process(process.pid).children())
-    [child] = psutil.Process(process.pid).children()
-    process.kill()  # and it is a zombie for as long as nobody waits for it
-    wait_for(lambda: not part.runs)
-    assert psutil.pid_exists(process.pid)
-    assert processes.stop(part)
-    assert not child.is_running()
-    process.wait(20)
+PART = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+PARENT_THAT_DOES_NOT_ASK = f"""
+import subprocess, sys, time
+print(subprocess.Popen([sys.executable, "-c", {PART!r}], start_new_session=True).pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it_ended():
+    with subprocess.Popen([sys.executable, "-c", PARENT_THAT_DOES_NOT_ASK], stdout=subprocess.PIPE) as parent:
+        killed = psutil.Process(int(parent.stdout.readline()))
+        part = Part(name="part", pid=killed.pid, started=killed.create_time())
+        wait_for(killed.children)
+        [child] = killed.children()
+        killed.kill()
+        wait_for(lambda: not part.runs)
+        assert killed.status() == psutil.STATUS_ZOMBIE
+        began = time.monotonic()
+        assert processes.stop(part)
+        assert not processes.is_alive(child)
+        assert not processes.stop(part)  # nothing is left of it
+        assert time.monotonic() - began < processes.STOP_SECONDS
+        parent.kill()
