@@ -8,6 +8,7 @@
     ├── Damaged         artifacts that are not what was written; they are made again
     ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
     ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one shard
+    ├── WrongBits       a GPU that computes something else than a CPU
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 
 The command line prints the message of any of these on one line (a BadRecipe: a line for each
@@ -85,6 +86,15 @@ class LostWorkers(ZydaError, RuntimeError):
     """A cluster without workers: they died one after another on the same work, or nobody started any."""
 
     advice = "Look whether the cluster runs and its workers have memory enough; then start the build again."
+
+
+class WrongBits(ZydaError, ArithmeticError):
+    """A GPU, or its libraries, whose results are not those of a CPU."""
+
+    advice = (
+        "Build with ZYDA_ENGINE=cpu; nothing of this was kept. Try make gpu on that machine, and report what "
+        "it says, with the output of nvidia-smi."
+    )
 
 
 class TooMuchLost(ZydaError, ValueError):

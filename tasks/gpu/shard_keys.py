@@ -2,8 +2,12 @@
 
 The file is read whole and compared with its digest; cuDF decodes it on the device, where its text is sketched. What
 finds no memory there is cut in half, as far as row groups go, and one that finds none is done by the CPU.
+
+No GPU is believed before it has shown that its bits are those of the CPU: the first row group that a worker
+sketches in some size of signatures is sketched by both.
 """
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tasks.errors import WrongBits
 from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
 from tasks.kernels.sketch import EMPTY
@@ -23,6 +28,7 @@ from tasks.storage.tables import checked_content
 
 Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], Keys]
+COMPARED = set[tuple[str, int, int, int]]()  # the sizes in which this process's GPU has made its CPU's keys
 
 
 def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> Keys:
@@ -32,6 +38,8 @@ def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cp
     """
     content = checked_content(folder, shard)
     groups = range(pq.ParquetFile(pa.BufferReader(content)).num_row_groups)
+    if groups and size_of(dedup) not in COMPARED:
+        compare(content, dedup, folded, on_cpu)
     made = [*keys_of_groups(content, groups, dedup, folded, on_cpu)]
     doc_ids, keys = zip(*made, strict=True) if made else ((), ())
     none = np.empty(0, np.uint64), np.empty((0, dedup.bands), np.uint64)
@@ -56,12 +64,37 @@ def keys_of_groups(
     rapids.give_back()
     if len(groups) == 1:
         warn(f"row group {groups[0]} of a shard finds no room in the memory of the GPU: the CPU sketches it")
-        yield on_cpu(pq.ParquetFile(pa.BufferReader(content)).read_row_group(groups[0], ["doc_id", "text"]))
+        yield on_cpu(row_group(content, groups[0]))
         return
     warn(f"{len(groups)} row groups of a shard find no room in the memory of the GPU: they are cut in half")
     middle = len(groups) // 2
     for half in (groups[:middle], groups[middle:]):
         yield from keys_of_groups(content, half, dedup, folded, on_cpu)
+
+
+def compare(content: bytes, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> None:
+    """Make the keys of the first row group by GPU and CPU. Raises WrongBits where they differ."""
+    from tasks.gpu import rapids
+
+    try:
+        by_gpu = keys_on_device(rapids, content, [0], dedup, folded, on_cpu)
+    except rapids.OUT_OF_MEMORY:  # the next shard will do
+        return
+    by_cpu = on_cpu(row_group(content, 0))
+    if not all(np.array_equal(found, expected) for found, expected in zip(by_gpu, by_cpu, strict=True)):
+        raise WrongBits(
+            f"the GPU of {socket.gethostname()} makes other band keys than its CPU, of the same text"
+        )
+    COMPARED.add(size_of(dedup))
+
+
+def size_of(dedup: Dedup) -> tuple[str, int, int, int]:
+    """Return what keys depend on."""
+    return dedup.shingle, dedup.width, dedup.values, dedup.bands
+
+
+def row_group(content: bytes, group: int) -> pa.Table:
+    return pq.ParquetFile(pa.BufferReader(content)).read_row_group(group, ["doc_id", "text"])
 
 
 def keys_on_device(
@@ -70,6 +103,10 @@ def keys_on_device(
     """Make the keys of some row groups at once. Raises one of OUT_OF_MEMORY."""
     xp = rapids.xp
     doc_ids, data, ends = rapids.text_of(content, groups)
+    metadata = pq.ParquetFile(pa.BufferReader(content)).metadata
+    count = sum(metadata.row_group(group).num_rows for group in groups)
+    if not len(doc_ids) == len(ends) - 1 == count or int(ends[-1] - ends[0]) > len(data):
+        raise WrongBits(f"cuDF reads {len(doc_ids):,} of {count:,} rows, and {len(data):,} bytes of text")
     size = {"width": dedup.width, "values": dedup.values}
     redone = np.empty(0, np.int64)
     if dedup.shingle == "words":

@@ -36,7 +36,6 @@ class Following(NamedTuple):
     """
 
     engine: Engine
-
     items: Callable[[Any], Iterable[Any]]
     function: Callable[[Any], Any]
 

@@ -17,7 +17,7 @@ from small_corpus import Corpus, build_here, contents, edited, prose, rows, shar
 
 from tasks import gpu
 from tasks.dedup import clusters
-from tasks.errors import Damaged
+from tasks.errors import Damaged, WrongBits
 from tasks.gpu import joining, shard_keys
 from tasks.gpu.joining import forest_of
 from tasks.intake import ingest
@@ -62,6 +62,7 @@ def rapids(monkeypatch):
         engine.missing_libraries.cache_clear()
     from tasks.gpu import rapids
 
+    shard_keys.COMPARED.clear()
     yield rapids
     engine.missing_libraries.cache_clear()
 
@@ -182,6 +183,7 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
         return text_of(content, groups)
 
     monkeypatch.setattr(rapids, "text_of", short_of_memory)
+    monkeypatch.setattr(shard_keys, "COMPARED", {shard_keys.size_of(ROUNDS["characters"])})
     monkeypatch.setattr(shard_keys, "warn", said.append)
     by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu)
     assert by_cpu == by_gpu
@@ -189,6 +191,39 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
     assert sum(size for size in asked if size <= max(most, 1)) == 5
     assert any("5 row groups" in text for text in said)
     assert any("the CPU" in text for text in said) == (most == 0)
+
+
+def test_first_row_group_of_a_size_is_sketched_by_both(shard, on_gpu):
+    job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
+    by_cpu = Mock(wraps=job.sketched)
+    for times in range(2):
+        made = on_gpu(lambda: shard_keys.keys_of_shard(*shard, job.dedup, None, by_cpu))
+        assert len(made[0])
+        assert [len(call.args[0]) for call in by_cpu.call_args_list] == [5], times
+
+
+def test_gpu_that_gives_other_bits_is_not_believed(shard, on_gpu, monkeypatch):
+    band_keys = sketching.band_keys
+    monkeypatch.setattr(
+        sketching, "band_keys", lambda *given, **size: band_keys(*given, **size) ^ np.uint64(1)
+    )
+    job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
+    with pytest.raises(WrongBits, match="makes other band keys than its CPU"):
+        on_gpu(job.make)
+    assert not job.folder.exists(job.path)
+
+
+@pytest.mark.parametrize("lost", ["a row", "text"])
+def test_what_was_read_short_on_the_device_is_not_believed(shard, on_gpu, monkeypatch, rapids, lost):
+    text_of = rapids.text_of
+
+    def short(content, groups):
+        doc_ids, data, ends = text_of(content, groups)
+        return (doc_ids[1:], data, ends[1:]) if lost == "a row" else (doc_ids, data[:0], ends)
+
+    monkeypatch.setattr(rapids, "text_of", short)
+    with pytest.raises(WrongBits, match=r"cuDF reads \d of 5 rows, and"):
+        on_gpu(KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"]).make)
 
 
 def test_shard_that_is_damaged_is_not_sketched(shard, on_gpu):
