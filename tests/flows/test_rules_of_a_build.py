@@ -103,7 +103,8 @@ def test_corpus_is_the_same_whatever_the_numbers_of_its_sources(corpus):
     assert set(listed["source_number"].to_pylist()) == {1021, 1022, 1023}
     with pytest.raises(BadInput, match=r"source another: this corpus has had 1024 sources; start one with a"):
         build_here(
-            corpus.load(name="many", sources=[{"name": "another", "files": "in/best-0.parquet"}]), replace=True
+            corpus.load(name="many", sources=[{"name": "another", "files": "in/best-0.parquet"}]),
+            replace=True,
         )
 
 
