@@ -22,10 +22,11 @@ def first_id(source: int, file: int) -> int:
     return source << SOURCE_SHIFT | file << FILE_SHIFT
 
 
-def split(doc_id: int) -> tuple[int, int, int]:
-    """Return the source number, file number and row of a doc_id."""
+def split(doc_id: int, bits: tuple[int, int, int] = BITS) -> tuple[int, int, int]:
+    """Return the source number, file number and row of a doc_id. bits: of each, where its corpus has others."""
+    _, of_file, of_row = bits
     # One less than a power of two is a mask of all the bits of its field.
-    return doc_id >> SOURCE_SHIFT, doc_id >> FILE_SHIFT & (MAX_FILES - 1), doc_id & (MAX_ROWS - 1)
+    return doc_id >> of_file + of_row, doc_id >> of_row & ((1 << of_file) - 1), doc_id & ((1 << of_row) - 1)
 
 
 def sources_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.uint16]:

@@ -145,7 +145,7 @@ def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> 
     sources = {origin.number: origin.source for origin in manifest.made_of}
     of_files = dict[tuple[int, int], list[int]]()
     for doc_id in doc_ids:
-        of_files.setdefault(split(doc_id)[:2], []).append(doc_id)
+        of_files.setdefault(split(doc_id, manifest.id_bits)[:2], []).append(doc_id)
 
     def read(file: tuple[int, int]) -> dict[int, str]:
         source, number = file

@@ -20,7 +20,7 @@ from small_corpus import (
 
 from tasks.accounts.published import published_ledger
 from tasks.errors import BadInput, Unavailable
-from tasks.ids import MAX_SOURCES, first_id, split
+from tasks.ids import BITS, MAX_SOURCES, first_id, split
 from tasks.intake import prepare
 from tasks.intake.ingest import ingest
 from tasks.publish.explain import explain
@@ -75,6 +75,18 @@ def test_every_removed_document_says_where_why_and_what_was_kept(corpus):
     }
     clustered = {row["cluster_id"] for row in table_of(recipe, "removed")}
     assert clustered == {best_of_all, 1 << 30, middle_alone}
+
+
+@pytest.mark.parametrize("bits", [BITS, (8, 24, 32)], ids=str)
+def test_ids_say_source_file_and_row(bits):
+    _, of_file, of_row = bits
+    for place in ((0, 0, 0), (1, 2, 3), tuple((1 << n) - 1 for n in bits)):
+        source, file, row = place
+        doc_id = source << of_file + of_row | file << of_row | row
+        assert doc_id < 1 << 64
+        assert split(doc_id, bits) == place
+        if bits == BITS:
+            assert (split(doc_id), first_id(source, file) + row) == (place, doc_id)
 
 
 def test_corpus_is_the_same_whatever_the_numbers_of_its_sources(corpus):
