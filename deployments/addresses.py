@@ -2,8 +2,8 @@
 
 import shlex
 
-from deployments.local import POOL, Stack, environment, home
-from flows.server.local_server import NoServer
+from deployments.local import POOL, Stack, environment
+from flows.server.local_server import NoServer, home
 
 PARTS = ("server", "scheduler", "dask-workers", "worker")
 NOTHING = "nothing runs here; start it with: zyda up"

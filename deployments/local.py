@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.resources import files
-from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -20,7 +19,9 @@ from flows.server.local_server import (
     NoServer,
     clients_of,
     free_port,
+    home,
     is_free,
+    made_home,
     start_server,
     wait_until_healthy,
 )
@@ -58,12 +59,6 @@ class Stack(BaseModel):
         return name in self.parts and self.parts[name].runs
 
 
-def home() -> Path:
-    from prefect.settings import PREFECT_HOME
-
-    return Path(PREFECT_HOME.value()) / "zyda"
-
-
 def load_stack() -> Stack:
     """Read what runs. Raises NoServer where the file of it is damaged, which nothing else knows."""
     path = home() / "stack.json"
@@ -76,7 +71,6 @@ def load_stack() -> Stack:
 
 
 def save(stack: Stack) -> None:
-    home().mkdir(parents=True, exist_ok=True)
     new = home() / "stack.json.new"
     new.write_text(stack.model_dump_json(indent=1))
     new.replace(home() / "stack.json")
@@ -84,8 +78,8 @@ def save(stack: Stack) -> None:
 
 def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:
     """Start what does not run yet and what depends on it, and register the deployments."""
+    made_home()
     stack = load_stack()
-    home().mkdir(parents=True, exist_ok=True)
     for name, begin in (("server", begin_server), ("scheduler", begin_scheduler)):
         if not stack.runs(name):
             end_parts(stack, say, *DEPENDENTS[name], name)

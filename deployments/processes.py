@@ -30,9 +30,9 @@ class Part(BaseModel):
     def runs(self) -> bool:
         try:
             process = psutil.Process(self.pid)
+            return self.is_same(process) and is_alive(process)
         except psutil.NoSuchProcess:
             return False
-        return self.is_same(process) and is_alive(process)
 
     @property
     def has_another_its_number(self) -> bool:

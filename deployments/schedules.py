@@ -73,9 +73,10 @@ def change_or_show(
     recipe: str | None, every: str | None, stop: bool, show: bool, storage: str | None, sample: float | None
 ) -> list[str]:
     """Do what `zyda watch` is asked for; return what it is to print."""
-    if (recipe is None) != show or (not show and stop == bool(every)):
+    is_clear = not (recipe or every or stop or storage or sample) if show else recipe and stop != bool(every)
+    if not is_clear:
         raise NotUnderstood("give a RECIPE with --every 1h or --stop; or --list alone")
-    if recipe is None:
+    if recipe is None:  # what is watched is asked for
         return [str(watch) for watch in watched()] or ["nothing is watched"]
     if every:
         watch = watch_every(recipe, storage, sample, duration(every))

@@ -1,6 +1,6 @@
 """Document ids: where a document came from, in 64 bits.
 
-doc_id = source (8 bits) | file (24 bits) | row (32 bits). The source's number and the file's are
+doc_id = source (10 bits) | file (24 bits) | row (30 bits). The source's number and the file's are
 given once, in the corpus's register, and never used again; the row is the document's place in its
 file, counted from 0, bad and unsampled rows included. So an id names a source, file and row for
 ever, whatever is added or taken away beside it.
@@ -9,12 +9,10 @@ ever, whatever is added or taken away beside it.
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_SOURCES = 1 << 8
-MAX_FILES = 1 << 24
-MAX_ROWS = 1 << 32
-
-FILE_SHIFT = 32
-SOURCE_SHIFT = 56
+BITS = (10, 24, 30)  # of source, file and row
+MAX_SOURCES, MAX_FILES, MAX_ROWS = (1 << bits for bits in BITS)
+FILE_SHIFT = BITS[2]
+SOURCE_SHIFT = BITS[1] + BITS[2]
 
 
 def first_id(source: int, file: int) -> int:
@@ -24,20 +22,21 @@ def first_id(source: int, file: int) -> int:
     return source << SOURCE_SHIFT | file << FILE_SHIFT
 
 
-def split(doc_id: int) -> tuple[int, int, int]:
-    """Return the source number, file number and row of a doc_id."""
+def split(doc_id: int, bits: tuple[int, int, int] = BITS) -> tuple[int, int, int]:
+    """Return the source number, file number and row of a doc_id. bits: of each, where its corpus has others."""
+    _, of_file, of_row = bits
     # One less than a power of two is a mask of all the bits of its field.
-    return doc_id >> SOURCE_SHIFT, doc_id >> FILE_SHIFT & (MAX_FILES - 1), doc_id & (MAX_ROWS - 1)
+    return doc_id >> of_file + of_row, doc_id >> of_row & ((1 << of_file) - 1), doc_id & ((1 << of_row) - 1)
 
 
-def sources_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Return the source number of each doc_id: (n,) uint64 to (n,) uint8."""
-    return (doc_ids >> np.uint64(SOURCE_SHIFT)).astype(np.uint8)
+def sources_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.uint16]:
+    """Return the source number of each doc_id: (n,) uint64 to (n,) uint16."""
+    return (doc_ids >> np.uint64(SOURCE_SHIFT)).astype(np.uint16)
 
 
 def files_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the file number of each doc_id: (n,) uint64 to (n,) int64."""
-    # 32 bits are left, so int64 holds them; the mask takes the source's off.
+    # 34 bits are left, so int64 holds them; the mask takes the source's off.
     return (doc_ids >> np.uint64(FILE_SHIFT)).astype(np.int64) & (MAX_FILES - 1)
 
 

@@ -1,6 +1,7 @@
 """The page of a build whose process is gone, which would say that it runs for ever."""
 
 import re
+from functools import partial
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -15,6 +16,11 @@ def say_that_it_died(client: SyncPrefectClient, run: UUID, why: str) -> None:
     of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
     for artifact in client.read_artifacts(artifact_filter=of_run):
         page = str(artifact.data)
-        ended = UNDER_WAY.sub(rf"\1: crashed\n\n{why}\n\nWhen it last said something: \2", page)
+        ended = UNDER_WAY.sub(partial(as_died, why), page)
         if ended != page:
             client.update_artifact(artifact.id, ArtifactUpdate(data=ended))
+
+
+def as_died(why: str, said: re.Match[str]) -> str:
+    """Return the head of a page that is at an end. said: its title, and what it last said."""
+    return f"{said[1]}: crashed\n\n{why}\n\nWhen it last said something: {said[2]}"

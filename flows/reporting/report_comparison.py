@@ -93,14 +93,17 @@ def compared_rows(before: Left, now: Left, source: str | None) -> list[list[str]
         for stage in stages
         if stage in before.removing | now.removing
     ]
-    return [compared("start", old_start, start), *between, compared("end", old_end, end)]
+    ends = compared("start", old_start, start, absent=0), compared("end", old_end, end, absent=0)
+    return [ends[0], *between, ends[1]]
 
 
-def compared(place: str, before: Counts | None, now: Counts | None) -> list[str]:
+def compared(place: str, before: Counts | None, now: Counts | None, absent: int | None = None) -> list[str]:
+    """Compare what was left at a place. absent: what a build without the place is taken to have, if anything."""
     cells = [place]
     for unit in ("documents", "tokens"):
         old, new = (None if counts is None else getattr(counts, unit) for counts in (before, now))
         cells += ["" if old is None else count(old), "" if new is None else count(new)]
+        old, new = (absent if value is None else value for value in (old, new))
         cells.append("" if old is None or new is None else signed(new - old))
     return cells
 

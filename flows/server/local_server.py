@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -28,6 +29,25 @@ SERVER = ["-m", "flows.server.prefect_server", "server"]
 
 class NoServer(ZydaError):
     """The local server did not start."""
+
+
+def home() -> Path:
+    """Return the folder of what we keep beside Prefect's history."""
+    from prefect.settings import PREFECT_HOME
+
+    return Path(PREFECT_HOME.value()) / "zyda"
+
+
+def made_home() -> Path:
+    """Make that folder, where it is not there. Raises NoServer where it cannot be written."""
+    path = home()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path):
+            return path
+    except OSError as error:
+        told = f"{path}: {error.strerror}, and Prefect keeps its history there"
+        raise NoServer(f"{told}: set PREFECT_HOME to a folder that can be written") from error
 
 
 def configured_url() -> str | None:
@@ -176,21 +196,18 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
 
     meanwhile: what to do while a server starts.
     """
-    from prefect.settings import PREFECT_HOME
-
     if url := configured_url():
         if not is_healthy(url):
             raise NoServer(f"{url}: no Prefect server answers there, and PREFECT_API_URL says it should")
         meanwhile()
         yield Server(url, partial(answers, url), AWAY_SECONDS)
         return
-    home = PREFECT_HOME.value() / "zyda"
-    log = home / "server.log"
+    log = made_home() / "server.log"
     process, url = start_server(free_port(), log, guarded=True)
     try:
         meanwhile()
         wait_until_healthy(process, url, log)
-        with used_by_all(clients_of(url, home)):
+        with used_by_all(clients_of(url, log.parent)):
             yield Server(url, lambda: process.poll() is None, 0)
     finally:
         process.terminate()

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger
 from tasks.errors import Damaged, Denied
+from tasks.ids import BITS
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import WORK, Shard
@@ -80,8 +81,9 @@ class Published(Record):
 
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
     document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
-    other corpora, as they were, `lists` the lists of terms that rules counted. `files` are the corpus. `accounts`
-    are for people, and are written after the manifest.
+    other corpora, as they were, `lists` the lists of terms that rules counted. `id_bits` are how many bits of a
+    doc_id say the source, the file and the row. `files` are the corpus. `accounts` are for people, and are written
+    after the manifest.
     """
 
     name: str
@@ -90,6 +92,7 @@ class Published(Record):
     tokenizer: dict[str, str]
     recipe: dict[str, Any]
     made_of: tuple[Origin, ...]
+    id_bits: tuple[int, int, int] = (8, 24, 32)  # those of corpora from before they stood here
     ledger: Ledger
     reasons: dict[str, dict[str, str]] = {}
     audits: dict[str, Audited] = {}
@@ -135,6 +138,16 @@ def corpus_of(recipe: Recipe) -> tuple[Folder, Published]:
     manifest = published_manifest(folder)
     if manifest is None:
         raise Denied(f"{folder.url}: nothing is published there yet; zyda build makes it")
+    return folder, manifest
+
+
+def corpus_with_ids(recipe: Recipe) -> tuple[Folder, Published]:
+    """Return the same of a corpus whose doc_ids are to be read. Raises Denied where they are of another version."""
+    folder, manifest = corpus_of(recipe)
+    if manifest.id_bits != BITS:
+        raise Denied(
+            f"{folder.url}: its doc_ids are of another version of this software; build the corpus again"
+        )
     return folder, manifest
 
 

@@ -31,9 +31,9 @@ KINDS = {"number": pa.float64(), "fine": pa.int64(), "text": pa.string()}
 class Preference:
     """The order of a recipe.
 
-    rank: (256,) uint64, the place of each source number: protected ones first, then as in the recipe. protected:
-    (256,) bool. file_places: for each source number, (files,) uint64, the place of each of its file numbers in the
-    order of their URLs. prefer: the recipe's.
+    rank: (MAX_SOURCES,) uint64, the place of each source number: protected ones first, then as in the recipe.
+    protected: (MAX_SOURCES,) bool. file_places: for each source number, (files,) uint64, the place of each of its
+    file numbers in the order of their URLs. prefer: the recipe's.
     """
 
     rank: Ids

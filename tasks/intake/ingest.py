@@ -39,7 +39,7 @@ from tasks.storage.tables import parquet_writer, write_shard, write_table
 from tasks.tokens.counter import stored_counter
 from tasks.workers.engine import Following
 
-VERSION = 3
+VERSION = 4
 NO_DOCUMENT = "Look at what its `files` name; a source without documents is to be taken out of the recipe."
 ROW_GROUP_BYTES = 32 << 20
 SET_ASIDE = pa.schema(

@@ -89,7 +89,7 @@ def places_type(count: int) -> type[np.int32] | type[np.int64]:
 
 
 def sizes(
-    roots: NDArray[np.signedinteger[Any]], sources: NDArray[np.uint8]
+    roots: NDArray[np.signedinteger[Any]], sources: NDArray[np.uint16]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
     """Count the members of each tree, and their sources, at the place of its root: (n,) twice to (n,) twice.
 

@@ -50,7 +50,7 @@ Tokens of each source, best-ranked first:
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
   `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
-  first 8 and the next 24 bits of a `doc_id`, whose last 32 are the row in the file.
+  first {bits[0]} and the next {bits[1]} bits of a `doc_id`, whose last {bits[2]} are the row in the file.
 - `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
 """
 FEW = 4  # reasons that are said in a sentence
@@ -102,6 +102,7 @@ def card(recipe: Recipe, manifest: Published) -> str:
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
         software=manifest.software,
+        bits=manifest.id_bits,
         recipe=yaml.safe_dump(manifest.recipe, sort_keys=False, allow_unicode=True),
         **counts.model_dump(),
     )

@@ -30,6 +30,7 @@ from tasks.accounts.published import (
     stamps_now,
 )
 from tasks.errors import Damaged
+from tasks.ids import BITS
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
@@ -208,6 +209,7 @@ def new_manifest(
         tokenizer=tokenizer_of(recipe, inputs),
         recipe=recipe.as_written,
         made_of=origins(recipe, inputs),
+        id_bits=BITS,
         ledger=ledger,
         reasons=reasons,
         audits=audits,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.accounts.published import PUBLISHED, corpus_of
+from tasks.accounts.published import PUBLISHED, corpus_with_ids
 from tasks.errors import BadInput, Denied, ZydaError
 from tasks.ids import parse, split
 from tasks.others.corpora import corpora_of
@@ -64,7 +64,7 @@ class Corpus:
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        self.folder, self.manifest = corpus_of(recipe)
+        self.folder, self.manifest = corpus_with_ids(recipe)
         self.files = [file.path for file in self.manifest.files]
         self.register: Register = load_register(self.folder)
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_of, published_manifest
+from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_with_ids, published_manifest
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
 from tasks.kernels.sets import overlaps
@@ -60,7 +60,7 @@ def nearest(recipe: Recipe, text: str, most: int = 10) -> list[Near]:
     there are no band keys to look in, and BadInput where the text has none.
     """
     while True:
-        folder, manifest = corpus_of(recipe)
+        folder, manifest = corpus_with_ids(recipe)
         try:
             return found_near(folder, manifest, text, max(most, MOST_COMPARED))[:most]
         except Damaged as error:
@@ -145,7 +145,7 @@ def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> 
     sources = {origin.number: origin.source for origin in manifest.made_of}
     of_files = dict[tuple[int, int], list[int]]()
     for doc_id in doc_ids:
-        of_files.setdefault(split(doc_id)[:2], []).append(doc_id)
+        of_files.setdefault(split(doc_id, manifest.id_bits)[:2], []).append(doc_id)
 
     def read(file: tuple[int, int]) -> dict[int, str]:
         source, number = file

@@ -15,7 +15,7 @@ from tasks.sources.listing import InputFile, load_listing
 SOURCES = pa.schema(
     [
         ("source", pa.string()),
-        ("source_number", pa.uint8()),
+        ("source_number", pa.uint16()),
         ("file_number", pa.uint32()),
         ("file", pa.string()),
         ("version", pa.string()),

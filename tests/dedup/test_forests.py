@@ -14,8 +14,8 @@ from tasks.signatures.edges import EDGES
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_table
 
-SOURCE_200 = 200 << 56  # an id that is negative where someone takes it for signed
-IDS = st.integers(0, 40) | st.integers(3 << 56, (3 << 56) + 5) | st.integers(SOURCE_200, SOURCE_200 + 3)
+SOURCE_800 = 800 << 54  # an id that is negative where someone takes it for signed
+IDS = st.integers(0, 40) | st.integers(3 << 54, (3 << 54) + 5) | st.integers(SOURCE_800, SOURCE_800 + 3)
 EDGE = st.lists(IDS, min_size=2, max_size=2, unique=True).map(sorted)
 FILES = st.lists(st.lists(EDGE, max_size=12), min_size=1, max_size=12)
 
@@ -67,7 +67,7 @@ def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, most):
     assert dict(zip(ids, labels, strict=True)) == expected
     members = {label: [i for i in expected if expected[i] == label] for label in labels}
     assert sizes == [len(members[label]) for label in labels]
-    assert sources == [len({i >> 56 for i in members[label]}) for label in labels]
+    assert sources == [len({i >> 54 for i in members[label]}) for label in labels]
 
 
 def test_chain_that_no_file_holds_whole_is_one_cluster():

@@ -283,11 +283,11 @@ def test_exempt_source_neither_loses_nor_takes(corpus, scope, further):
     assert ledger.removed("removals", "best").documents == 0
     assert {"best_of_all", "its_internal_copy"} <= kept_names(recipe)
     removed = table_of(recipe, "removed")
-    assert all((row["kept_doc_id"] or 1 << 60) >> 56 > 0 for row in removed)
+    assert all((row["kept_doc_id"] or 1 << 60) >> 54 > 0 for row in removed)
     assert {"middle_copy"} <= kept_names(recipe)  # its best is now that of the cluster
-    assert all(row["doc_id"] >> 56 > 0 for row in table_of(recipe, "clusters"))
+    assert all(row["doc_id"] >> 54 > 0 for row in table_of(recipe, "clusters"))
     assert any(
-        row["doc_id"] >> 56 == 0 for row in table_of(recipe, "bands")
+        row["doc_id"] >> 54 == 0 for row in table_of(recipe, "bands")
     )  # for others, who may be against it
     for row in table_of(recipe, "best"):
         assert (row["cluster_id"], row["cluster_size"]) == (None, 1)
@@ -319,7 +319,7 @@ def test_size_of_its_cluster_stands_beside_every_document(corpus):
         for row in table_of(recipe, source.name):
             of_cluster = members.get(row["cluster_id"], {row["doc_id"]})
             assert row["cluster_size"] == len(of_cluster)
-            assert row["cluster_sources"] == len({doc_id >> 56 for doc_id in of_cluster})
+            assert row["cluster_sources"] == len({doc_id >> 54 for doc_id in of_cluster})
 
 
 def test_build_that_loses_too_much_stops_before_it_publishes(corpus):

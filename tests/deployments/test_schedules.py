@@ -130,6 +130,11 @@ def test_other_durations_are_refused(text):
         (["--list"], r"nothing runs that could watch; start it with: zyda up"),
         (["{}"], r"give a RECIPE with --every 1h or --stop; or --list alone"),
         (["{}", "--every", "1h", "--stop"], r"give a RECIPE with .*"),
+        (["--list", "--stop"], r"give a RECIPE with .*"),
+        (["--list", "--every", "1h"], r"give a RECIPE with .*"),
+        (["--list", "--storage", "s3://elsewhere"], r"give a RECIPE with .*"),
+        (["{}", "--list"], r"give a RECIPE with .*"),
+        (["--stop"], r"give a RECIPE with .*"),
         (["nothing.yaml", "--every", "1h"], r".*nothing\.yaml: cannot be read: .*"),
     ],
 )

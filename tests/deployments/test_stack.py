@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from disturbances import code_run_by, is_refused, task_runs_of
+from disturbances import code_run_by, is_refused, pids_alive, task_runs_of
 from prefect.client.orchestration import get_client
 from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
 
@@ -175,14 +175,11 @@ def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, co
 
 
 def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
-    import psutil
-
     home = stack["PREFECT_HOME"]
     found = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
     environment = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
     assert zyda("down", env=environment).returncode == 0
-    alive = {one.pid for one in psutil.process_iter(["status"]) if one.info["status"] != psutil.STATUS_ZOMBIE}
-    assert not alive & {part.pid for part in found.parts.values()}
+    assert not pids_alive() & {part.pid for part in found.parts.values()}
     assert zyda("down", env=environment).stdout == "nothing was running\n"
     said = zyda("up", "--workers", "2", env=environment)
     assert said.returncode == 0

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
-from disturbances import is_under_way, start_build, wait_for
+from disturbances import is_under_way, pids_alive, start_build, wait_for
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from small_corpus import COMMAND, contents, zyda
@@ -127,7 +127,7 @@ def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     said = zyda("up", "--workers", "2", env=unset(stack)).stdout
     assert "stopped what was left of the dask-workers, which had died" in said
     assert "starting the dask-workers" in said
-    assert not [child for child in children if processes.is_alive(child)]
+    assert not pids_alive() & {child.pid for child in children}
 
 
 def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
@@ -187,7 +187,7 @@ def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it
         assert killed.status() == psutil.STATUS_ZOMBIE
         began = time.monotonic()
         assert processes.stop(part)
-        assert not processes.is_alive(child)
+        assert child.pid not in pids_alive()
         assert not processes.stop(part)  # nothing is left of it
         assert time.monotonic() - began < processes.STOP_SECONDS
         parent.kill()

@@ -205,8 +205,8 @@ def test_explain_of_a_document_that_stayed_or_was_filtered(corpus, built):
     ("doc_id", "fault"),
     [
         ("x", "is not a document id"),
-        ("72057594037927999", "is no document"),
-        (str(9 << 56), "no document of this corpus"),
+        (str((1 << 54) + 63), "is no document"),
+        (str(9 << 54), "no document of this corpus"),
     ],
 )
 def test_explain_of_an_id_that_is_none(corpus, built, doc_id, fault):

@@ -70,9 +70,9 @@ def test_source_that_came_and_one_that_went(corpus):
     recipe = corpus.load(sources=corpus.recipe["sources"][1:])
     build_here(recipe, replace=True)
     found = cells_of(page_of(recipe)[page_of(recipe).index(SECTION) :], "By source")
-    assert found["best, end"][1:3] == ["", ""]
-    assert found["worst, end"][0] == found["worst, end"][2] == ""
-    assert found["worst, end"][1] == str(len(table_of(recipe, "worst")))
+    assert found["best, end"][:3] == ["6", "", "-6"]
+    count = len(table_of(recipe, "worst"))
+    assert found["worst, end"][:3] == ["", f"{count}", f"+{count}"]
 
 
 def test_build_that_changes_nothing_adds_nothing(corpus):

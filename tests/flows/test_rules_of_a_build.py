@@ -19,13 +19,14 @@ from small_corpus import (
 )  # fmt: skip
 
 from tasks.accounts.published import published_ledger
-from tasks.errors import Unavailable
-from tasks.ids import split
+from tasks.errors import BadInput, Unavailable
+from tasks.ids import BITS, MAX_SOURCES, first_id, split
 from tasks.intake import prepare
 from tasks.intake.ingest import ingest
+from tasks.publish.explain import explain
 from tasks.signatures import bands, merging
 from tasks.signatures.minhash import minhash
-from tasks.sources.register import load_register
+from tasks.sources.register import Register, extend_register, load_register
 from tasks.stage.verdicts import Trail
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
@@ -64,16 +65,59 @@ def test_every_removed_document_says_where_why_and_what_was_kept(corpus):
         (row["source"], split(row["doc_id"])[1:], row["stage"], row["reason"], row["kept_doc_id"])
         for row in table_of(recipe, "removed")
     }
-    best_of_all, middle_alone = 0, 1 << 56 | 3
+    best_of_all, middle_alone = 0, 1 << 54 | 3
     assert removed == {
         ("middle", (0, 0), "removals", "duplicate", best_of_all),
-        ("middle", (0, 4), "removals", "duplicate", 1 << 32),
+        ("middle", (0, 4), "removals", "duplicate", 1 << 30),
         ("middle", (0, 3), "filter", "keep", None),
         ("worst", (0, 0), "removals", "duplicate", best_of_all),
         ("worst", (1, 0), "removals", "duplicate", middle_alone),
     }
     clustered = {row["cluster_id"] for row in table_of(recipe, "removed")}
-    assert clustered == {best_of_all, 1 << 32, middle_alone}
+    assert clustered == {best_of_all, 1 << 30, middle_alone}
+
+
+@pytest.mark.parametrize("bits", [BITS, (8, 24, 32)], ids=str)
+def test_ids_say_source_file_and_row(bits):
+    _, of_file, of_row = bits
+    for place in ((0, 0, 0), (1, 2, 3), tuple((1 << n) - 1 for n in bits)):
+        source, file, row = place
+        doc_id = source << of_file + of_row | file << of_row | row
+        assert doc_id < 1 << 64
+        assert split(doc_id, bits) == place
+        if bits == BITS:
+            assert (split(doc_id), first_id(source, file) + row) == (place, doc_id)
+
+
+def test_corpus_is_the_same_whatever_the_numbers_of_its_sources(corpus):
+    """Those of a corpus that has had a thousand others are larger than a byte can say."""
+    few, many = corpus.load(), corpus.load(name="many")
+    gone = {f"gone{number}": number for number in range(MAX_SOURCES - 3)}
+    extend_register(many.folder, Register(), Register(sources=gone))
+    build_here(few)
+    build_here(many)
+    assert {split(row["doc_id"])[0] for row in table_of(many, "best")} == {MAX_SOURCES - 3}
+
+    def as_in_few(value):
+        return value - first_id(MAX_SOURCES - 3, 0)
+
+    for place in ("best", "middle", "worst", "removed", "clusters"):
+        rows_of_many = table_of(many, place)
+        for row in rows_of_many:
+            for name in ("doc_id", "cluster_id", "kept_doc_id"):
+                if row.get(name) is not None:
+                    row[name] = as_in_few(row[name])
+        assert rows_of_many == table_of(few, place)
+    assert published_ledger(many) == published_ledger(few)
+    place = explain(many, str(first_id(MAX_SOURCES - 1, 1))).place
+    assert (place.source, place.file) == ("worst", explain(few, str(first_id(2, 1))).place.file)
+    listed = pq.read_table(pa.BufferReader(many.folder.read("published/sources.parquet")))
+    assert set(listed["source_number"].to_pylist()) == {1021, 1022, 1023}
+    with pytest.raises(BadInput, match=r"source another: this corpus has had 1024 sources; start one with a"):
+        build_here(
+            corpus.load(name="many", sources=[{"name": "another", "files": "in/best-0.parquet"}]),
+            replace=True,
+        )
 
 
 def test_ledger_has_a_line_for_every_stage_and_source_and_adds_up(corpus):

@@ -457,3 +457,15 @@ def test_damaged_state_of_the_stack_is_one_line(server, zyda, tmp_path, monkeypa
     (tmp_path / "stack.json").write_text('{"parts": {"ser')
     for command in (("down",), ("up", "--env"), ("watch", "--list")):
         is_told(*zyda(*command), r"stack\.json is damaged")
+
+
+def test_prefects_home_that_cannot_be_written_is_one_line(zyda, tmp_path, monkeypatch):
+    from flows.server import local_server
+
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(local_server, "home", lambda: tmp_path / "file/zyda")
+    about = r"file/zyda: Not a directory, and Prefect .* set PREFECT_HOME to a folder that can"
+    is_told(*zyda("up"), about)
+    monkeypatch.setattr(local_server, "configured_url", lambda: None)  # which the tests have
+    with pytest.raises(local_server.NoServer, match=about), local_server.prefect_server():  # for a build
+        pass

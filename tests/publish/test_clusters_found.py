@@ -10,6 +10,7 @@ import pytest
 
 from tasks.dedup.clusters import CLUSTERS
 from tasks.errors import Denied
+from tasks.ids import SOURCE_SHIFT
 from tasks.publish import clusters_found
 from tasks.publish.explain import Corpus
 from tasks.storage.folder import Folder
@@ -34,7 +35,7 @@ def made(seed, count=2000):
     """Make a table of clusters, and its rows: (doc_id, cluster_id)."""
     random = np.random.default_rng(seed)
     ids = np.unique(
-        random.integers(0, 11, count).astype(np.uint64) << np.uint64(56)
+        random.integers(0, 11, count).astype(np.uint64) << np.uint64(SOURCE_SHIFT)
         | random.integers(0, 10**6, count).astype(np.uint64)
     )
     groups = random.integers(0, 300, len(ids)) * (random.random(len(ids)) > 0.2)  # and one that is large
@@ -43,7 +44,7 @@ def made(seed, count=2000):
     sizes = Counter(clusters.tolist())
     sources = {cluster: set() for cluster in sizes}
     for doc_id, cluster in zip(ids.tolist(), clusters.tolist(), strict=True):
-        sources[cluster].add(doc_id >> 56)
+        sources[cluster].add(doc_id >> SOURCE_SHIFT)
     columns = [
         ids,
         clusters,
@@ -63,7 +64,7 @@ def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, monkeypat
     found = clusters_found.clusters_found(corpus_in(tmp_path, table), "clusters", NAMES)
     by_source = {}
     for doc_id, cluster in rows:
-        by_source.setdefault(cluster, Counter())[NAMES[10 - (doc_id >> 56)]] += 1
+        by_source.setdefault(cluster, Counter())[NAMES[10 - (doc_id >> SOURCE_SHIFT)]] += 1
     sizes, shared = {}, Counter()
     for counts in by_source.values():
         for source, documents in counts.items():

@@ -1,5 +1,6 @@
 """`zyda find`: the published documents that are most like a text."""
 
+import json
 import os
 import re
 import shutil
@@ -23,7 +24,9 @@ from small_corpus import (
     zyda,
 )
 
+from tasks.accounts.published import published_ledger
 from tasks.errors import BadInput, Denied
+from tasks.publish.explain import explain
 from tasks.publish.nearest import nearest
 from tasks.signatures.keys import band_keys
 from tasks.storage.tables import FOOTERS
@@ -60,7 +63,7 @@ def test_nearest_are_found_with_their_exact_likeness(built):
         assert near.containment == pytest.approx(len(mine & other) / len(mine))
         assert texts[near.doc_id].startswith(near.beginning)
         assert (near.source, near.file) == ("best", str(built[0].folder / "in/best-5.parquet"))
-        assert near.row == near.doc_id & (2**32 - 1)
+        assert near.row == near.doc_id & (2**30 - 1)
     assert [near.jaccard for near in found] == sorted((near.jaccard for near in found), reverse=True)
     assert len(nearest(recipe, text, 3)) == 3
 
@@ -106,6 +109,21 @@ def test_published_folder_alone_is_enough(built, tmp_path):
     alone = corpus.elsewhere(corpus.folder).load(storage=str(tmp_path))
     (near,) = nearest(alone, prose("best alone"))
     assert (near.source, near.file, near.row) == ("best", "best-0.parquet", 2)
+    corpus.write()
+
+
+def test_ids_of_an_earlier_version_are_not_read_as_those_of_now(built, tmp_path):
+    corpus, recipe = built
+    shutil.copytree(recipe.folder.path("published"), tmp_path / "small/published")
+    manifest = tmp_path / "small/published/manifest.json"
+    before = json.loads(manifest.read_text())
+    assert before.pop("id_bits") == [10, 24, 30]
+    manifest.write_text(json.dumps(before))
+    old = corpus.elsewhere(corpus.folder).load(storage=str(tmp_path))
+    for look in (lambda: nearest(old, prose("best alone")), lambda: explain(old, "0")):
+        with pytest.raises(Denied, match="its doc_ids are of another version of this software; build"):
+            look()
+    assert published_ledger(old) == published_ledger(recipe)
     corpus.write()
 
 

@@ -71,9 +71,9 @@ def test_all_faults_are_shown_at_once(tmp_path):
     assert len(raised.value.faults) == 2
 
 
-def test_256_sources_are_the_most(tmp_path):
-    sources = "".join(f"  - {{name: s{i}, files: x}}\n" for i in range(257))
-    with pytest.raises(BadRecipe, match="256"):
+def test_1024_sources_are_the_most(tmp_path):
+    sources = "".join(f"  - {{name: s{i}, files: x}}\n" for i in range(1025))
+    with pytest.raises(BadRecipe, match="1024"):
         load(tmp_path, GOOD[: GOOD.index("  - name: first")] + sources)
 
 
