@@ -43,8 +43,14 @@ SCRATCH_HASHES = 1 << 14
 
 @njit(cache=True, nogil=True, inline="always")
 def extended(h, code):
-    """Return the hash of a shingle with one more character or word."""
-    return h * BASE + (np.uint64(code) + ONE) * CHARACTER  # + ONE, so that a character of code 0 counts too
+    """Return what is hashed of a shingle, with one more character or word."""
+    return h * BASE + np.uint64(code) + ONE  # + ONE, so that a character of code 0 counts too
+
+
+@njit(cache=True, nogil=True, inline="always")
+def finished(h):
+    """Return the hash of a shingle of which all is hashed."""
+    return h * CHARACTER
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -107,7 +113,7 @@ def window(codes, start, width):
     h = np.uint64(0)  # it wraps
     for i in range(start, start + width):
         h = extended(h, codes[i])
-    return h
+    return finished(h)
 
 
 @njit(cache=True, nogil=True)

@@ -21,7 +21,6 @@ from tasks.stage.verdicts import JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of
-from tasks.workers.engine import Engine
 
 VERSION = 2
 
@@ -118,4 +117,4 @@ def classify(recipe: Recipe, trail: Trail) -> Manifest:
         AnswersForShard(folder, trail.source, so_far, model, settings.max_tokens)
         for so_far in shards_so_far(folder, trail)
     ]
-    return said_by("classify", trail, jobs, engine=Engine.AUTO)
+    return said_by("classify", trail, jobs, engine=recipe.engine)

@@ -22,6 +22,7 @@ on_device = cuda.jit(device=True)
 mix = on_device(utf8.mix.py_func)
 code_point = on_device(utf8.code_point.py_func)
 extended = on_device(sketch.extended.py_func)
+finished = on_device(sketch.finished.py_func)
 slot_of = on_device(sketch.slot_of.py_func)
 value_of = on_device(sketch.value_of.py_func)
 
@@ -31,26 +32,35 @@ ONE = np.uint64(1)
 @on_device
 def shingle_of_characters(data, place, start, end, width):
     """Hash the shingle that begins at a byte; say whether there is one. All places are uint64."""
-    h, n, i = np.uint64(0), 0, place
+    h, bits, i, beyond = np.uint64(0), np.uint8(0), place, place + np.uint64(width)
+    if beyond <= end:
+        while i < beyond:
+            bits |= data[i]
+            h = extended(h, data[i])
+            i += ONE
+        if bits < 0x80:  # all of it is ASCII
+            return finished(h), True
+    elif place != start:  # there are fewer bytes than characters in a shingle
+        return h, False
     if data[place] & 0xC0 == 0x80:  # 10xxxxxx: inside of a character
         return h, False
+    h, n, i = np.uint64(0), 0, place
     while n < width and i < end:
         code, size = code_point(data, i)
         h = extended(h, code)
         i += size
         n += 1
-    return h, n == width or place == start
+    return finished(h), n == width or place == start
 
 
 @on_device
 def shingle_of_words(words, place, start, end, width):
     """Return the hash of the shingle that begins at a word, and whether there is one."""
-    h, n, i = np.uint64(0), 0, place
-    while n < width and i < end:
+    h, i, beyond = np.uint64(0), place, place + np.uint64(width)
+    while i < beyond and i < end:
         h = extended(h, words[i])
         i += ONE
-        n += 1
-    return h, n == width or place == start
+    return finished(h), beyond <= end or place == start
 
 
 def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
