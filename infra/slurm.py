@@ -26,7 +26,7 @@ import dask.utils
 from dask_jobqueue import SLURMCluster
 
 from deployments.certificates import make_certificate, security_of, tls_environment
-from tasks.workers.dask_cluster import ALLOCATOR, CPU, GPU_FLAGS, LIVES
+from tasks.workers.dask_cluster import ALLOCATOR, CPU, GPU_FLAGS, GPU_THREADS, LIVES
 
 
 def main() -> None:
@@ -75,7 +75,7 @@ def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapp
         command += ["--interface", arguments.interface]
     options = {
         "job-name": "zyda-gpu", "array": f"1-{arguments.gpu_jobs}", "gres": f"gpu:{arguments.gpus}",
-        "partition": arguments.gpu_queue or arguments.queue, "cpus-per-task": 2 * arguments.gpus,
+        "partition": arguments.gpu_queue or arguments.queue, "cpus-per-task": GPU_THREADS * arguments.gpus,
         "time": arguments.walltime, "mem": f"{memory >> 20}M",
     }  # fmt: skip
     given = [f"--{name}={value}" for name, value in options.items() if value]

@@ -23,6 +23,11 @@ def to_host(array: Any) -> Any:
     return cupy.asnumpy(array)
 
 
+def wait() -> None:
+    """Wait until all is done that the device was asked for."""
+    cupy.cuda.Device().synchronize()
+
+
 def give_back() -> None:
     """Give back what the pools hold and nobody uses."""
     cupy.get_default_memory_pool().free_all_blocks()

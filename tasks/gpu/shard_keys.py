@@ -9,6 +9,7 @@ sketches in some size of signatures is sketched by both.
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from tasks.storage.tables import checked_content
 
 Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], Keys]
+DEVICE = Lock()  # of what this process has on its GPU: its threads use it one after another
 COMPARED = set[tuple[str, int, int, int]]()  # the sizes in which this process's GPU has made its CPU's keys
 
 
@@ -55,7 +57,7 @@ def keys_of_groups(
     if not groups:
         return
     try:
-        made = keys_on_device(rapids, content, groups, dedup, folded, on_cpu)
+        made = keys_by_device(rapids, content, groups, dedup, folded, on_cpu)
     except rapids.OUT_OF_MEMORY:
         made = None
     if made:
@@ -77,7 +79,7 @@ def compare(content: bytes, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> None:
     from tasks.gpu import rapids
 
     try:
-        by_gpu = keys_on_device(rapids, content, [0], dedup, folded, on_cpu)
+        by_gpu = keys_by_device(rapids, content, [0], dedup, folded, on_cpu)
     except rapids.OUT_OF_MEMORY:  # the next shard will do
         return
     by_cpu = on_cpu(row_group(content, 0))
@@ -97,10 +99,24 @@ def row_group(content: bytes, group: int) -> pa.Table:
     return pq.ParquetFile(pa.BufferReader(content)).read_row_group(group, ["doc_id", "text"])
 
 
-def keys_on_device(
+def keys_by_device(
     rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu
 ) -> Keys:
     """Make the keys of some row groups at once. Raises one of OUT_OF_MEMORY."""
+    with DEVICE:
+        doc_ids, has_keys, keys, redone, texts = on_device(rapids, content, groups, dedup, folded)
+    if len(redone):
+        ids, own_keys = on_cpu(pa.table({"doc_id": doc_ids[redone], "text": texts}))
+        has_keys[redone] = np.isin(doc_ids[redone], ids)
+        keys[redone[has_keys[redone]]] = own_keys
+    return doc_ids[has_keys], keys[has_keys]
+
+
+def on_device(rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any) -> Any:
+    """Return what a device makes of some row groups: ids, (n,), which of them have keys, (n,) bool, and their keys.
+
+    After them come the places and texts of those that CPUs are to do again, for NFC may change them.
+    """
     xp = rapids.xp
     doc_ids, data, ends = rapids.text_of(content, groups)
     metadata = pq.ParquetFile(pa.BufferReader(content)).metadata
@@ -108,22 +124,25 @@ def keys_on_device(
     if not len(doc_ids) == len(ends) - 1 == count or int(ends[-1] - ends[0]) > len(data):
         raise WrongBits(f"cuDF reads {len(doc_ids):,} of {count:,} rows, and {len(data):,} bytes of text")
     size = {"width": dedup.width, "values": dedup.values}
-    redone = np.empty(0, np.int64)
+    redone = xp.empty(0, np.int64)
     if dedup.shingle == "words":
         words, word_ends, is_unsafe = wording.word_hashes(xp, data, ends, rapids.to_device(folded))
-        redone = rapids.to_host(xp.flatnonzero(is_unsafe))
+        redone = xp.flatnonzero(is_unsafe)
         found = sketching.signatures(xp, OF_WORDS, words, word_ends, **size)
     else:
         found = sketching.signatures(xp, OF_CHARACTERS, data, ends, **size)
-    keys = rapids.to_host(sketching.band_keys(xp, found, bands=dedup.bands))
-    has_keys, doc_ids = rapids.to_host(found[:, 0] != EMPTY), rapids.to_host(doc_ids)
-    if len(redone):  # what NFC may change is composed, which CPUs do
-        texts = [
-            bytes(rapids.to_host(data[start:end])).decode()
-            for start, end in rapids.to_host(xp.stack((ends[redone], ends[redone + 1]), axis=1)).tolist()
-        ]
-        table = pa.table({"doc_id": doc_ids[redone], "text": pa.array(texts, pa.large_string())})
-        ids, own_keys = on_cpu(table)
-        has_keys[redone] = np.isin(doc_ids[redone], ids)
-        keys[redone[has_keys[redone]]] = own_keys
-    return doc_ids[has_keys], keys[has_keys]
+    made = doc_ids, found[:, 0] != EMPTY, sketching.band_keys(xp, found, bands=dedup.bands), redone
+    return *map(rapids.to_host, made), texts_at(rapids, data, ends, redone)
+
+
+def texts_at(rapids: Any, data: Any, ends: Any, chosen: Any) -> pa.LargeStringArray:
+    """Bring chosen texts from the device, in one piece."""
+    xp = rapids.xp
+    beyond = xp.cumsum(ends[chosen + 1] - ends[chosen])
+    places = xp.arange(int(beyond[-1]) if len(beyond) else 0)
+    which = xp.searchsorted(beyond, places, side="right")
+    own = data[places + (ends[chosen + 1] - beyond)[which]]
+    offsets = np.concatenate([np.zeros(1, np.int64), rapids.to_host(beyond)])
+    return pa.LargeStringArray.from_buffers(
+        len(chosen), pa.py_buffer(offsets), pa.py_buffer(rapids.to_host(own))
+    )

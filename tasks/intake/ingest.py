@@ -37,6 +37,7 @@ from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, write_shard, write_table
 from tasks.tokens.counter import stored_counter
+from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import Following
 
 VERSION = 4
@@ -209,7 +210,7 @@ def companions_of(
         else:
             begin = kind.asked_by(recipe, source)
         begun.append(begin)
-    then = Following(recipe.engine, partial(jobs_after, after), ShardJob.__call__) if after else None
+    then = Following(recipe.engine, partial(jobs_after, after), ShardJob.__call__, SHARE) if after else None
     return tuple(begun), then
 
 

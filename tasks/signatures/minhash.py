@@ -33,6 +33,7 @@ from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import tables_of, write_shard
+from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import Engine, is_on_gpu
 
 
@@ -211,7 +212,7 @@ def keys_of_source(
     """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in so_far]
     on = Engine.CPU if dedup.exact else engine
-    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=on)
+    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
     whole = [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]

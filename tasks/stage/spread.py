@@ -27,12 +27,13 @@ def fan_out(
     stage: str,
     source: str | None,
     engine: Engine = Engine.CPU,
+    gpus: float = 1,
     then: Following | None = None,
 ) -> list[Result]:
     """Call a function on every item, over the cluster, and return the results in order.
 
-    engine: on which workers; a CPU's may be any, where none says that it is for those. then: what is done on GPUs
-    with what comes of each result.
+    engine: on which workers; a CPU's may be any, where none says that it is for those. gpus: how much of one GPU a
+    call takes, where it is sent to one. then: what is done on GPUs with what comes of each result.
 
     Progress goes to the dashboard and to whoever follows the build. Without a cluster, as in a
     test of one stage, the items are done here, one after another. Raises what the first failing
@@ -51,7 +52,7 @@ def fan_out(
 
     return context_without_prefect().run(
         over_workers, OfRun(function, run), todo, count,
-        group=f"{stage} shard", name=progress.name, engine=engine,
+        group=f"{stage} shard", name=progress.name, engine=engine, gpus=gpus,
         then=then and then._replace(function=OfRun(then.function, run)),
     )  # fmt: skip
 

@@ -28,9 +28,18 @@ SILENT = 50  # Dask's own log, of which every worker writes one
 # What workers offer: those with a GPU one (dask cuda worker --resources GPU=1); beside them, the others a CPU for
 # each thread (dask worker --resources CPU=2), so that work for CPUs does not keep a GPU waiting.
 GPU, CPU = "GPU", "CPU"
+# A core takes longer to read a shard and to write its keys than a GPU should take to sketch it; so some shards
+# share a GPU, each with a thread of its worker, which use the device one after another.
+GPU_THREADS = 4
+SHARE = 1 / GPU_THREADS
 # A GPU's memory comes from the driver's own pool, which gives back what nobody uses, also where CuPy asks for it.
-GPU_FLAGS = f"--resources {GPU}=1 --nthreads 1 --rmm-async --set-rmm-allocator-for-libs cupy".split()
-GPU_OPTIONS = {"resources": {GPU: 1}, "rmm_async": True, "rmm_allocator_external_lib_list": ["cupy"]}
+GPU_FLAGS = (
+    f"--resources {GPU}=1 --nthreads {GPU_THREADS} --rmm-async --set-rmm-allocator-for-libs cupy".split()
+)
+GPU_OPTIONS = {
+    "resources": {GPU: 1}, "threads_per_worker": GPU_THREADS,
+    "rmm_async": True, "rmm_allocator_external_lib_list": ["cupy"],
+}  # fmt: skip
 
 
 def scheduler_that_is_named() -> str | None:

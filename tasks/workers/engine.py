@@ -32,12 +32,14 @@ class Engine(StrEnum):
 class Following(NamedTuple):
     """What is done on GPUs with what comes of each result, while the others are made.
 
-    items: of a result. function: called with each of them; what it returns is left where it is.
+    items: of a result. function: called with each of them; what it returns is left where it is. gpus: how much of
+    one GPU such a call takes.
     """
 
     engine: Engine
     items: Callable[[Any], Iterable[Any]]
     function: Callable[[Any], Any]
+    gpus: float = 1
 
 
 SENT_FOR: ContextVar[Engine] = ContextVar("engine", default=Engine.CPU)

@@ -31,12 +31,14 @@ def over_workers(
     group: str,
     name: str,
     engine: Engine,
+    gpus: float = 1,
     then: Following | None = None,
 ) -> list[Result]:
     """Call a function on items over the cluster of which this thread is a worker's; return results in order.
 
     count: called with every result as it comes, here. group: of tasks that take about as long, by which Dask
-    knows them. name: of these items. engine: on which workers. then: what follows each result.
+    knows them. name: of these items. engine: on which workers. gpus: how much of one GPU a call takes, where it
+    is sent to one. then: what follows each result.
 
     The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
     task would wait for itself. Raises LostWorkers where an item took one worker after another with it, or
@@ -44,7 +46,9 @@ def over_workers(
     """
     with client_of_task() as client:
         try:
-            return in_window(client, sent_to(client, engine, function), items, count, (group, name), then)
+            return in_window(
+                client, sent_to(client, engine, function, gpus), items, count, (group, name), then
+            )
         except distributed.scheduler.KilledWorker as error:
             raise LostWorkers(
                 f"{name}: {LIVES} workers died one after another on the same shard; the usual "
@@ -94,7 +98,7 @@ class Sent(NamedTuple):
     where: dict[str, Any]
 
 
-def sent_to(client: Any, engine: Engine, function: Callable[[Any], Any]) -> Sent:
+def sent_to(client: Any, engine: Engine, function: Callable[[Any], Any], gpus: float = 1) -> Sent:
     """Return how a function is sent to the workers of an engine.
 
     Where some offer a GPU, work for CPUs goes to those that offer one, so that GPUs do not wait for it.
@@ -108,7 +112,7 @@ def sent_to(client: Any, engine: Engine, function: Callable[[Any], Any]) -> Sent
             )
         return Sent(function, {})
     if engine is not Engine.CPU:
-        return Sent(SentToGpu(function, engine), {"resources": {GPU: 1}})
+        return Sent(SentToGpu(function, engine), {"resources": {GPU: gpus}})
     return Sent(function, {"resources": {CPU: 1}} if CPU in offered else {})
 
 
@@ -139,7 +143,7 @@ def in_window(
     results: dict[int, Result] = {}
     places: dict[Any, int] = {}
     running = distributed.as_completed(loop=client.loop, with_results=True)
-    following = sent_to(client, then.engine, then.function) if then else None
+    following = sent_to(client, then.engine, then.function, then.gpus) if then else None
     followers = count_up()
 
     def submit() -> None:

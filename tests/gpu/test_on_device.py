@@ -5,6 +5,9 @@ The simulator is asked for by NUMBA_ENABLE_CUDASIM=1 before numba is imported: t
 
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from unittest.mock import Mock
 
 import numpy as np
@@ -15,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, contents, edited, prose, rows, shards_of, write_rows
 
+from benchmarks import gpu as benchmark
 from tasks import gpu
 from tasks.dedup import clusters
 from tasks.errors import Damaged, WrongBits
@@ -32,7 +36,7 @@ from tasks.signatures.minhash import KeysOfShard
 from tasks.signatures.shingles import folded_characters, word_hashes
 from tasks.storage.folder import Folder
 from tasks.storage.tables import parquet_writer, read_table, write_shard, write_table
-from tasks.workers import engine
+from tasks.workers import dask_cluster, engine
 from tasks.workers.dask_cluster import gpu_count
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
@@ -194,6 +198,29 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
     assert any("the CPU" in text for text in said) == (most == 0)
 
 
+def test_threads_of_a_worker_use_its_gpu_one_after_another(shard, on_gpu, monkeypatch, rapids):
+    text_of, inside, most = rapids.text_of, [], []
+
+    def slow(content, groups):
+        inside.append(groups)
+        time.sleep(0.05)
+        most.append(len(inside))
+        try:
+            return text_of(content, groups)
+        finally:
+            inside.pop()
+
+    monkeypatch.setattr(rapids, "text_of", slow)
+    monkeypatch.setattr(shard_keys, "COMPARED", {shard_keys.size_of(ROUNDS["words"])})
+    job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"])
+    expected = job.make().digest
+    job.folder.delete(job.path)
+    with ThreadPoolExecutor(4) as threads:
+        made = [threads.submit(copy_context().run, on_gpu, job.make) for _ in range(4)]
+    assert {one.result().digest for one in made} == {expected}
+    assert most == [1] * 4
+
+
 def test_first_row_group_of_a_size_is_sketched_by_both(shard, on_gpu):
     job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
     by_cpu = Mock(wraps=job.sketched)
@@ -329,6 +356,32 @@ def test_corpus_is_the_same_whatever_computed_it(tmp_path, on_gpu, monkeypatch, 
     on_gpu(lambda: build_here(by_gpu))
     assert contents(by_gpu) == contents(by_cpu)
     assert made.call_count == 2
+
+
+def test_benchmark_measures_what_it_has_compared(tmp_path, monkeypatch):
+    for name in ("TEXT_BYTES", "KEYS", "EDGES"):
+        monkeypatch.setattr(benchmark, name, 500)
+    monkeypatch.setattr(benchmark, "seconds", lambda call, repeat=1: 1.0)
+    monkeypatch.setattr(dask_cluster, "GPU_THREADS", 1)
+    monkeypatch.setattr(benchmark, "CHARACTERS", ROUNDS["characters"])
+    monkeypatch.setattr(benchmark, "WORDS", ROUNDS["words"])
+    monkeypatch.setattr(benchmark, "classifier", lambda texts: [])
+    monkeypatch.setattr(benchmark, "version", lambda package: "1.0")
+    page = tmp_path / "gpu.md"
+    page.write_text(benchmark.PAGE.read_text())
+    monkeypatch.setattr(benchmark, "PAGE", page)
+    texts = pa.array([prose(name, 12) for name in ("one", "two")], pa.large_string())
+    rows = benchmark.rows_of(texts)
+    assert len(rows) == 6
+    assert all(row["one GPU"] > 0 and row["one core"] > 0 for row in rows)
+    for _ in range(2):  # the second takes the place of the first
+        benchmark.write_table("A GPU", rows)
+    assert page.read_text().count("A GPU, 20") == 1
+    assert "Nothing has been measured" not in page.read_text()
+    assert (
+        page.read_text().partition("## What is called")[2]
+        == benchmark.PAGE.read_text().partition("## What is called")[2]
+    )
 
 
 def test_build_goes_on_with_what_the_other_engine_made(tmp_path, on_gpu, monkeypatch):

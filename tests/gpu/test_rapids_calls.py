@@ -4,7 +4,7 @@ import pytest
 import rapids_calls
 
 OF_OTHERS = {"BytesIO", "asarray", "asnumpy", "astype", "dtype", "empty", "zeros", "ndarray"} | {
-    "MemoryPointer", "UnownedMemory", "free_all_blocks", "get_default_memory_pool",
+    "Device", "MemoryPointer", "UnownedMemory", "free_all_blocks", "get_default_memory_pool", "synchronize",
 }  # fmt: skip
 
 

@@ -7,7 +7,9 @@ import copy
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from functools import partial
 from types import SimpleNamespace
 
@@ -24,7 +26,9 @@ from tasks.stage.runner import threads_for, threads_of_this_run
 from tasks.stage.spread import WARNINGS, fan_out, has_gpus
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
+    GPU_THREADS,
     LIVES,
+    SHARE,
     cluster_here,
     open_cluster,
     with_cpu_workers,
@@ -43,10 +47,10 @@ def spread_over_workers(engine):
 
 
 @contextlib.contextmanager
-def workers_that_offer(offered):
+def workers_that_offer(offered, nthreads=1):
     """Give the client of a cluster of workers in this process, each with its resources."""
     workers = {
-        name: {"cls": distributed.Worker, "options": {"nthreads": 1, "resources": resources}}
+        name: {"cls": distributed.Worker, "options": {"nthreads": nthreads, "resources": resources}}
         for name, resources in offered.items()
     }
     scheduler = {
@@ -85,6 +89,32 @@ def test_build_that_must_have_gpus_says_that_there_are_none():
             ):
                 client.submit(function, Engine.GPU, pure=False).result(60)
         assert not client.submit(has_gpus, Engine.AUTO, pure=False).result(60)
+
+
+AT_ONCE = Counter[str]()
+MOST_AT_ONCE = Counter[str]()
+COUNTING = threading.Lock()
+
+
+def count_at_once(kind):
+    with COUNTING:
+        AT_ONCE[kind] += 1
+        MOST_AT_ONCE[kind] = max(MOST_AT_ONCE[kind], AT_ONCE[kind])
+    time.sleep(0.1)
+    with COUNTING:
+        AT_ONCE[kind] -= 1
+
+
+def spread_over_gpu(kind, gpus):
+    fan_out(count_at_once, [kind] * 12, stage=kind, source=None, engine=Engine.GPU, gpus=gpus)
+
+
+def test_shards_share_a_gpu_and_what_takes_it_whole_has_it_alone():
+    MOST_AT_ONCE.clear()
+    with workers_that_offer({"gpu": {"GPU": 1}}, nthreads=GPU_THREADS + 1) as client:
+        for kind, gpus in (("shards", SHARE), ("edges", 1)):
+            client.submit(spread_over_gpu, kind, gpus, pure=False).result(60)
+    assert {"shards": GPU_THREADS, "edges": 1} == MOST_AT_ONCE
 
 
 FOLLOWED = list[tuple[str, int]]()
