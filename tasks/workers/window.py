@@ -54,6 +54,11 @@ def over_workers(
                 f"{name}: {LIVES} workers died one after another on the same shard; the usual "
                 "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
             ) from error
+        except distributed.scheduler.NoValidWorkerError as error:
+            wanted = " and ".join(error.resource_restrictions) or "itself"
+            raise LostWorkers(
+                f"{name}: for {error.timeout:.0f} s, no worker of the cluster has offered {wanted}; start some"
+            ) from error
 
 
 @contextmanager

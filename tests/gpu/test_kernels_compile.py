@@ -9,7 +9,7 @@ from tasks.kernels.cuda import sketching, wording
 
 BYTES, SMALL, PLACES, HASHES = types.uint8[::1], types.uint32[::1], types.int64[::1], types.uint64[::1]
 ROWS, FLAGS = types.uint64[:, ::1], types.boolean[:, ::1]
-NUMBER, SHIFT = types.int64, types.uint64
+NUMBER = SHIFT = types.int64  # as what a launch is given of Python
 
 
 def kernels():

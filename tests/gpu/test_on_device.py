@@ -230,6 +230,24 @@ def test_first_row_group_of_a_size_is_sketched_by_both(shard, on_gpu):
         assert [len(call.args[0]) for call in by_cpu.call_args_list] == [5], times
 
 
+def test_gpu_that_could_show_nothing_is_not_believed(shard, on_gpu, monkeypatch, rapids):
+    text_of, asked, said = rapids.text_of, [], []
+
+    def no_room_at_first(content, groups):
+        asked.append(groups)
+        if len(asked) == 1:
+            raise rapids.OUT_OF_MEMORY[0]
+        return text_of(content, groups)
+
+    monkeypatch.setattr(rapids, "text_of", no_room_at_first)
+    monkeypatch.setattr(shard_keys, "warn", said.append)
+    by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"]), on_gpu)
+    assert by_cpu == by_gpu
+    assert len(asked) == len(said) == 1
+    assert "the CPU does the shard" in said[0]
+    assert not shard_keys.COMPARED
+
+
 def test_gpu_that_gives_other_bits_is_not_believed(shard, on_gpu, monkeypatch):
     band_keys = sketching.band_keys
     monkeypatch.setattr(

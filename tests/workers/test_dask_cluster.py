@@ -148,6 +148,32 @@ def test_what_follows_a_result_runs_on_gpus_and_its_fault_is_the_builds():
             client.submit(spread_and_follow, 6, pure=False).result(60)
 
 
+def wait_on_gpu(_):
+    time.sleep(0.3)
+
+
+def spread_slowly(count):
+    return fan_out(wait_on_gpu, range(count), stage="keys", source=None, engine=Engine.AUTO)
+
+
+def test_build_whose_gpus_are_gone_says_so():
+    with dask.config.set({"distributed.scheduler.no-workers-timeout": "2s"}):
+        offered = {"cpu": {"CPU": 1}, "gpu": {"GPU": 1}}
+        with workers_that_offer(offered) as client:
+            running = client.submit(spread_slowly, 20, pure=False, resources={"CPU": 1})
+            time.sleep(1)
+            gone = [
+                worker
+                for worker, about in client.scheduler_info()["workers"].items()
+                if about["name"] == "gpu"
+            ]
+            client.retire_workers(gone, close_workers=True)
+            with pytest.raises(
+                LostWorkers, match="keys: for 2 s, no worker of the cluster has offered GPU; start some"
+            ):
+                running.result(60)
+
+
 def is_on_gpu_here(_):
     return is_on_gpu()
 
