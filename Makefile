@@ -35,9 +35,9 @@ bench: .venv/installed-dev | demo/sources  ## measure ourselves against the usua
 	$(INSTALL) --requirement benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.all
 
-gpu: .venv/installed-dev | demo/sources  ## where there is a GPU: check its engine, measure it, and write docs/gpu.md
+gpu: .venv/installed  ## where there is a GPU: check its engine, measure it, and write docs/gpu.md
 	@if $(BIN)/python -m benchmarks.gpu --look; then \
-		$(INSTALL) --editable '.[dev,gpu]' && \
+		$(MAKE) demo/sources && $(INSTALL) --editable '.[dev,gpu]' && \
 		$(BIN)/pytest tests/gpu && \
 		$(BIN)/python -m benchmarks.gpu; \
 	fi

@@ -34,8 +34,10 @@ from tasks.workers.dask_cluster import (
     WORKER_PROCESS,
     cores,
     gpu_count,
+    hidden_from,
     patience,
 )
+from tasks.workers.engine import Engine, engine_asked
 from tasks.workers.process import FORKED
 
 POOL = "zyda"
@@ -173,7 +175,7 @@ def worker_commands(
     cpu += ["--resources", f"{CPU}={threads}"] if gpus else []
     gpu = ["dask", "cuda", "worker", scheduler, *GPU_FLAGS, *flags]
     return {
-        "dask-workers": (cpu, {**FORKED, **({"CUDA_VISIBLE_DEVICES": ""} if gpus else {})}),
+        "dask-workers": (cpu, {**FORKED, **hidden_from(Engine.CPU if gpus else engine_asked())}),
         **({"gpu-workers": (gpu, {})} if gpus else {}),
         "worker": (
             ["prefect", "worker", "start", "--pool", POOL, "--name", "local"],

@@ -61,7 +61,8 @@ def main() -> None:
         start_gpu_jobs(arguments, cluster.scheduler_address, {**ALLOCATOR, **settings})
     for name, value in {**settings, "DASK_SCHEDULER_ADDRESS": cluster.scheduler_address}.items():
         print(f"export {name}={shlex.quote(value)}", flush=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what is to be done at the end is done then, too
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # what is to be done at the end is done then, too
+        signal.signal(ending, lambda *_: sys.exit())
     while True:
         time.sleep(60)
 
@@ -70,6 +71,7 @@ def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapp
     """Submit jobs of workers with GPUs, as one array, that ends with this script."""
     memory = dask.utils.parse_bytes(arguments.gpu_memory)
     limits = ["--memory-limit", str(memory // arguments.gpus), "--protocol", "tls"]
+    limits += ["--death-timeout", "300"]  # of a scheduler that is gone
     command = [sys.executable, "-m", "dask", "cuda", "worker", scheduler, *GPU_FLAGS, *limits]
     if arguments.interface:
         command += ["--interface", arguments.interface]

@@ -1,6 +1,7 @@
 """All that imports cuDF, cuGraph and CuPy, each call as in the version that docs/gpu.md names."""
 
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import cupy
 import pylibcudf
 
 xp = cupy
+NO_ROOM = re.compile("bad_alloc|out.of.memory", re.IGNORECASE)
 OUT_OF_MEMORY = (MemoryError, cupy.cuda.memory.OutOfMemoryError)  # cuDF raises Python's own
 
 
@@ -52,17 +54,27 @@ def text_of(content: bytes, groups: Sequence[int]) -> tuple[Any, Any, Any]:
 
 def over(span: Any, kind: str) -> Any:
     """Return the memory that a column of cuDF's is in as an array, without a copy."""
-    memory = cupy.cuda.UnownedMemory(span.ptr, span.size, span)
     size = span.size // cupy.dtype(kind).itemsize
+    if not size:  # where there is no memory, of which CuPy could not say on which device it is
+        return cupy.empty(0, kind)
+    memory = cupy.cuda.UnownedMemory(span.ptr, span.size, span)
     return cupy.ndarray(size, kind, cupy.cuda.MemoryPointer(memory, 0))
 
 
 def components(count: int, a: Any, b: Any) -> Any:
-    """Label the connected components of edges between places, (m,) int32 or int64 twice: (count,) labels."""
+    """Label the connected components of edges between places, (m,) int32 or int64 twice: (count,) labels.
+
+    Raises one of OUT_OF_MEMORY.
+    """
     graph = cugraph.Graph(directed=False)
     edges = cudf.DataFrame({"a": a, "b": b})
-    graph.from_cudf_edgelist(edges, source="a", destination="b", renumber=False)
-    found = cugraph.weakly_connected_components(graph)
+    try:
+        graph.from_cudf_edgelist(edges, source="a", destination="b", renumber=False)
+        found = cugraph.weakly_connected_components(graph)
+    except RuntimeError as error:  # in which cuGraph's C interface puts whatever its C++ throws
+        if NO_ROOM.search(str(error)):
+            raise MemoryError(str(error)) from error
+        raise
     labels = cupy.empty(count, found["labels"].dtype)
     labels[found["vertex"].to_cupy()] = found["labels"].to_cupy()
     return labels

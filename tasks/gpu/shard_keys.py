@@ -9,7 +9,6 @@ sketches in some size of signatures is sketched by both.
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -26,10 +25,10 @@ from tasks.recipe.fields import Dedup
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.tables import checked_content
+from tasks.workers.engine import DEVICE
 
 Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], Keys]
-DEVICE = Lock()  # of what this process has on its GPU: its threads use it one after another
 COMPARED = set[tuple[str, int, int, int]]()  # the sizes in which this process's GPU has made its CPU's keys
 
 

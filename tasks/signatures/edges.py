@@ -30,7 +30,8 @@ from tasks.storage.artifacts import (
     stage_key,
 )
 from tasks.storage.tables import write_table
-from tasks.workers.engine import is_on_gpu
+from tasks.workers.dask_cluster import SHARE
+from tasks.workers.engine import DEVICE, is_on_gpu
 
 VERSION = 1
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
@@ -41,7 +42,7 @@ def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Tabl
     if is_on_gpu():
         from tasks.gpu import rapids  # CUDA's libraries come with it
 
-        with suppress(*rapids.OUT_OF_MEMORY):
+        with suppress(*rapids.OUT_OF_MEMORY), DEVICE:
             found = stars(rapids.to_device(keys), rapids.to_device(doc_ids), rapids.xp)
             return pa.table([*map(rapids.to_host, found)], schema=EDGES)
         rapids.give_back()
@@ -127,7 +128,9 @@ def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
         for band in range(bands)
         for number, keys in enumerate(key_ranges(rows // bands))
     ]
-    shards = fan_out(ShardJob.__call__, jobs, stage=recipe.called("edges"), source=None, engine=recipe.engine)
+    shards = fan_out(
+        ShardJob.__call__, jobs, stage=recipe.called("edges"), source=None, engine=recipe.engine, gpus=SHARE
+    )
     if (read := sum(shard.counts.documents for shard in shards)) != rows:
         raise NotConserved(f"edges: {rows:,} rows of band keys were written and {read:,} read")
     return Manifest(stage="edges", shards=tuple(shards))

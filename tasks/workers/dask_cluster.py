@@ -4,6 +4,7 @@ import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import dask
@@ -12,6 +13,7 @@ import distributed
 from distributed.comm import parse_address, parse_host_port
 
 from tasks.errors import LostWorkers
+from tasks.workers.engine import ENGINE, LIBRARIES, Engine, engine_asked
 from tasks.workers.process import born_with_imports, expect_to_be_born
 
 LIVES = 10  # workers that a shard may take with it before the build gives up on it
@@ -28,11 +30,12 @@ SILENT = 50  # Dask's own log, of which every worker writes one
 # What workers offer: those with a GPU one (dask cuda worker --resources GPU=1); beside them, the others a CPU for
 # each thread (dask worker --resources CPU=2), so that work for CPUs does not keep a GPU waiting.
 GPU, CPU = "GPU", "CPU"
-# A core takes longer to read a shard and to write its keys than a GPU should take to sketch it; so some shards
-# share a GPU, each with a thread of its worker, which use the device one after another.
+VISIBLE, NONE_VISIBLE = "CUDA_VISIBLE_DEVICES", ("", "-1", "NoDevFiles")  # how CUDA hides GPUs from a process
+# A core takes longer to read a shard and to write its keys, or to read keys, than a GPU should take for what is
+# between; so some share a GPU, each with a thread of its worker, which use the device one after another.
 GPU_THREADS = 4
 SHARE = 1 / GPU_THREADS
-# A GPU's memory comes from the driver's own pool, which gives back what nobody uses, also where CuPy asks for it.
+# RMM takes a GPU's memory from the driver's own pool, which cuDF, cuGraph and CuPy share.
 GPU_FLAGS = (
     f"--resources {GPU}=1 --nthreads {GPU_THREADS} --rmm-async --set-rmm-allocator-for-libs cupy".split()
 )
@@ -105,9 +108,14 @@ def open_cluster(threads: int = 1) -> Any:
             from dask_cuda import LocalCUDACluster
 
             return with_cpu_workers(LocalCUDACluster(**GPU_OPTIONS, **common), cores - gpus, threads)
+        if (engine := engine_asked()) is Engine.GPU:
+            raise LostWorkers(
+                f"{ENGINE}=gpu, and this machine has no GPU that NVIDIA's driver shows, or lacks one of "
+                f"dask_cuda, {', '.join(LIBRARIES)}: see docs/gpu.md"
+            )
         return distributed.LocalCluster(
             n_workers=cores, threads_per_worker=threads, memory_limit="auto",
-            preload_nanny=[WORKER_PROCESS], env=dict(os.environ), **common,
+            preload_nanny=[WORKER_PROCESS], env=dict(os.environ) | hidden_from(engine), **common,
         )  # fmt: skip
 
 
@@ -125,7 +133,10 @@ def patience() -> str:
 
 
 def gpu_count() -> int:
-    """Return how many GPUs this machine has for dask-cuda: none where it is not installed."""
+    """Return how many GPUs of this machine a build may use: none without the libraries, or where none is wanted."""
+    is_hidden = os.environ.get(VISIBLE, "0").strip() in NONE_VISIBLE
+    if is_hidden or engine_asked() is Engine.CPU or any(find_spec(name) is None for name in LIBRARIES):
+        return 0
     try:
         import pynvml
         from dask_cuda.utils import get_n_gpus
@@ -136,6 +147,11 @@ def gpu_count() -> int:
     except pynvml.NVMLError:
         return 0
     return int(get_n_gpus())
+
+
+def hidden_from(engine: Engine) -> dict[str, str]:
+    """Return what hides GPUs from workers, where CPUs are asked for: PyTorch takes what it sees."""
+    return {VISIBLE: ""} if engine is Engine.CPU else {}
 
 
 def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
@@ -150,7 +166,7 @@ def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
         "security": cluster.security,
         "preload": [WORKER_PROCESS],
         "silence_logs": SILENT,
-        "env": {"CUDA_VISIBLE_DEVICES": ""},
+        "env": {VISIBLE: ""},
     }
 
     def new_worker_spec() -> dict[str, Any]:

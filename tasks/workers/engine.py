@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any, NamedTuple
 
 from tasks.errors import BadRecipe, LostWorkers
 from tasks.log import warn
 
 ENGINE = "ZYDA_ENGINE"  # of the process that starts the build
-LIBRARIES = ("cudf", "cugraph")
+LIBRARIES = ("cudf", "cugraph", "rmm")
+DEVICE = Lock()  # of what this process has on its GPU: its threads use it one after another
 
 
 class Engine(StrEnum):
@@ -32,7 +34,7 @@ class Engine(StrEnum):
 class Following(NamedTuple):
     """What is done on GPUs with what comes of each result, while the others are made.
 
-    items: of a result. function: called with each of them; what it returns is left where it is. gpus: how much of
+    items: of a result. function: called with each of them; what it returns is not looked at. gpus: how much of
     one GPU such a call takes.
     """
 
@@ -47,7 +49,7 @@ SENT_FOR: ContextVar[Engine] = ContextVar("engine", default=Engine.CPU)
 
 def engine_asked() -> Engine:
     """Return what the environment asks for. Raises BadRecipe where that is none of them."""
-    asked = os.environ.get(ENGINE, Engine.AUTO).strip().lower()
+    asked = os.environ.get(ENGINE, "").strip().lower() or Engine.AUTO
     try:
         return Engine(asked)
     except ValueError as error:

@@ -55,9 +55,10 @@ def over_workers(
                 "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
             ) from error
         except distributed.scheduler.NoValidWorkerError as error:
-            wanted = " and ".join(error.resource_restrictions) or "itself"
+            wanted = "".join(error.resource_restrictions)
             raise LostWorkers(
-                f"{name}: for {error.timeout:.0f} s, no worker of the cluster has offered {wanted}; start some"
+                f"{name}: for {error.timeout:.0f} s, no worker of the cluster has offered a {wanted}; start some"
+                + (f", or the build again, with {ENGINE}=cpu if none is to come" if wanted == GPU else "")
             ) from error
 
 
@@ -141,7 +142,7 @@ def in_window(
     known_as: tuple[str, str],
     then: Following | None,
 ) -> list[Result]:
-    """Keep some items in flight, so that a million shards do not swamp the scheduler."""
+    """Keep some items in flight, and some of what follows, so that a million shards do not swamp the scheduler."""
     window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
     waiting, call = deque(enumerate(items)), uuid4().hex
     group, name = known_as
@@ -149,7 +150,7 @@ def in_window(
     places: dict[Any, int] = {}
     running = distributed.as_completed(loop=client.loop, with_results=True)
     following = sent_to(client, then.engine, then.function, then.gpus) if then else None
-    followers = count_up()
+    followers, followed = count_up(), set[Any]()
 
     def submit() -> None:
         i, item = waiting.popleft()
@@ -165,15 +166,20 @@ def in_window(
         if then and following:
             for item in then.items(result):
                 key = (f"{group} on a GPU", f"{name}-{next(followers)}-{call}")
-                running.add(client.submit(following.function, item, pure=False, key=key, **following.where))
+                future = client.submit(following.function, item, pure=False, key=key, **following.where)
+                followed.add(future.key)
+                running.add(future)
 
-    while waiting and len(places) < window:
-        submit()
-    for future, result in running:
-        if (place := places.get(future.key)) is None:  # of what followed
-            continue
-        results[place] = count(result)
-        follow(result)
-        if waiting:
+    def refill() -> None:
+        while waiting and len(places) < window and len(followed) < window:
             submit()
+
+    refill()
+    for future, result in running:
+        if future.key in followed:
+            followed.discard(future.key)
+        else:
+            results[places.pop(future.key)] = count(result)
+            follow(result)
+        refill()
     return [results[i] for i in range(len(items))]

@@ -221,6 +221,15 @@ def test_threads_of_a_worker_use_its_gpu_one_after_another(shard, on_gpu, monkey
     assert most == [1] * 4
 
 
+def test_texts_without_a_byte_have_no_keys(tmp_path, on_gpu):
+    folder = Folder(str(tmp_path))
+    table = pa.table({"doc_id": pa.array([3, 4], pa.uint64()), "text": pa.array(["", ""], pa.large_string())})
+    empty = write_table(folder, "work/empty.parquet", "000000-000-000", table)
+    for dedup in ROUNDS.values():
+        by_cpu, by_gpu = both(KeysOfShard(folder, "best", empty, dedup), on_gpu)
+        assert by_cpu == by_gpu
+
+
 def test_first_row_group_of_a_size_is_sketched_by_both(shard, on_gpu):
     job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
     by_cpu = Mock(wraps=job.sketched)

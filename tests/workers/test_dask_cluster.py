@@ -24,6 +24,7 @@ from tasks.errors import BadInput, BadRecipe, LostWorkers
 from tasks.log import LOG
 from tasks.stage.runner import threads_for, threads_of_this_run
 from tasks.stage.spread import WARNINGS, fan_out, has_gpus
+from tasks.workers import dask_cluster
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
     GPU_THREADS,
@@ -148,6 +149,67 @@ def test_what_follows_a_result_runs_on_gpus_and_its_fault_is_the_builds():
             client.submit(spread_and_follow, 6, pure=False).result(60)
 
 
+MADE, DONE, OPEN = list[int](), list[int](), list[int]()
+
+
+def make_at_once(number):
+    MADE.append(number)
+    OPEN.append(len(MADE) - len(DONE))
+    return number
+
+
+def only_this(result):
+    return (result,)
+
+
+def follow_slowly(number):
+    time.sleep(0.02)
+    DONE.append(number)
+
+
+def spread_faster_than_gpus(count):
+    then = Following(Engine.AUTO, only_this, follow_slowly)
+    return fan_out(make_at_once, range(count), stage="fast", source=None, then=then)
+
+
+def test_items_wait_for_what_follows_them():
+    with workers_that_offer({"cpu": {"CPU": 1}, "gpu": {"GPU": 1}}) as client:
+        assert client.submit(spread_faster_than_gpus, 200, pure=False).result(60) == [*range(200)]
+    assert sorted(DONE) == [*range(200)]
+    window = 16
+    assert max(OPEN) <= 2 * window + 2
+
+
+@pytest.mark.parametrize(
+    ("environment", "count"),
+    [
+        ({}, 2),
+        ({"CUDA_VISIBLE_DEVICES": "0,1"}, 2),
+        ({"CUDA_VISIBLE_DEVICES": ""}, 0),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, 0),
+        ({"ZYDA_ENGINE": "cpu"}, 0),
+        ({"ZYDA_ENGINE": ""}, 2),
+    ],
+)
+def test_no_gpu_is_used_that_is_hidden_or_not_wanted(environment, count, monkeypatch):
+    pynvml = SimpleNamespace(nvmlInit=lambda: None, NVMLError=OSError)
+    for name, module in (("pynvml", pynvml), ("dask_cuda", None), ("dask_cuda.utils", None)):
+        monkeypatch.setitem(sys.modules, name, module or SimpleNamespace(get_n_gpus=lambda: 2))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(dask_cluster, "LIBRARIES", ())
+    assert dask_cluster.gpu_count() == count
+    monkeypatch.setattr(dask_cluster, "LIBRARIES", ("no_such_library",))
+    assert dask_cluster.gpu_count() == 0
+
+
+def test_cluster_of_this_machine_without_a_gpu_says_so_where_one_must_be(monkeypatch):
+    monkeypatch.setenv("ZYDA_ENGINE", "gpu")
+    monkeypatch.setattr(dask_cluster, "gpu_count", lambda: 0)
+    with pytest.raises(LostWorkers, match="ZYDA_ENGINE=gpu, and this machine has no GPU"):
+        open_cluster()
+
+
 def wait_on_gpu(_):
     time.sleep(0.3)
 
@@ -169,7 +231,7 @@ def test_build_whose_gpus_are_gone_says_so():
             ]
             client.retire_workers(gone, close_workers=True)
             with pytest.raises(
-                LostWorkers, match="keys: for 2 s, no worker of the cluster has offered GPU; start some"
+                LostWorkers, match="keys: for 2 s, no worker of the cluster has offered a GPU; start some, or"
             ):
                 running.result(60)
 
