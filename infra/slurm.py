@@ -9,7 +9,8 @@ With `--gpu-jobs 4 --gpu-queue gpu --gpus 8`, four more jobs have a worker for e
 signatures, edges, clusters and classifiers; the cores of the other jobs read and count tokens beside them.
 
 The scheduler runs on this login node, where others are too: it takes work only from who has the key,
-which lies in a folder that all nodes see and its owner alone may read.
+which lies in a folder that all nodes see and its owner alone may read. UCX, which chooses among NVLink,
+InfiniBand and TCP (`--ucx`), has no encryption and knows no key: whoever reaches it can run code as you.
 """
 
 import argparse
@@ -44,14 +45,21 @@ def main() -> None:
     parser.add_argument(
         "--tls", type=Path, default=Path.home() / ".zyda-dask", help="folder of the key, which all nodes see"
     )
+    parser.add_argument(
+        "--ucx",
+        action="store_true",
+        help="let UCX choose the network, without a key: on nodes of your own alone",
+    )
     arguments = parser.parse_args()
-    arguments.tls.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_certificate(arguments.tls)
-    settings = tls_environment(arguments.tls.absolute())
+    settings, security = dict[str, str](), None
+    if not arguments.ucx:
+        arguments.tls.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_certificate(arguments.tls)
+        settings, security = tls_environment(arguments.tls.absolute()), security_of(arguments.tls.absolute())
     cluster = SLURMCluster(
         queue=arguments.queue, cores=arguments.cores, processes=arguments.cores, memory=arguments.memory,
         walltime=arguments.walltime, interface=arguments.interface,
-        security=security_of(arguments.tls.absolute()), protocol="tls://",
+        security=security, protocol="ucx://" if arguments.ucx else "tls://",
         scheduler_options={"allowed_failures": LIVES},  # and no end to waiting: jobs may be queued for hours
         worker_extra_args=["--resources", f"{CPU}=1"] if arguments.gpu_jobs else [],
         job_script_prologue=[f"export {name}={value}" for name, value in {**ALLOCATOR, **settings}.items()],
@@ -70,7 +78,12 @@ def main() -> None:
 def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapping[str, object]) -> None:
     """Submit jobs of workers with GPUs, as one array, that ends with this script."""
     memory = dask.utils.parse_bytes(arguments.gpu_memory)
-    limits = ["--memory-limit", str(memory // arguments.gpus), "--protocol", "tls"]
+    limits = [
+        "--memory-limit",
+        str(memory // arguments.gpus),
+        "--protocol",
+        "ucx" if arguments.ucx else "tls",
+    ]
     limits += ["--death-timeout", "300"]  # of a scheduler that is gone
     command = [sys.executable, "-m", "dask", "cuda", "worker", scheduler, *GPU_FLAGS, *limits]
     if arguments.interface:
@@ -81,7 +94,8 @@ def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapp
         "time": arguments.walltime, "mem": f"{memory >> 20}M",
     }  # fmt: skip
     given = [f"--{name}={value}" for name, value in options.items() if value]
-    exported = [f"export {name}={shlex.quote(str(value))}" for name, value in settings.items()]
+    context = {"DASK_DISTRIBUTED_UCXX__CREATE_CUDA_CONTEXT": "true"} if arguments.ucx else {}
+    exported = [f"export {name}={shlex.quote(str(value))}" for name, value in {**settings, **context}.items()]
     said = subprocess.run(  # noqa: S603 (SLURM's own program, in whatever folder the cluster has it)
         ["sbatch", "--parsable", *given],  # noqa: S607
         input="\n".join(["#!/bin/bash", *exported, shlex.join(command)]),

@@ -11,7 +11,7 @@ from typing import Any
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
-from tasks.workers.dask_cluster import patience
+from tasks.workers.dask_cluster import GPU, patience
 from tasks.workers.trouble import cluster_explained
 
 LOOK_SECONDS = 5
@@ -36,28 +36,37 @@ def on_a_cluster() -> Iterator[None]:
 
 
 def watch_workers(client: Any, is_over: threading.Event) -> None:
-    """Look every few seconds whether there is a worker."""
-    missing_since, said_at = None, 0.0
+    """Look every few seconds whether there is a worker, and whether GPUs that were offered still are."""
+    missing_since, said_at, offered = None, 0.0, set[str]()
     while not is_over.wait(LOOK_SECONDS):
         now = time.monotonic()
-        if has_worker(client):
+        found = offered_now(client)
+        if found is None or (found and offered <= found):
             missing_since = None
+            offered |= found or set()
             continue
         missing_since = missing_since or now
         if now - missing_since >= FIRST_WORD and (now - said_at >= NEXT_WORD or said_at < missing_since):
             said_at = now
+            what, where_needed = ("a worker with a GPU", ", if it needs one") if found else ("a worker", "")
             warn_aloud(
-                f"waiting for a worker of the Dask cluster at {client.scheduler.address}: there has been none "
-                f"for {now - missing_since:.0f} s; the build ends after {patience()}"
+                f"waiting for {what} of the Dask cluster at {client.scheduler.address}: there has been none "
+                f"for {now - missing_since:.0f} s; the build ends after {patience()}{where_needed}"
             )
 
 
-def has_worker(client: Any) -> bool:
-    """Say whether the cluster has a worker; of one that cannot be asked, others speak."""
+def offered_now(client: Any) -> set[str] | None:
+    """Return what the workers of a cluster offer: a thread, and perhaps a GPU; nothing where there is no worker.
+
+    None where the cluster cannot be asked, of which others speak.
+    """
     try:
-        return client.status != "running" or bool(client.nthreads())
+        if client.status != "running":
+            return None
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
     except (OSError, TimeoutError):
-        return True
+        return None
+    return {"thread" for _ in workers} | {GPU for worker in workers if GPU in worker["resources"]}
 
 
 def warn_aloud(sentence: str) -> None:

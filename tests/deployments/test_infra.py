@@ -220,6 +220,18 @@ def test_cluster_on_slurm_has_jobs_with_gpus_beside_those_with_cores(on_slurm, t
     assert (tmp_path / "scancel").read_text().split() == ["42"]
 
 
+def test_cluster_on_slurm_by_ucx_has_no_key_that_nobody_would_ask_for(on_slurm, tmp_path):
+    made, _ = on_slurm("--gpu-jobs", "1", "--ucx")
+    assert (made["protocol"], made["security"]) == ("ucx://", None)
+    script = (tmp_path / "sbatch").read_text()
+    assert "TLS" not in script + "".join(made["job_script_prologue"])
+    assert "export DASK_DISTRIBUTED_UCXX__CREATE_CUDA_CONTEXT=true" in script
+    words = shlex.split(script.splitlines()[-1])
+    assert words[words.index("--protocol") + 1] == "ucx"
+    dask_cuda_worker(words[5:])
+    assert not [*tmp_path.glob("*.pem")]
+
+
 def dask_cuda_worker(arguments):
     """Have dask-cuda's own command line read the arguments of a worker, where it is installed."""
     with contextlib.suppress(ImportError):

@@ -1,0 +1,61 @@
+"""A whole build whose cluster has a worker with a GPU, from the command line."""
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
+import distributed
+import pretend_gpu
+import pytest
+from small_corpus import Corpus, contents, edited, prose, rows, write_rows, zyda
+
+from tasks.workers.dask_cluster import SHARE, gpu_count
+
+FIXTURES = Path(pretend_gpu.__file__).parent
+
+
+def cluster_that_pretends(noted):
+    """Give a cluster of a worker with cores, and one that pretends to have a GPU and notes what it is asked for."""
+    environment = {
+        "NUMBA_ENABLE_CUDASIM": "1",
+        "PYTHONPATH": str(FIXTURES),
+        pretend_gpu.PRETENDED: str(noted),
+    }
+    cores = {"nthreads": 2, "resources": {"CPU": 2}}
+    preload = {"env": environment, "preload": [str(FIXTURES / "pretend_gpu.py")]}
+    gpu = {"nthreads": round(1 / SHARE), "resources": {"GPU": 1}, **preload}
+    return distributed.SpecCluster(
+        workers={
+            name: {"cls": distributed.Nanny, "options": {"dashboard": False, **options}}
+            for name, options in {"cores": cores, "gpu": gpu}.items()
+        },
+        scheduler={
+            "cls": distributed.Scheduler,
+            "options": {"dashboard": False, "host": "127.0.0.1", "port": 0},
+        },
+    )
+
+
+@pytest.mark.parametrize("is_real", [
+    False, pytest.param(True, marks=pytest.mark.skipif(not gpu_count(), reason="needs a GPU")),
+], ids=["pretended", "real"])  # fmt: skip
+def test_corpus_built_with_gpus_is_that_of_cpus(tmp_path, is_real):
+    corpus, noted = Corpus(tmp_path), tmp_path / "noted"
+    words = {name: prose(name, 25) for name in ("one", "two", "three")}
+    write_rows(tmp_path / "in/best-0.parquet", rows(**words, naïve="naïve café 漢字 🙂 " * 4, nothing=""))
+    write_rows(tmp_path / "in/worst-0.jsonl.zst", rows(copy=words["one"], near=edited(words["two"])))
+    sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
+    dedup = {"width": 5, "bands": 2, "rows": 2}
+    built = {}
+    for engine in ("cpu", "gpu"):
+        settings = {"sources": sources, "dedup": dedup, "storage": str(tmp_path / engine)}
+        environment = {**os.environ, "ZYDA_ENGINE": engine}
+        with nullcontext() if is_real or engine == "cpu" else cluster_that_pretends(noted) as cluster:
+            if cluster:
+                environment["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
+            done = zyda("build", corpus.write(**settings), env=environment)
+        assert done.returncode == 0, done.stderr
+        built[engine] = contents(corpus.load(**settings))
+    assert built["gpu"] == built["cpu"]
+    if not is_real:
+        assert set(noted.read_text().split()) == {"keys_of_shard", "stars", "forest_of"}
