@@ -36,11 +36,10 @@ bench: .venv/installed-dev | demo/sources  ## measure ourselves against the usua
 	$(BIN)/python -m benchmarks.all
 
 gpu: .venv/installed  ## where there is a GPU: check its engine, measure it, and write docs/gpu.md
-	@if $(BIN)/python -m benchmarks.gpu --look; then \
-		$(MAKE) demo/sources && $(INSTALL) --editable '.[dev,gpu]' && \
-		$(BIN)/pytest tests/gpu && \
-		$(BIN)/python -m benchmarks.gpu; \
-	fi
+	@$(BIN)/python -m benchmarks.gpu --look; found=$$?; \
+	if [ $$found = 3 ]; then exit 0; elif [ $$found != 0 ]; then exit $$found; fi; \
+	$(MAKE) demo/sources && $(INSTALL) --editable '.[dev,gpu]' && \
+	$(BIN)/pytest tests/gpu && $(BIN)/python -m benchmarks.gpu
 
 demo/sources: | .venv/installed
 	$(BIN)/python recipes/gather_demo.py demo/sources

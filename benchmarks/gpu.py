@@ -1,11 +1,9 @@
 """What a GPU does beside one core of the same machine: signatures, edges, clusters, the classifier.
 
-python -m benchmarks.gpu [FOLDER]      measure, and write the table into docs/gpu.md
-python -m benchmarks.gpu --look        say whether there is a GPU, and nothing else; status 1 where there is none
-
-What the GPU gives is compared with what the CPU gives, before its speed is said.
+What the GPU gives is compared with what the CPU gives, before its speed is said. The table goes into docs/gpu.md.
 """
 
+import argparse
 import ctypes
 import io
 import sys
@@ -32,6 +30,7 @@ TEXT_BYTES = 1 << 29  # on the device, where words have some twenty times as muc
 KEYS = 8 << 20
 EDGES = 16 << 20
 DOCUMENTS, FEW = 2000, 12  # that are classified, by one core only a few
+NO_GPU = 3  # the status of --look; Python's own are 1 and 2
 BFLOAT16 = 0.01  # by which its answers may differ from float32's, on a CPU by 0.003; they are about 0.05
 OTHER_BITS = "the GPU gives other results than the CPU: please report it, with the output of nvidia-smi"
 SOFTWARE = ("cudf-cu13", "cugraph-cu13", "cupy-cuda13x", "numba-cuda", "torch")
@@ -232,14 +231,23 @@ def write_table(name: str, rows: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    name = gpu()
-    if not name:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path, default=DEMO, help="of texts to measure with")
+    parser.add_argument(
+        "--look",
+        action="store_true",
+        help=f"say whether there is a GPU, no more; status {NO_GPU} where there is none",
+    )
+    arguments = parser.parse_args()
+    if not (name := gpu()):
         print("there is no GPU here that NVIDIA's driver shows: nothing was checked, and nothing measured")
-        sys.exit(sys.argv[1:] == ["--look"])
-    if sys.argv[1:] == ["--look"]:
+        sys.exit(NO_GPU if arguments.look else 0)
+    if arguments.look:
         print(f"checking the engine of GPUs on this one: {name}")
         return
-    print(write_table(name, rows_of(load_texts(Path(sys.argv[1]) if sys.argv[1:] else DEMO, 300))))
+    print(write_table(name, rows_of(load_texts(arguments.folder, 300))))
 
 
 if __name__ == "__main__":

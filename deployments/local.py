@@ -29,12 +29,14 @@ from flows.server.signals import held_back
 from tasks.workers.dask_cluster import (
     ALLOCATOR,
     CPU,
+    GPU,
     GPU_FLAGS,
     LIVES,
     WORKER_PROCESS,
     cores,
     gpu_count,
     hidden_from,
+    memory_limits,
     patience,
 )
 from tasks.workers.engine import Engine, engine_asked
@@ -172,8 +174,11 @@ def worker_commands(
         *flags,
     ]
     cpu += ["--preload-nanny", WORKER_PROCESS]
-    cpu += ["--resources", f"{CPU}={threads}"] if gpus else []
     gpu = ["dask", "cuda", "worker", scheduler, *GPU_FLAGS, *flags]
+    if gpus:
+        limits = memory_limits(gpus, count, threads)
+        cpu += ["--resources", f"{CPU}={threads}", "--memory-limit", str(limits[CPU])]
+        gpu += ["--memory-limit", str(limits[GPU])]
     return {
         "dask-workers": (cpu, {**FORKED, **hidden_from(Engine.CPU if gpus else engine_asked())}),
         **({"gpu-workers": (gpu, {})} if gpus else {}),

@@ -12,9 +12,14 @@ from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
 from tasks.workers.dask_cluster import GPU, patience
+from tasks.workers.engine import ENGINE, Engine, engine_asked
 from tasks.workers.trouble import cluster_explained
 
 LOOK_SECONDS = 5
+ON_GPUS = (
+    "workers of the cluster offer GPUs: stages that begin from now on have signatures, edges, clusters and "
+    f"quality models made there ({ENGINE}=cpu has them made by CPUs)"
+)
 FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before it is said, and said again
 
 
@@ -43,6 +48,8 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
         found = offered_now(client)
         if found is None or (found and offered <= found):
             missing_since = None
+            if GPU in (found or set()) - offered and engine_asked() is not Engine.CPU:
+                get_run_logger().info(ON_GPUS)
             offered |= found or set()
             continue
         missing_since = missing_since or now

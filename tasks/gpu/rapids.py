@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,10 @@ def wait() -> None:
 
 
 def give_back() -> None:
-    """Give back what the pools hold and nobody uses."""
+    """Give back what the pools hold and nobody uses, also that of a quality model that was here before."""
     cupy.get_default_memory_pool().free_all_blocks()
+    if torch := sys.modules.get("torch"):
+        torch.cuda.empty_cache()
 
 
 def text_of(content: bytes, groups: Sequence[int]) -> tuple[Any, Any, Any]:

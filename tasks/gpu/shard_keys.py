@@ -1,7 +1,8 @@
 """The band keys of a shard, made on this worker's GPU.
 
 The file is read whole and compared with its digest; cuDF decodes it on the device, where its text is sketched. What
-finds no memory there is cut in half, as far as row groups go, and one that finds none is done by the CPU.
+finds no memory there is cut in half, as far as row groups go, and of later shards no more is tried at once; a row
+group that finds none is done by the CPU.
 
 No GPU is believed before it has shown that its bits are those of the CPU: the first row group that a worker
 sketches in some size of signatures is sketched by both.
@@ -9,6 +10,7 @@ sketches in some size of signatures is sketched by both.
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from tasks.workers.engine import DEVICE
 Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], Keys]
 COMPARED = set[tuple[str, int, int, int]]()  # the sizes in which this process's GPU has made its CPU's keys
+FITTING = dict[tuple[str, int, int, int], int]()  # of each, row groups at once, where more have found no room
 
 
 def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> Keys:
@@ -54,24 +57,25 @@ def keys_of_groups(
     """Yield the keys of some row groups, in as few parts as memory has room for."""
     from tasks.gpu import rapids
 
-    if not groups:
-        return
-    try:
-        made = keys_by_device(rapids, content, groups, dedup, folded, on_cpu)
-    except rapids.OUT_OF_MEMORY:
+    while groups:
+        some = groups[: FITTING.get(size_of(dedup))]
         made = None
-    if made:
+        with suppress(*rapids.OUT_OF_MEMORY):
+            made = keys_by_device(rapids, content, some, dedup, folded, on_cpu)
+        if made is None:
+            rapids.give_back()
+            if len(some) > 1:
+                FITTING[size_of(dedup)] = half = (len(some) + 1) // 2
+                warn(
+                    f"{len(some)} row groups of a shard find no room in the memory of the GPU: {half} are tried"
+                )
+                continue
+            warn(
+                f"row group {some[0]} of a shard finds no room in the memory of the GPU: the CPU sketches it"
+            )
+            made = on_cpu(row_group(content, some[0]))
         yield made
-        return
-    rapids.give_back()
-    if len(groups) == 1:
-        warn(f"row group {groups[0]} of a shard finds no room in the memory of the GPU: the CPU sketches it")
-        yield on_cpu(row_group(content, groups[0]))
-        return
-    warn(f"{len(groups)} row groups of a shard find no room in the memory of the GPU: they are cut in half")
-    middle = len(groups) // 2
-    for half in (groups[:middle], groups[middle:]):
-        yield from keys_of_groups(content, half, dedup, folded, on_cpu)
+        groups = groups[len(some) :]
 
 
 def is_believed(content: bytes, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> bool:

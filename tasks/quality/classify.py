@@ -21,6 +21,7 @@ from tasks.stage.verdicts import JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of
+from tasks.workers.engine import Engine
 
 VERSION = 2
 
@@ -33,12 +34,13 @@ class AnswersForShard(JobSoFar):
 
     model: Model
     max_tokens: int
+    device: str | None  # the best of the worker where none is named
 
     @property
     def asked(self) -> Any:
         from tasks.quality.torch_models import precision
 
-        return [self.model.digest, self.max_tokens, precision()]
+        return [self.model.digest, self.max_tokens, precision(self.device)]
 
     @property
     def answers(self) -> str:
@@ -88,7 +90,7 @@ class AnswersForShard(JobSoFar):
 
     def classified(self, doc_ids: NDArray[np.uint64]) -> pa.Table:
         """Run the model over some documents of the shard."""
-        answers = load_model(self.model, self.max_tokens)
+        answers = load_model(self.model, self.max_tokens, self.device)
         tables = tables_of(self.folder, self.so_far.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
         columns = answers(documents.column("text").to_pylist())
@@ -113,8 +115,9 @@ def classify(recipe: Recipe, trail: Trail) -> Manifest:
     assert settings is not None
     folder = recipe.folder
     model = Model.model_validate(load_manifest(folder, trail.receipts[0]).facts["model"])
+    device = "cpu" if recipe.engine is Engine.CPU else None
     jobs = [
-        AnswersForShard(folder, trail.source, so_far, model, settings.max_tokens)
+        AnswersForShard(folder, trail.source, so_far, model, settings.max_tokens, device)
         for so_far in shards_so_far(folder, trail)
     ]
     return said_by("classify", trail, jobs, engine=recipe.engine)

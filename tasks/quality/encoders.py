@@ -99,8 +99,8 @@ def judge(folder: Path) -> tuple[str, ...]:
     return labels_of(config)
 
 
-def load(folder: Path, max_tokens: int) -> Callable[[Sequence[str]], list[pa.Array]]:
+def load(folder: Path, max_tokens: int, device: str | None) -> Callable[[Sequence[str]], list[pa.Array]]:
     """Load a model: what it gives takes texts and returns the columns of its answers."""
     from tasks.quality.torch_models import Classifier
 
-    return Classifier(folder, max_tokens).answers
+    return Classifier(folder, max_tokens, device).answers

@@ -38,7 +38,8 @@ class Form(Protocol):
     FILES are the patterns of the files that it is made of; `is_one` says whether a folder holds one; `judge`
     returns its labels, or raises Fault where that is a thing that a person can mend; `digest_of_model` hashes
     all that decides what it says; `load`
-    gives what takes texts and returns the columns of its answers, without `doc_id`.
+    gives what takes texts and returns the columns of its answers, without `doc_id`. device: cpu, or None for
+    the best of the machine.
     """
 
     @property
@@ -49,7 +50,7 @@ class Form(Protocol):
     def is_one(self, folder: Path) -> bool: ...
     def judge(self, folder: Path) -> tuple[str, ...]: ...
     def digest_of_model(self, folder: Path) -> str: ...
-    def load(self, folder: Path, max_tokens: int) -> Answers: ...
+    def load(self, folder: Path, max_tokens: int, device: str | None) -> Answers: ...
 
 
 FORMS: tuple[Form, ...] = (encoders,)
@@ -111,20 +112,20 @@ def judged_model(source: str, classify: Classify) -> Model:
     return Model(name=classify.model, revision=revision, digest=digest, labels=labels)
 
 
-def load_model(model: Model, max_tokens: int) -> Answers:
+def load_model(model: Model, max_tokens: int, device: str | None = None) -> Answers:
     """Load a model once for all the shards that a worker classifies, in whichever thread.
 
     Raises BadInput where its files are not those that were digested.
     """
     with LOADING:  # by itself the cache lets two threads that miss at once load it twice
-        return loaded(model.name, model.revision, model.digest, max_tokens)
+        return loaded(model.name, model.revision, model.digest, max_tokens, device)
 
 
 @lru_cache(maxsize=2)
-def loaded(name: str, revision: str | None, digest: str, max_tokens: int) -> Answers:
+def loaded(name: str, revision: str | None, digest: str, max_tokens: int, device: str | None) -> Answers:
     folder = model_folder(name, revision)
     expect_digest(name, folder, digest)
-    answers = form_of(folder).load(folder, max_tokens)
+    answers = form_of(folder).load(folder, max_tokens, device)
     expect_digest(name, folder, digest)  # nobody has written to it meanwhile
     return answers
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
+from tasks.log import warn
 from tasks.quality.encoders import WEIGHTS, backbone_config, labels_of, load_config
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
@@ -74,7 +75,7 @@ class Classifier:
         self.max_tokens = max_tokens
         self.tokenizer = tokenizer_of(folder)
         self.tokenising = Lock()  # the library's tokenizers cannot be shared by threads that cut texts
-        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = device or best_device()
         self.network: nn.Module
         if "base_model" in config:
             self.network = HeadOnFirst(folder)
@@ -85,6 +86,7 @@ class Classifier:
                     folder, use_safetensors=True, trust_remote_code=False, local_files_only=True
                 )
             )
+        self.tokens_per_batch = TOKENS_PER_BATCH[self.device]
         kind = torch.bfloat16 if self.device == "cuda" else torch.float32
         self.network.to(self.device, kind).eval()
 
@@ -108,14 +110,33 @@ class Classifier:
     def logits_of(self, tokens: list[list[int]]) -> NDArray[np.float32]:
         """Return the raw outputs for texts cut into tokens: (n, labels) float32."""
         outputs, order = list[Tensor](), list[int]()
-        for places in batches([len(ids) for ids in tokens], TOKENS_PER_BATCH[self.device]):
-            padded = self.tokenizer.pad({"input_ids": [tokens[i] for i in places]}, return_tensors="pt")
-            ids, mask = padded["input_ids"], padded["attention_mask"]
-            outputs.append(self.network(ids.to(self.device), mask.to(self.device)).float())
-            order += places
+        for batch in batches([len(ids) for ids in tokens], self.tokens_per_batch):
+            for places, raw in self.outputs_of(tokens, batch):
+                outputs.append(raw)
+                order += places
         result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
         result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)  # once: each copy waits
         return result
+
+    def outputs_of(self, tokens: list[list[int]], places: list[int]) -> Iterator[tuple[list[int], Tensor]]:
+        """Yield the raw outputs for some texts, longest first, in as few parts as memory has room for."""
+        padded = self.tokenizer.pad({"input_ids": [tokens[i] for i in places]}, return_tensors="pt")
+        ids, mask = padded["input_ids"], padded["attention_mask"]
+        raw = None
+        try:
+            raw = self.network(ids.to(self.device), mask.to(self.device)).float()
+        except torch.OutOfMemoryError:
+            if len(places) == 1:
+                raise
+        if raw is not None:
+            yield places, raw
+            return
+        torch.cuda.empty_cache()
+        middle = len(places) // 2
+        self.tokens_per_batch = min(self.tokens_per_batch, middle * ids.shape[1])
+        warn(f"{len(places)} texts of a batch find no room in the memory of the GPU: they are cut in half")
+        for half in (places[:middle], places[middle:]):
+            yield from self.outputs_of(tokens, half)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the first `max_tokens` tokens of each text, special ones included."""
@@ -210,9 +231,13 @@ def check_model(folder: Path) -> None:
             )
 
 
-def precision() -> str:
+def precision(device: str | None = None) -> str:
     """Name the device and the numbers that a model works with here: its answers depend on them."""
-    return "cuda-bfloat16" if torch.cuda.is_available() else "cpu-float32"
+    return "cuda-bfloat16" if (device or best_device()) == "cuda" else "cpu-float32"
+
+
+def best_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def batches(lengths: Sequence[int], tokens_per_batch: int) -> Iterator[list[int]]:

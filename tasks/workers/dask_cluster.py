@@ -11,6 +11,7 @@ import dask
 import dask.system
 import distributed
 from distributed.comm import parse_address, parse_host_port
+from distributed.system import MEMORY_LIMIT
 
 from tasks.errors import LostWorkers
 from tasks.workers.engine import ENGINE, LIBRARIES, Engine, engine_asked
@@ -35,13 +36,15 @@ VISIBLE, NONE_VISIBLE = "CUDA_VISIBLE_DEVICES", ("", "-1", "NoDevFiles")  # how 
 # between; so some share a GPU, each with a thread of its worker, which use the device one after another.
 GPU_THREADS = 4
 SHARE = 1 / GPU_THREADS
-# RMM takes a GPU's memory from the driver's own pool, which cuDF, cuGraph and CuPy share.
+# RMM takes a GPU's memory from the driver's own pool, which cuDF, cuGraph and CuPy share; PyTorch has its own.
+KEPT_BY_RMM = 0.5  # of a GPU's memory, of what nobody uses
 GPU_FLAGS = (
-    f"--resources {GPU}=1 --nthreads {GPU_THREADS} --rmm-async --set-rmm-allocator-for-libs cupy".split()
-)
+    f"--resources {GPU}=1 --nthreads {GPU_THREADS} --rmm-async --rmm-release-threshold {KEPT_BY_RMM} "
+    "--set-rmm-allocator-for-libs cupy"
+).split()
 GPU_OPTIONS = {
     "resources": {GPU: 1}, "threads_per_worker": GPU_THREADS,
-    "rmm_async": True, "rmm_allocator_external_lib_list": ["cupy"],
+    "rmm_async": True, "rmm_release_threshold": KEPT_BY_RMM, "rmm_allocator_external_lib_list": ["cupy"],
 }  # fmt: skip
 
 
@@ -107,7 +110,9 @@ def open_cluster(threads: int = 1) -> Any:
         if gpus := gpu_count():
             from dask_cuda import LocalCUDACluster
 
-            return with_cpu_workers(LocalCUDACluster(**GPU_OPTIONS, **common), cores - gpus, threads)
+            limits = memory_limits(gpus, cores - gpus, threads)
+            cluster = LocalCUDACluster(memory_limit=limits[GPU], **GPU_OPTIONS, **common)
+            return with_cpu_workers(cluster, cores - gpus, threads, limits[CPU])
         if (engine := engine_asked()) is Engine.GPU:
             raise LostWorkers(
                 f"{ENGINE}=gpu, and this machine has no GPU that NVIDIA's driver shows, or lacks one of "
@@ -154,12 +159,18 @@ def hidden_from(engine: Engine) -> dict[str, str]:
     return {VISIBLE: ""} if engine is Engine.CPU else {}
 
 
-def with_cpu_workers(cluster: Any, count: int, threads: int = 1) -> Any:
+def memory_limits(gpus: int, others: int, threads: int) -> dict[str, int]:
+    """Share the memory of this machine among workers with a GPU and others, by their threads: bytes of each."""
+    of_thread = int(MEMORY_LIMIT) // (GPU_THREADS * gpus + threads * max(0, others))
+    return {GPU: GPU_THREADS * of_thread, CPU: threads * of_thread}
+
+
+def with_cpu_workers(cluster: Any, count: int, threads: int = 1, memory: int | str = "auto") -> Any:
     """Add workers without a GPU to a cluster on this machine, for all that wants cores."""
     options = {
         "nthreads": threads,
         "resources": {CPU: threads},
-        "memory_limit": "auto",
+        "memory_limit": memory,
         "dashboard": False,
         "host": LOOPBACK,
         "protocol": "tls://",

@@ -188,6 +188,7 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
 
     monkeypatch.setattr(rapids, "text_of", short_of_memory)
     monkeypatch.setattr(shard_keys, "COMPARED", {shard_keys.size_of(ROUNDS["characters"])})
+    monkeypatch.setattr(shard_keys, "FITTING", {})
     monkeypatch.setattr(shard_keys, "warn", said.append)
     by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu)
     assert by_cpu == by_gpu
@@ -196,6 +197,9 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
     assert sum(size for size in asked if size <= max(most, 1)) == groups
     assert any(f"{groups} row groups" in text for text in said)
     assert any("the CPU" in text for text in said) == (most == 0)
+    asked.clear()
+    assert both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu) == (by_cpu, by_gpu)
+    assert max(asked) == max(most, 1)
 
 
 def test_threads_of_a_worker_use_its_gpu_one_after_another(shard, on_gpu, monkeypatch, rapids):

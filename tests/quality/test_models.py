@@ -85,6 +85,50 @@ def test_windows_of_texts_are_answered_in_the_order_of_the_texts(monkeypatch):
     assert classifier.logits([]).shape == (0, 3)
 
 
+def test_texts_that_find_no_room_on_a_gpu_are_cut_in_half_and_said(monkeypatch):
+    classifier, asked, said = models.Classifier(QUALITY, 64), [], []
+    texts = [*TEXTS, *(prose(f"more {i}", 10 * i) for i in range(40))]
+    expected, network = classifier.logits(texts), classifier.network
+
+    def short_of_memory(ids, mask):
+        asked.append(len(ids))
+        if ids.numel() > 300:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return network(ids, mask)
+
+    monkeypatch.setattr(classifier, "network", short_of_memory)
+    monkeypatch.setattr(models, "warn", said.append)
+    assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
+    assert f"{asked[0]} texts of a batch find no room in the memory of the GPU" in said[0]
+    assert len(said) < len(asked)
+    asked.clear()
+    said.clear()
+    assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
+    assert not said, "what found no room is not tried again"
+
+
+def test_text_that_finds_no_room_alone_is_an_error(monkeypatch):
+    classifier = models.Classifier(QUALITY, 64)
+
+    def no_room(ids, mask):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(classifier, "network", no_room)
+    with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
+        classifier.logits(TEXTS)
+
+
+def test_build_of_cpus_has_its_models_there_whatever_the_worker_has(corpus, monkeypatch):
+    monkeypatch.setattr(models.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setenv("ZYDA_ENGINE", "cpu")
+    classify = {"model": str(QUALITY), "keep": ["High", "Medium", "Low"], "max_tokens": 48}
+    build_here(recipe_with(corpus, "worst", classify=classify))
+    monkeypatch.setenv("ZYDA_ENGINE", "auto")
+    worse = recipe_with(corpus, "worst", classify={**classify, "max_tokens": 47})
+    with pytest.raises((AssertionError, RuntimeError), match=r"(?i)cuda"):
+        build_here(worse)
+
+
 def test_cut_text_gives_the_same_tokens_as_the_whole():
     classifier = models.Classifier(QUALITY, 32)
     texts = ["  \n " * 2000 + prose("after much space", 100), prose("long", 5000)]

@@ -27,7 +27,30 @@ CORES, WITH_GPU = {"resources": {"CPU": 2}}, {"resources": {"GPU": 1}}
     ],
 )
 def test_workers_that_are_missing_are_said(looks, expected, monkeypatch):
-    is_over, said, left = threading.Event(), [], list(looks)
+    said, _ = watched(looks, monkeypatch)
+    assert len(said) == (expected is not None)
+    assert all(sentence.startswith(expected) for sentence in said)
+
+
+@pytest.mark.parametrize(
+    ("looks", "engine", "times"),
+    [
+        ([[CORES], [CORES]], "auto", 0),
+        ([[CORES], [CORES, WITH_GPU], [CORES, WITH_GPU]], "auto", 1),
+        ([[CORES, WITH_GPU]], "gpu", 1),
+        ([[CORES, WITH_GPU]], "cpu", 0),
+    ],
+)
+def test_gpus_that_come_are_said(looks, engine, times, monkeypatch):
+    monkeypatch.setenv("ZYDA_ENGINE", engine)
+    _, told = watched(looks, monkeypatch)
+    assert len(told) == times
+    assert all("offer GPUs: stages that begin from now on" in text for text in told)
+
+
+def watched(looks, monkeypatch):
+    """Return what is said aloud and what the log is told, when workers are looked for so often."""
+    is_over, said, told, left = threading.Event(), [], [], list(looks)
 
     def scheduler_info(n_workers):
         found = left.pop(0)
@@ -41,6 +64,6 @@ def test_workers_that_are_missing_are_said(looks, expected, monkeypatch):
     monkeypatch.setattr(cluster_trouble, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(cluster_trouble, "FIRST_WORD", 0)
     monkeypatch.setattr(cluster_trouble, "warn_aloud", said.append)
+    monkeypatch.setattr(cluster_trouble, "get_run_logger", lambda: SimpleNamespace(info=told.append))
     cluster_trouble.watch_workers(client, is_over)
-    assert len(said) == (expected is not None)
-    assert all(sentence.startswith(expected) for sentence in said)
+    return said, told

@@ -31,6 +31,7 @@ from tasks.workers.dask_cluster import (
     LIVES,
     SHARE,
     cluster_here,
+    memory_limits,
     open_cluster,
     with_cpu_workers,
 )
@@ -327,6 +328,14 @@ def test_machine_with_gpus_has_a_worker_for_every_other_core_too(monkeypatch):
         assert found == {0}
 
 
+@pytest.mark.parametrize(("gpus", "others", "threads"), [(1, 15, 1), (8, 88, 2), (2, 0, 1), (2, -1, 1)])
+def test_workers_of_a_machine_with_gpus_share_its_memory(gpus, others, threads):
+    limits = memory_limits(gpus, others, threads)
+    whole = gpus * limits["GPU"] + max(0, others) * limits["CPU"]
+    assert 0.99 * dask_cluster.MEMORY_LIMIT < whole <= dask_cluster.MEMORY_LIMIT
+    assert limits["GPU"] >= limits["CPU"]
+
+
 def test_build_that_waits_for_a_store_has_two_threads_for_each_core(corpus, monkeypatch):
     far = [{"name": "far", "files": "s3://somewhere/*.parquet"}]
     assert threads_for(corpus.load()) == 1
@@ -346,9 +355,12 @@ def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_
     assert with_gpus["dask-workers"][1] == {**FORKED, "CUDA_VISIBLE_DEVICES": ""}
     cpu_command, _ = with_gpus["dask-workers"]
     assert cpu_command[cpu_command.index("--resources") + 1] == "CPU=1"
+    limits = memory_limits(2, 3, 1)
+    assert cpu_command[cpu_command.index("--memory-limit") + 1] == str(limits["CPU"])
     command, environment = with_gpus["gpu-workers"]
     assert command[:3] == ["dask", "cuda", "worker"]
     assert command[command.index("--resources") + 1] == "GPU=1"
+    assert command[command.index("--memory-limit") + 1] == str(limits["GPU"])
     assert command[command.index("--host") + 1] == "127.0.0.1"
     assert environment == {}
 
