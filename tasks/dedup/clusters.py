@@ -142,13 +142,12 @@ class ReducedFiles(ShardJob):
 
     def on_gpu(self) -> Forest | None:
         """Join the files on this worker's GPU, unless they have no room there."""
-        from tasks.gpu.joining import forest_of  # CUDA's libraries come with it
+        from tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
 
-        with suppress(MemoryError):
-            return Forest(*forest_of(self.edges_in(shard) for shard in self.shards))
-        warn(
-            f"{sum(s.rows for s in self.shards):,} edges find no room in the memory of the GPU: the CPU joins them"
-        )
+        if (count := sum(shard.rows for shard in self.shards)) <= MOST_EDGES:
+            with suppress(MemoryError):
+                return Forest(*forest_of(self.edges_in(shard) for shard in self.shards))
+        warn(f"{count:,} edges find no room in the memory of the GPU: the CPU joins them")
         return None
 
     def edges_in(self, shard: Shard) -> tuple[Ids, Ids]:

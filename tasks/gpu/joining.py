@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from tasks.kernels.forest import places_type
 
 Ids = NDArray[np.uint64]
+MOST_EDGES = (1 << 30) - 1  # of one call: cuGraph has each in both directions, and counts in 32 bits
 
 
 def forest_of(edges: Iterable[tuple[Ids, Ids]]) -> tuple[Ids, Any]:

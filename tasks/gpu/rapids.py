@@ -44,7 +44,9 @@ def text_of(content: bytes, groups: Sequence[int]) -> tuple[Any, Any, Any]:
     content: of the whole file. Returns `doc_id`, (n,) uint64, the bytes of all texts, uint8, and (n + 1,) int64,
     where text i is from its place on.
     """
-    table = cudf.read_parquet(io.BytesIO(content), columns=["doc_id", "text"], row_groups=[list(groups)])
+    table = cudf.read_parquet(
+        io.BytesIO(content), columns=["doc_id", "text"], row_groups=[list(groups)], use_pandas_metadata=False
+    )
     column, _ = table["text"].to_pylibcudf()
     if not column.size():
         return cupy.empty(0, "u8"), cupy.empty(0, "u1"), cupy.zeros(1, "i8")

@@ -333,8 +333,8 @@ def test_forest_is_that_of_the_cpu(parts):
     assert roots.dtype == expected.roots.dtype
 
 
-@pytest.mark.parametrize("has_room", [True, False])
-def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatch, has_room):
+@pytest.mark.parametrize("room", ["for all", "for none", "for fewer edges"])
+def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatch, room):
     folder, chance = Folder(str(tmp_path)), np.random.default_rng(2)
 
     def file(number):
@@ -343,9 +343,11 @@ def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatc
         return write_table(folder, f"work/edges-{number}.parquet", f"{number}", table)
 
     said = []
-    if not has_room:
+    monkeypatch.setattr(clusters, "warn", said.append)
+    if room == "for none":
         monkeypatch.setattr(joining, "on_device", Mock(side_effect=MemoryError))
-        monkeypatch.setattr(clusters, "warn", said.append)
+    elif room == "for fewer edges":
+        monkeypatch.setattr(joining, "MOST_EDGES", 100)
     shards = tuple(file(number) for number in range(4))
     for level, is_last in ((0, False), (1, True)):
         jobs = [
@@ -355,7 +357,7 @@ def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatc
         digests = [both(job, on_gpu) for job in jobs]
         assert all(by_cpu == by_gpu for by_cpu, by_gpu in digests)
         shards = tuple(job() for job in jobs)
-    assert len(said) == (0 if has_room else 3)
+    assert len(said) == (0 if room == "for all" else 3)
 
 
 @pytest.mark.parametrize(

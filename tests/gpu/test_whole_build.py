@@ -31,7 +31,7 @@ def cluster_that_pretends(noted):
         },
         scheduler={
             "cls": distributed.Scheduler,
-            "options": {"dashboard": False, "host": "127.0.0.1", "port": 0},
+            "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "port": 0},
         },
     )
 
@@ -47,6 +47,8 @@ def test_corpus_built_with_gpus_is_that_of_cpus(tmp_path, is_real):
     sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
     dedup = {"width": 5, "bands": 2, "rows": 2}
     built = {}
+    begun = {"sources": sources[:1], "dedup": dedup, "storage": str(tmp_path / "gpu")}
+    assert zyda("build", corpus.write(**begun), env={**os.environ, "ZYDA_ENGINE": "cpu"}).returncode == 0
     for engine in ("cpu", "gpu"):
         settings = {"sources": sources, "dedup": dedup, "storage": str(tmp_path / engine)}
         environment = {**os.environ, "ZYDA_ENGINE": engine}
