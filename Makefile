@@ -39,7 +39,7 @@ gpu: .venv/installed  ## where there is a GPU: check its engine, measure it, and
 	@$(BIN)/python -m benchmarks.gpu --look; found=$$?; \
 	if [ $$found = 3 ]; then exit 0; elif [ $$found != 0 ]; then exit $$found; fi; \
 	$(MAKE) demo/sources && $(INSTALL) --editable '.[dev,gpu]' && \
-	$(BIN)/pytest tests/gpu && $(BIN)/python -m benchmarks.gpu
+	$(BIN)/pytest -W default tests/gpu && $(BIN)/python -m benchmarks.gpu
 
 demo/sources: | .venv/installed
 	$(BIN)/python recipes/gather_demo.py demo/sources

@@ -247,6 +247,9 @@ def main() -> None:
     if arguments.look:
         print(f"checking the engine of GPUs on this one: {name}")
         return
+    from tasks.gpu import rapids
+
+    rapids.use_pool()
     print(write_table(name, rows_of(load_texts(arguments.folder, 300))))
 
 

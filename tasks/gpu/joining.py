@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.gpu.room import make_room, no_room_as_memory_error
 from tasks.kernels.forest import places_type
 
 Ids = NDArray[np.uint64]
@@ -21,11 +22,10 @@ def forest_of(edges: Iterable[tuple[Ids, Ids]]) -> tuple[Ids, Any]:
     from tasks.gpu import rapids
 
     try:
-        return on_device(rapids, *(np.concatenate(side) for side in zip(*edges, strict=True)))
-    except rapids.OUT_OF_MEMORY as error:
-        raise MemoryError(str(error)) from None
+        with no_room_as_memory_error():
+            return on_device(rapids, *(np.concatenate(side) for side in zip(*edges, strict=True)))
     finally:
-        rapids.give_back()
+        make_room(rapids)
 
 
 def on_device(rapids: Any, a: Ids, b: Ids) -> tuple[Ids, Any]:

@@ -1,8 +1,6 @@
 """All that imports cuDF, cuGraph and CuPy, each call as in the version that docs/gpu.md names."""
 
 import io
-import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +8,9 @@ import cudf
 import cugraph
 import cupy
 import pylibcudf
+import rmm
 
 xp = cupy
-NO_ROOM = re.compile("bad_alloc|out.of.memory", re.IGNORECASE)
-OUT_OF_MEMORY = (MemoryError, cupy.cuda.memory.OutOfMemoryError)  # cuDF raises Python's own
 
 
 def to_device(array: Any) -> Any:
@@ -32,10 +29,14 @@ def wait() -> None:
 
 
 def give_back() -> None:
-    """Give back what the pools hold and nobody uses, also that of a quality model that was here before."""
+    """Give back what CuPy's pools hold and nobody uses, on the device and of the host."""
     cupy.get_default_memory_pool().free_all_blocks()
-    if torch := sys.modules.get("torch"):
-        torch.cuda.empty_cache()
+    cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+
+def use_pool() -> None:
+    """Take memory from the driver's pool, as the workers do that dask-cuda starts."""
+    rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())
 
 
 def text_of(content: bytes, groups: Sequence[int]) -> tuple[Any, Any, Any]:
@@ -67,19 +68,11 @@ def over(span: Any, kind: str) -> Any:
 
 
 def components(count: int, a: Any, b: Any) -> Any:
-    """Label the connected components of edges between places, (m,) int32 or int64 twice: (count,) labels.
-
-    Raises one of OUT_OF_MEMORY.
-    """
+    """Label the connected components of edges between places, (m,) int32 or int64 twice: (count,) labels."""
     graph = cugraph.Graph(directed=False)
     edges = cudf.DataFrame({"a": a, "b": b})
-    try:
-        graph.from_cudf_edgelist(edges, source="a", destination="b", renumber=False)
-        found = cugraph.weakly_connected_components(graph)
-    except RuntimeError as error:  # in which cuGraph's C interface puts whatever its C++ throws
-        if NO_ROOM.search(str(error)):
-            raise MemoryError(str(error)) from error
-        raise
+    graph.from_cudf_edgelist(edges, source="a", destination="b", renumber=False)
+    found = cugraph.weakly_connected_components(graph)
     labels = cupy.empty(count, found["labels"].dtype)
     labels[found["vertex"].to_cupy()] = found["labels"].to_cupy()
     return labels

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.errors import WrongBits
+from tasks.gpu.room import make_room, no_room_as_memory_error
 from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
 from tasks.kernels.sketch import EMPTY
@@ -60,10 +61,10 @@ def keys_of_groups(
     while groups:
         some = groups[: FITTING.get(size_of(dedup))]
         made = None
-        with suppress(*rapids.OUT_OF_MEMORY):
+        with suppress(MemoryError):
             made = keys_by_device(rapids, content, some, dedup, folded, on_cpu)
         if made is None:
-            rapids.give_back()
+            make_room(rapids)
             if len(some) > 1:
                 FITTING[size_of(dedup)] = half = (len(some) + 1) // 2
                 warn(
@@ -89,8 +90,8 @@ def is_believed(content: bytes, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> boo
         return True
     try:
         by_gpu = keys_by_device(rapids, content, [0], dedup, folded, on_cpu)
-    except rapids.OUT_OF_MEMORY:
-        rapids.give_back()
+    except MemoryError:
+        make_room(rapids)
         warn(
             "a row group finds no room in the memory of the GPU, which was to show its bits: the CPU does the shard"
         )
@@ -116,8 +117,8 @@ def row_group(content: bytes, group: int) -> pa.Table:
 def keys_by_device(
     rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu
 ) -> Keys:
-    """Make the keys of some row groups at once. Raises one of OUT_OF_MEMORY."""
-    with DEVICE:
+    """Make the keys of some row groups at once. Raises MemoryError where there is no room."""
+    with DEVICE, no_room_as_memory_error():
         doc_ids, has_keys, keys, redone, texts = on_device(rapids, content, groups, dedup, folded)
     if len(redone):
         ids, own_keys = on_cpu(pa.table({"doc_id": doc_ids[redone], "text": texts}))

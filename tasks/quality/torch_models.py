@@ -29,7 +29,8 @@ AHEAD = 2  # windows that are cut into tokens before the model asks for them
 CHARACTERS_PER_TOKEN = 12  # a text is first cut here; one that then has too few tokens is not cut
 # What a model says of a text differs in its last digits with the texts beside it (by some 1e-6 on a CPU). It
 # is rounded, and where the rounding, the label or the whole number hangs on less than the margin the text is
-# asked about again, alone: so its answer is the same whatever else is classified with it.
+# asked about again, alone: so its answer is the same whatever else is classified with it. On a GPU, in bfloat16,
+# it differs by more than a margin can be.
 DECIMALS = 3
 MARGIN = 2e-5
 
@@ -156,10 +157,11 @@ class Classifier:
         return tokens
 
     def settled_logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the raw outputs for each text, so exactly that its answer does not depend on the others."""
+        """Return the raw outputs for each text: on a CPU, so that its answer does not depend on the others."""
         logits = self.logits(texts)
-        for i in np.flatnonzero(is_unsettled(logits)).tolist():
-            logits[i] = self.logits(texts[i : i + 1])[0]
+        if self.device == "cpu":
+            for i in np.flatnonzero(is_unsettled(logits)).tolist():
+                logits[i] = self.logits(texts[i : i + 1])[0]
         return logits
 
     def answers(self, texts: Sequence[str]) -> list[pa.Array]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
+from tasks.gpu.room import make_room, no_room_as_memory_error
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
@@ -42,10 +43,10 @@ def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Tabl
     if is_on_gpu():
         from tasks.gpu import rapids  # CUDA's libraries come with it
 
-        with suppress(*rapids.OUT_OF_MEMORY), DEVICE:
+        with suppress(MemoryError), DEVICE, no_room_as_memory_error():
             found = stars(rapids.to_device(keys), rapids.to_device(doc_ids), rapids.xp)
             return pa.table([*map(rapids.to_host, found)], schema=EDGES)
-        rapids.give_back()
+        make_room(rapids)
         warn(f"{len(keys):,} band keys find no room in the memory of the GPU: the CPU joins them")
     return pa.table([*stars(keys, doc_ids)], schema=EDGES)
 

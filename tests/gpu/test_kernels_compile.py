@@ -31,6 +31,8 @@ def test_kernels_compile_without_floats_and_with_atomic_minima(capability, monke
     from numba import cuda
     from numba.cuda import dispatcher
 
+    assert cuda.implementation == "NVIDIA"
+    assert not dispatcher.config.CUDA_LOW_OCCUPANCY_WARNINGS, "small launches are no fault"
     # Functions of a device ask the GPU that is there for which one to compile.
     monkeypatch.setattr(
         dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=capability)

@@ -8,6 +8,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from itertools import cycle
 from unittest.mock import Mock
 
 import numpy as np
@@ -176,14 +177,23 @@ def test_keys_of_a_shard_are_the_same_file(shard, on_gpu, dedup):
     assert by_cpu == by_gpu
 
 
+NO_ROOM = (
+    MemoryError("std::bad_alloc: out_of_memory: RMM failure"),
+    RuntimeError("Fatal CUDA error encountered at x.cu:1: 2 cudaErrorMemoryAllocation out of memory"),
+    type("CudaAPIError", (Exception,), {})(
+        "[2] Call to cuModuleLoadDataEx results in CUDA_ERROR_OUT_OF_MEMORY"
+    ),
+)
+
+
 @pytest.mark.parametrize("most", [2, 0], ids=["halves", "the CPU does it"])
 def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, rapids, most):
-    text_of, asked, said = rapids.text_of, [], []
+    text_of, asked, said, no_room = rapids.text_of, [], [], cycle(NO_ROOM)
 
     def short_of_memory(content, groups):
         asked.append(len(groups))
         if len(groups) > most:
-            raise rapids.OUT_OF_MEMORY[-1](*([1 << 40, 0] if not SIMULATED else []))
+            raise next(no_room)
         return text_of(content, groups)
 
     monkeypatch.setattr(rapids, "text_of", short_of_memory)
@@ -200,6 +210,12 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
     asked.clear()
     assert both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu) == (by_cpu, by_gpu)
     assert max(asked) == max(most, 1)
+
+
+def test_other_faults_of_a_gpu_are_no_lack_of_room(shard, on_gpu, monkeypatch, rapids):
+    monkeypatch.setattr(rapids, "text_of", Mock(side_effect=RuntimeError("cudaErrorIllegalAddress")))
+    with pytest.raises(RuntimeError, match="IllegalAddress"):
+        on_gpu(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]).make)
 
 
 def test_threads_of_a_worker_use_its_gpu_one_after_another(shard, on_gpu, monkeypatch, rapids):
@@ -249,7 +265,7 @@ def test_gpu_that_could_show_nothing_is_not_believed(shard, on_gpu, monkeypatch,
     def no_room_at_first(content, groups):
         asked.append(groups)
         if len(asked) == 1:
-            raise rapids.OUT_OF_MEMORY[0]
+            raise MemoryError
         return text_of(content, groups)
 
     monkeypatch.setattr(rapids, "text_of", no_room_at_first)
@@ -306,7 +322,7 @@ def test_edges_are_those_of_the_cpu(on_gpu, shape):
 
 def test_edges_without_room_are_joined_by_the_cpu(on_gpu, monkeypatch, rapids):
     def no_room(array):
-        raise rapids.OUT_OF_MEMORY[0]
+        raise MemoryError
 
     said = []
     monkeypatch.setattr(rapids, "to_device", no_room)

@@ -23,7 +23,7 @@ def test_it_says_so_and_writes_no_table(asked, status):
 
 @pytest.mark.parametrize(("looks_with", "status", "said"), [
     ("sys.exit(3)", 0, []), ("sys.exit(1)", 2, []), ("sys.exit(127)", 2, []),
-    ("sys.exit(0)", 0, ["make demo/sources", "pip install", "pytest tests/gpu", "python -m benchmarks.gpu"]),
+    ("sys.exit(0)", 0, ["make demo/sources", "pip install", "pytest -W default tests/gpu", "python -m benchmarks.gpu"]),
 ], ids=["no GPU", "fault", "no Python", "GPU"])  # fmt: skip
 def test_make_gpu_goes_on_where_there_is_one_and_tells_a_fault_from_none(tmp_path, looks_with, status, said):
     """A program stands for each of the virtual environment's, and notes how it was called."""
