@@ -30,6 +30,7 @@ TEXT_BYTES = 1 << 29  # on the device, where words have some twenty times as muc
 KEYS = 8 << 20
 EDGES = 16 << 20
 DOCUMENTS, FEW = 2000, 12  # that are classified, by one core only a few
+CUDA_NO_DEVICE = 100
 NO_GPU = 3  # the status of --look; Python's own are 1 and 2
 BFLOAT16 = 0.01  # by which its answers may differ from float32's, on a CPU by 0.003; they are about 0.05
 OTHER_BITS = "the GPU gives other results than the CPU: please report it, with the output of nvidia-smi"
@@ -37,14 +38,22 @@ SOFTWARE = ("cudf-cu13", "cugraph-cu13", "cupy-cuda13x", "numba-cuda", "torch")
 
 
 def gpu() -> str:
-    """Return the name of the first GPU, or nothing where the driver finds none."""
+    """Return the name of the first GPU, or nothing where the driver finds none.
+
+    Ends the program where the driver does not work.
+    """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
         return ""
     count, device, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(100)
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+    status = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    if status == CUDA_NO_DEVICE or not (status or count.value):
         return ""
+    if status:
+        raise SystemExit(
+            f"NVIDIA's driver is there and does not work: CUDA's error {status}; look at nvidia-smi"
+        )
     driver.cuDeviceGet(ctypes.byref(device), 0)
     driver.cuDeviceGetName(name, len(name), device)
     return name.value.decode()

@@ -83,6 +83,7 @@ def save(stack: Stack) -> None:
 def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:
     """Start what does not run yet and what depends on it, and register the deployments."""
     made_home()
+    engine_asked()  # which may be none of the engines
     stack = load_stack()
     for name, begin in (("server", begin_server), ("scheduler", begin_scheduler)):
         if not stack.runs(name):

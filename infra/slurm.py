@@ -30,17 +30,38 @@ from deployments.certificates import make_certificate, security_of, tls_environm
 from tasks.workers.dask_cluster import ALLOCATOR, CPU, GPU_FLAGS, GPU_THREADS, LIVES
 
 
+def count(text: str) -> int:
+    if (number := int(text)) < 0:
+        raise argparse.ArgumentTypeError(f"{number} is less than none")
+    return number
+
+
+def size(text: str) -> int:
+    return int(dask.utils.parse_bytes(text))
+
+
+def at_least_one(text: str) -> int:
+    if not (number := count(text)):
+        raise argparse.ArgumentTypeError("one at least")
+    return number
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Start Dask workers as SLURM jobs.")
-    parser.add_argument("--jobs", type=int, default=1, help="SLURM jobs to start")
+    parser.add_argument("--jobs", type=count, default=1, help="SLURM jobs to start")
     parser.add_argument("--queue", help="SLURM's partition")
     parser.add_argument("--cores", type=int, default=32, help="cores of a job, a worker for each")
     parser.add_argument("--memory", default="128GiB", help="memory of a job")
     parser.add_argument("--walltime", default="24:00:00", help="how long a job may run")
-    parser.add_argument("--gpu-jobs", type=int, default=0, help="SLURM jobs with GPUs to start besides")
+    parser.add_argument("--gpu-jobs", type=count, default=0, help="SLURM jobs with GPUs to start besides")
     parser.add_argument("--gpu-queue", help="their partition, if it is another")
-    parser.add_argument("--gpus", type=int, default=8, help="GPUs of such a job, a worker for each")
-    parser.add_argument("--gpu-memory", default="256GiB", help="memory of such a job, not of its GPUs")
+    parser.add_argument("--gpus", type=at_least_one, default=8, help="GPUs of such a job, a worker for each")
+    parser.add_argument(
+        "--gpu-memory",
+        type=size,
+        default="256GiB",
+        help="memory of such a job, not of its GPUs",
+    )
     parser.add_argument("--interface", help="network interface to listen on, ib0 say; all if not given")
     parser.add_argument(
         "--tls", type=Path, default=Path.home() / ".zyda-dask", help="folder of the key, which all nodes see"
@@ -77,7 +98,7 @@ def main() -> None:
 
 def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapping[str, object]) -> None:
     """Submit jobs of workers with GPUs, as one array, that ends with this script."""
-    memory = dask.utils.parse_bytes(arguments.gpu_memory)
+    memory = arguments.gpu_memory
     limits = [
         "--memory-limit",
         str(memory // arguments.gpus),

@@ -42,15 +42,19 @@ def on_a_cluster() -> Iterator[None]:
 
 def watch_workers(client: Any, is_over: threading.Event) -> None:
     """Look every few seconds whether there is a worker, and whether GPUs that were offered still are."""
-    missing_since, said_at, offered = None, 0.0, set[str]()
+    missing_since, said_at, engine = None, 0.0, engine_asked()
+    offered, has_gpus = {GPU} if engine is Engine.GPU else set[str](), False
     while not is_over.wait(LOOK_SECONDS):
         now = time.monotonic()
         found = offered_now(client)
+        if found and engine is Engine.CPU:
+            found.discard(GPU)
         if found is None or (found and offered <= found):
             missing_since = None
-            if GPU in (found or set()) - offered and engine_asked() is not Engine.CPU:
-                get_run_logger().info(ON_GPUS)
             offered |= found or set()
+            if found and GPU in found and not has_gpus:
+                has_gpus = True
+                get_run_logger().info(ON_GPUS)
             continue
         missing_since = missing_since or now
         if now - missing_since >= FIRST_WORD and (now - said_at >= NEXT_WORD or said_at < missing_since):
@@ -58,7 +62,8 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
             what, where_needed = ("a worker with a GPU", ", if it needs one") if found else ("a worker", "")
             warn_aloud(
                 f"waiting for {what} of the Dask cluster at {client.scheduler.address}: there has been none "
-                f"for {now - missing_since:.0f} s; the build ends after {patience()}{where_needed}"
+                f"for {now - missing_since:.0f} s; the build ends after {patience()} of that, unless the scheduler "
+                f"waits longer{where_needed}"
             )
 
 

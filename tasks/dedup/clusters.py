@@ -130,7 +130,7 @@ class ReducedFiles(ShardJob):
     def make(self) -> Shard:
         whole = self.on_gpu() if is_on_gpu() else None
         if whole is None:
-            whole = all_joined(self.forest_in(shard) for shard in self.shards)
+            whole = self.on_cpu()
         schema = CLUSTERS if self.is_last else FOREST
 
         def fill(scratch: Path) -> None:
@@ -140,13 +140,22 @@ class ReducedFiles(ShardJob):
 
         return write_shard(self.folder, self.path, self.name, fill)
 
+    def on_cpu(self) -> Forest:
+        return all_joined(self.forest_in(shard) for shard in self.shards)
+
     def on_gpu(self) -> Forest | None:
         """Join the files on this worker's GPU, unless they have no room there."""
         from tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
+        from tasks.gpu.trial import COMPARED, expect_same
 
         if (count := sum(shard.rows for shard in self.shards)) <= MOST_EDGES:
             with suppress(MemoryError):
-                return Forest(*forest_of(self.edges_in(shard) for shard in self.shards))
+                found = Forest(*forest_of(self.edges_in(shard) for shard in self.shards))
+                if "clusters" not in COMPARED:
+                    by_cpu = self.on_cpu()
+                    expect_same("clusters", [found.ids, found.roots], [by_cpu.ids, by_cpu.roots])
+                    COMPARED.update(["clusters"] if len(found.ids) else [])
+                return found
         warn(f"{count:,} edges find no room in the memory of the GPU: the CPU joins them")
         return None
 

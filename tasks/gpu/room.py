@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 # cuDF and CuPy raise MemoryError; cuGraph, Thrust, and CUDA where it loads a kernel, have errors of their own.
-NO_ROOM = re.compile("bad_alloc|out.of.memory|memory.?allocation", re.IGNORECASE)
+NO_ROOM = re.compile("bad_alloc|out.of.memory|memory.?allocation|alloc_failed", re.IGNORECASE)
 
 
 @contextmanager

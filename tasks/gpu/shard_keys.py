@@ -4,11 +4,9 @@ The file is read whole and compared with its digest; cuDF decodes it on the devi
 finds no memory there is cut in half, as far as row groups go, and of later shards no more is tried at once; a row
 group that finds none is done by the CPU.
 
-No GPU is believed before it has shown that its bits are those of the CPU: the first row group that a worker
-sketches in some size of signatures is sketched by both.
+The first row group in which a worker's GPU makes keys of some size is sketched by the CPU, too (`tasks.gpu.trial`).
 """
 
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import WrongBits
 from tasks.gpu.room import make_room, no_room_as_memory_error
+from tasks.gpu.trial import COMPARED, expect_same
 from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
 from tasks.kernels.sketch import EMPTY
@@ -32,8 +31,9 @@ from tasks.workers.engine import DEVICE
 
 Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], Keys]
-COMPARED = set[tuple[str, int, int, int]]()  # the sizes in which this process's GPU has made its CPU's keys
-FITTING = dict[tuple[str, int, int, int], int]()  # of each, row groups at once, where more have found no room
+FITTING = dict[
+    tuple[str, int, int, int], int
+]()  # of a size, row groups at once, where more have found no room
 
 
 def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> Keys:
@@ -43,7 +43,7 @@ def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cp
     """
     content = checked_content(folder, shard)
     groups = range(pq.ParquetFile(pa.BufferReader(content)).num_row_groups)
-    if not groups or is_believed(content, dedup, folded, on_cpu):
+    if is_believed(content, groups, dedup, folded, on_cpu):
         made = [*keys_of_groups(content, groups, dedup, folded, on_cpu)]
     else:
         made = [on_cpu(row_group(content, group)) for group in groups]
@@ -62,7 +62,7 @@ def keys_of_groups(
         some = groups[: FITTING.get(size_of(dedup))]
         made = None
         with suppress(MemoryError):
-            made = keys_by_device(rapids, content, some, dedup, folded, on_cpu)
+            made, _ = keys_by_device(rapids, content, some, dedup, folded, on_cpu)
         if made is None:
             make_room(rapids)
             if len(some) > 1:
@@ -79,8 +79,8 @@ def keys_of_groups(
         groups = groups[len(some) :]
 
 
-def is_believed(content: bytes, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> bool:
-    """Say whether the GPU has made the keys that the CPU makes, of this first row group or of another before.
+def is_believed(content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu) -> bool:
+    """Say whether the GPU has made the keys that the CPU makes, of one of these row groups or of another before.
 
     Raises WrongBits where they differ.
     """
@@ -88,21 +88,21 @@ def is_believed(content: bytes, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> boo
 
     if size_of(dedup) in COMPARED:
         return True
-    try:
-        by_gpu = keys_by_device(rapids, content, [0], dedup, folded, on_cpu)
-    except MemoryError:
-        make_room(rapids)
-        warn(
-            "a row group finds no room in the memory of the GPU, which was to show its bits: the CPU does the shard"
-        )
-        return False
-    by_cpu = on_cpu(row_group(content, 0))
-    if not all(np.array_equal(found, expected) for found, expected in zip(by_gpu, by_cpu, strict=True)):
-        raise WrongBits(
-            f"the GPU of {socket.gethostname()} makes other band keys than its CPU, of the same text"
-        )
-    COMPARED.add(size_of(dedup))
-    return True
+    for group in groups:
+        try:
+            by_gpu, count = keys_by_device(rapids, content, [group], dedup, folded, on_cpu)
+        except MemoryError:
+            make_room(rapids)
+            warn(
+                "a row group finds no room in the memory of the GPU, which was to show its bits: "
+                "the CPU does the shard"
+            )
+            return False
+        expect_same("band keys", by_gpu, on_cpu(row_group(content, group)))
+        if count:
+            COMPARED.add(size_of(dedup))
+            return True
+    return False
 
 
 def size_of(dedup: Dedup) -> tuple[str, int, int, int]:
@@ -116,15 +116,19 @@ def row_group(content: bytes, group: int) -> pa.Table:
 
 def keys_by_device(
     rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu
-) -> Keys:
-    """Make the keys of some row groups at once. Raises MemoryError where there is no room."""
+) -> tuple[Keys, int]:
+    """Make the keys of some row groups at once, and say of how many documents they are the device's own.
+
+    Raises MemoryError where there is no room.
+    """
     with DEVICE, no_room_as_memory_error():
         doc_ids, has_keys, keys, redone, texts = on_device(rapids, content, groups, dedup, folded)
+    count = int(has_keys.sum() - has_keys[redone].sum())
     if len(redone):
         ids, own_keys = on_cpu(pa.table({"doc_id": doc_ids[redone], "text": texts}))
         has_keys[redone] = np.isin(doc_ids[redone], ids)
         keys[redone[has_keys[redone]]] = own_keys
-    return doc_ids[has_keys], keys[has_keys]
+    return (doc_ids[has_keys], keys[has_keys]), count
 
 
 def on_device(rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any) -> Any:

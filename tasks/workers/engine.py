@@ -11,11 +11,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, NamedTuple
 
-from tasks.errors import BadRecipe, LostWorkers
+from tasks.errors import BadRecipe, LostWorkers, first_line
 from tasks.log import warn
 
 ENGINE = "ZYDA_ENGINE"  # of the process that starts the build
@@ -89,10 +90,17 @@ def is_on_gpu() -> bool:
 
 @cache
 def missing_libraries() -> str:
-    """Say which libraries this worker lacks to use its GPU; nothing where it has them."""
+    """Say which libraries this worker lacks, or cannot import, to use its GPU; nothing where it has them."""
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     where = f"the worker on {socket.gethostname()} offers a GPU"
-    return f"{where} and has no {' and no '.join(missing)}" if missing else ""
+    if missing:
+        return f"{where} and has no {' and no '.join(missing)}"
+    try:
+        for name in LIBRARIES:
+            import_module(name)
+    except Exception as error:  # noqa: BLE001 (whatever they raise of a driver that is too old, say)
+        return f"{where} and cannot import {name}: {first_line(error)}"
+    return ""
 
 
 @cache

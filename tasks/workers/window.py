@@ -1,5 +1,6 @@
 """Many items over the workers of a cluster, some in flight at a time (a window, for back-pressure)."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,10 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import distributed
+from dask.utils import parse_timedelta
 
 from tasks.errors import LostWorkers
-from tasks.workers.dask_cluster import CPU, GPU, LIVES
+from tasks.workers.dask_cluster import CPU, GPU, LIVES, patience
 from tasks.workers.engine import ENGINE, Engine, Following, SentToGpu
 
 Item = TypeVar("Item")
@@ -20,6 +22,7 @@ Result = TypeVar("Result")
 
 CLIENT: ContextVar[Any] = ContextVar("client", default=None)
 AT_ONCE = 8  # items of one task that wait for the cluster side by side
+LOOK_SECONDS = 1
 IN_FLIGHT = 8  # items submitted ahead, for each thread of the cluster
 
 
@@ -110,16 +113,29 @@ def sent_to(client: Any, engine: Engine, function: Callable[[Any], Any], gpus: f
     Where some offer a GPU, work for CPUs goes to those that offer one, so that GPUs do not wait for it.
     """
     offered = offered_by_workers(client)
+    if engine is Engine.GPU and GPU not in offered:
+        offered = offered_after_waiting(client)
     if GPU not in offered:
-        if engine is Engine.GPU:
-            raise LostWorkers(
-                f"{ENGINE}=gpu, and no worker of the cluster offers a GPU: start some (dask cuda worker "
-                f"--resources {GPU}=1), or leave {ENGINE} away"
-            )
         return Sent(function, {})
     if engine is not Engine.CPU:
         return Sent(SentToGpu(function, engine), {"resources": {GPU: gpus}})
     return Sent(function, {"resources": {CPU: 1}} if CPU in offered else {})
+
+
+def offered_after_waiting(client: Any) -> set[str]:
+    """Wait for a worker that offers a GPU, as Dask does, one that starts again too; return what workers offer.
+
+    Raises LostWorkers where none has come.
+    """
+    deadline = time.monotonic() + parse_timedelta(patience())
+    while time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+        if GPU in (offered := offered_by_workers(client)):
+            return offered
+    raise LostWorkers(
+        f"{ENGINE}=gpu, and for {patience()} no worker of the cluster has offered a GPU: start some (dask cuda "
+        f"worker --resources {GPU}=1), or leave {ENGINE} away"
+    )
 
 
 def is_sent_to_gpu(engine: Engine) -> bool:

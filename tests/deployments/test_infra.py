@@ -232,6 +232,16 @@ def test_cluster_on_slurm_by_ucx_has_no_key_that_nobody_would_ask_for(on_slurm, 
     assert not [*tmp_path.glob("*.pem")]
 
 
+@pytest.mark.parametrize(
+    "odd", [["--gpus", "0"], ["--gpu-jobs", "-1"], ["--jobs", "-1"], ["--gpu-memory", "lots"]], ids=" ".join
+)
+def test_odd_sizes_of_jobs_on_slurm_are_said_before_any_is_started(on_slurm, tmp_path, odd, capsys):
+    made, _ = on_slurm("--gpu-jobs", "1", *odd)
+    assert f"argument {odd[0]}: " in capsys.readouterr().err
+    assert not made
+    assert not (tmp_path / "sbatch").exists()
+
+
 def dask_cuda_worker(arguments):
     """Have dask-cuda's own command line read the arguments of a worker, where it is installed."""
     with contextlib.suppress(ImportError):

@@ -8,6 +8,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from itertools import cycle
 from unittest.mock import Mock
 
@@ -286,6 +287,43 @@ def test_gpu_that_gives_other_bits_is_not_believed(shard, on_gpu, monkeypatch):
     with pytest.raises(WrongBits, match="makes other band keys than its CPU"):
         on_gpu(job.make)
     assert not job.folder.exists(job.path)
+
+
+def test_edges_and_clusters_of_other_bits_are_not_believed(tmp_path, on_gpu, monkeypatch, rapids):
+    keys, doc_ids = np.array([1, 1, 2, 2], np.uint64), np.array([5, 7, 8, 9], np.uint64)
+    right = edges.star_edges(keys, doc_ids)
+    folder = Folder(str(tmp_path))
+    files = tuple(write_table(folder, f"work/{n}.parquet", f"{n}", right) for n in range(2))
+    to_host, components = rapids.to_host, rapids.components
+    monkeypatch.setattr(rapids, "to_host", lambda array: to_host(array)[::-1])
+    with pytest.raises(WrongBits, match="makes other edges than its CPU"):
+        on_gpu(lambda: edges.star_edges(keys, doc_ids))
+    monkeypatch.setattr(rapids, "to_host", to_host)
+    monkeypatch.setattr(rapids, "components", lambda count, a, b: components(count, a[:1], b[:1]))
+    job = clusters.ReducedFiles(folder, None, files, 0, 0, True)
+    with pytest.raises(WrongBits, match="makes other clusters than its CPU"):
+        on_gpu(job.make)
+    assert not folder.exists(job.path)
+    assert not shard_keys.COMPARED
+
+
+def test_row_group_that_the_cpu_does_again_shows_nothing_of_a_gpu(tmp_path, on_gpu):
+    folder, dedup = Folder(str(tmp_path)), ROUNDS["words"]
+    changed, same = (
+        pa.table({"doc_id": pa.array([i], pa.uint64()), "text": pa.array([text], pa.large_string())})
+        for i, text in ((3, "e\u0301 " * 9), (4, "a b c d e f g " * 3))
+    )
+
+    def fill(tables, scratch):
+        with parquet_writer(scratch, changed.schema) as writer:
+            for table in tables:
+                writer.write_table(table)
+
+    for number, (tables, is_shown) in enumerate([((changed,), False), ((changed, same), True)]):
+        shard = write_shard(folder, f"work/{number}.parquet", f"{number}", partial(fill, tables))
+        by_cpu, by_gpu = both(KeysOfShard(folder, "best", shard, dedup), on_gpu)
+        assert by_cpu == by_gpu
+        assert (shard_keys.size_of(dedup) in shard_keys.COMPARED) == is_shown
 
 
 @pytest.mark.parametrize("lost", ["a row", "text"])

@@ -16,7 +16,7 @@ CORES, WITH_GPU = {"resources": {"CPU": 2}}, {"resources": {"GPU": 1}}
         ([[CORES]], None),
         (
             [[]],
-            "waiting for a worker of the Dask cluster at tcp://there: there has been none for 0 s; the build ends ",
+            "waiting for a worker of the Dask cluster at tcp://there: there has been none for 0 s; the build ends after 300s",
         ),
         (
             [[CORES, WITH_GPU], [CORES]],
@@ -30,6 +30,19 @@ def test_workers_that_are_missing_are_said(looks, expected, monkeypatch):
     said, _ = watched(looks, monkeypatch)
     assert len(said) == (expected is not None)
     assert all(sentence.startswith(expected) for sentence in said)
+
+
+@pytest.mark.parametrize(("engine", "times"), [("auto", 0), ("gpu", 1), ("cpu", 0)])
+def test_gpus_are_waited_for_where_they_must_be(engine, times, monkeypatch):
+    monkeypatch.setenv("ZYDA_ENGINE", engine)
+    said, _ = watched([[CORES]], monkeypatch)
+    assert len(said) == times
+    assert all(sentence.startswith("waiting for a worker with a GPU") for sentence in said)
+
+
+def test_gpus_that_nobody_asked_for_are_not_missed(monkeypatch):
+    monkeypatch.setenv("ZYDA_ENGINE", "cpu")
+    assert watched([[CORES, WITH_GPU], [CORES]], monkeypatch) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tasks.errors import BadInput, BadRecipe, LostWorkers
 from tasks.log import LOG
 from tasks.stage.runner import threads_for, threads_of_this_run
 from tasks.stage.spread import WARNINGS, fan_out, has_gpus
-from tasks.workers import dask_cluster
+from tasks.workers import dask_cluster, window
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
     GPU_THREADS,
@@ -83,14 +83,26 @@ def test_shards_run_on_the_workers_of_their_engine(offered, engine, expected):
     assert found <= expected
 
 
-def test_build_that_must_have_gpus_says_that_there_are_none():
+def test_build_that_must_have_gpus_says_that_there_are_none(monkeypatch):
+    monkeypatch.setattr(window, "patience", lambda: "2s")
     with workers_that_offer({"cpu": {}}) as client:
         for function in (spread_over_workers, has_gpus):
             with pytest.raises(
-                LostWorkers, match="ZYDA_ENGINE=gpu, and no worker of the cluster offers a GPU"
+                LostWorkers, match="ZYDA_ENGINE=gpu, and for 2s no worker of the cluster has offered a GPU"
             ):
                 client.submit(function, Engine.GPU, pure=False).result(60)
         assert not client.submit(has_gpus, Engine.AUTO, pure=False).result(60)
+
+
+def test_build_that_must_have_gpus_waits_for_one_that_starts_again():
+    with workers_that_offer({"cpu": {"CPU": 1}}) as client:
+        waiting = client.submit(has_gpus, Engine.GPU, pure=False)
+        time.sleep(2)
+        assert not waiting.done()
+        options = {"nthreads": 1, "resources": {"GPU": 1}}
+        client.cluster.worker_spec["gpu"] = {"cls": distributed.Worker, "options": options}
+        client.cluster.sync(client.cluster._correct_state)
+        assert waiting.result(30)
 
 
 AT_ONCE = Counter[str]()
@@ -245,20 +257,30 @@ def asked_on_workers(engine):
     return set(fan_out(is_on_gpu_here, range(4), stage="where", source=None, engine=engine))
 
 
-def test_gpu_without_its_libraries_is_said_or_an_error(monkeypatch):
-    monkeypatch.setattr(engine_module, "LIBRARIES", ("cudf", "no_such_library"))
+def test_gpu_without_its_libraries_is_said_or_an_error(monkeypatch, tmp_path):
+    (tmp_path / "broken_library.py").write_text("raise RuntimeError('CUDA driver version is insufficient')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for libraries, fault in (
+        (("broken_library",), r"cannot import broken_library: .*CUDA driver version is insufficient"),
+        (("cudf", "no_such_library"), r"has no .*no_such_library"),
+    ):
+        said_without(libraries, fault, monkeypatch)
+    assert not is_on_gpu()
+
+
+def said_without(libraries, fault, monkeypatch):
+    monkeypatch.setattr(engine_module, "LIBRARIES", libraries)
     for remembered in (engine_module.missing_libraries, engine_module.warn_once):
         remembered.cache_clear()
     with workers_that_offer({"cpu": {"CPU": 1}, "gpu": {"GPU": 1}}) as client:
         assert client.submit(asked_on_workers, Engine.AUTO, pure=False).result(60) == {False}
-        with pytest.raises(LostWorkers, match=r"offers a GPU and has no .*no_such_library; install"):
+        with pytest.raises(LostWorkers, match=rf"offers a GPU and {fault}; install"):
             client.submit(asked_on_workers, Engine.GPU, pure=False).result(60)
         monkeypatch.setattr(engine_module, "LIBRARIES", ())
         engine_module.missing_libraries.cache_clear()
         assert client.submit(asked_on_workers, Engine.AUTO, pure=False).result(60) == {True}
         assert client.submit(asked_on_workers, Engine.CPU, pure=False).result(60) == {False}
     engine_module.missing_libraries.cache_clear()
-    assert not is_on_gpu()
 
 
 def test_engine_that_is_none_is_a_fault_before_any_work(monkeypatch):
