@@ -92,9 +92,9 @@ class WrongBits(ZydaError, ArithmeticError):
     """A GPU, or its libraries, whose results are not those of a CPU."""
 
     advice = (
-        "What this GPU has made before may be wrong as well: delete work/minhash, work/keys-left, work/edges and "
-        "work/clusters in the storage, all of which is made again, and build with ZYDA_ENGINE=cpu. Try make gpu on "
-        "that machine, and report what it says, with the output of nvidia-smi."
+        "What this GPU has made before may be wrong as well: in the corpus's folder of the storage, delete "
+        "work/minhash, work/keys-left, work/edges and work/clusters, all of which is made again, and build with "
+        "ZYDA_ENGINE=cpu. Try make gpu on that machine, and report what it says, with the output of nvidia-smi."
     )
 
 
