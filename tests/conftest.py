@@ -38,6 +38,15 @@ IMPATIENT = {
 os.environ.update(IMPATIENT)
 # Hundreds of processes are started here; each would compile every file of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.pop("ZYDA_ENGINE", None)
+ABOUT_GPUS = Path(__file__).parent / "gpu"
+
+
+def pytest_configure(config):
+    """Hide the machine's GPUs, but for the tests about them alone: elsewhere answers are a CPU's to the last digit."""
+    asked = [(config.invocation_params.dir / one.split("::")[0]).resolve() for one in config.args]
+    if not all(one.is_relative_to(ABOUT_GPUS) for one in asked):
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def pytest_addoption(parser):

@@ -208,6 +208,7 @@ def test_no_gpu_is_used_that_is_hidden_or_not_wanted(environment, count, monkeyp
     pynvml = SimpleNamespace(nvmlInit=lambda: None, NVMLError=OSError)
     for name, module in (("pynvml", pynvml), ("dask_cuda", None), ("dask_cuda.utils", None)):
         monkeypatch.setitem(sys.modules, name, module or SimpleNamespace(get_n_gpus=lambda: 2))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(dask_cluster, "LIBRARIES", ())
