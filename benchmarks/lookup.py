@@ -39,6 +39,7 @@ from tasks.storage.tables import FOOTERS, write_shard
 NEW = 1000
 FILE_DOCUMENTS = 500_000
 TOKENIZER = str(REPOSITORY / "recipes/models/demo-tokenizer.json")
+COMMAND = Path(sys.executable).with_name("zyda")
 
 
 def made_texts(count: int, seed: int) -> Iterator[pa.LargeStringArray]:
@@ -152,7 +153,7 @@ def finding(recipe: Recipe, path: Path, texts: list[str]) -> Iterator[dict[str, 
     times = []
     for text in asked[:5]:
         start = time.perf_counter()
-        subprocess.run([REPOSITORY / ".venv/bin/zyda", "find", path, text], check=True, capture_output=True)
+        subprocess.run([COMMAND, "find", path, text], check=True, capture_output=True)
         times.append(time.perf_counter() - start)
     yield {"what": "find, the command", "seconds": statistics.median(times), "found": len(times)}
 
