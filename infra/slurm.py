@@ -37,7 +37,9 @@ def count(text: str) -> int:
 
 
 def size(text: str) -> int:
-    return int(dask.utils.parse_bytes(text))
+    if (number := int(dask.utils.parse_bytes(text))) <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is no memory at all")
+    return number
 
 
 def at_least_one(text: str) -> int:
@@ -50,17 +52,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Start Dask workers as SLURM jobs.")
     parser.add_argument("--jobs", type=count, default=1, help="SLURM jobs to start")
     parser.add_argument("--queue", help="SLURM's partition")
-    parser.add_argument("--cores", type=int, default=32, help="cores of a job, a worker for each")
-    parser.add_argument("--memory", default="128GiB", help="memory of a job")
+    parser.add_argument("--cores", type=at_least_one, default=32, help="cores of a job, a worker for each")
+    parser.add_argument("--memory", type=size, default="128GiB", help="memory of a job")
     parser.add_argument("--walltime", default="24:00:00", help="how long a job may run")
     parser.add_argument("--gpu-jobs", type=count, default=0, help="SLURM jobs with GPUs to start besides")
     parser.add_argument("--gpu-queue", help="their partition, if it is another")
     parser.add_argument("--gpus", type=at_least_one, default=8, help="GPUs of such a job, a worker for each")
     parser.add_argument(
-        "--gpu-memory",
-        type=size,
-        default="256GiB",
-        help="memory of such a job, not of its GPUs",
+        "--gpu-memory", type=size, default="256GiB", help="memory of such a job, not of its GPUs"
     )
     parser.add_argument("--interface", help="network interface to listen on, ib0 say; all if not given")
     parser.add_argument(

@@ -156,7 +156,7 @@ class ReducedFiles(ShardJob):
                     expect_same("clusters", [found.ids, found.roots], [by_cpu.ids, by_cpu.roots])
                     COMPARED.update(["clusters"] if len(found.ids) else [])
                 return found
-        warn(f"{count:,} edges find no room in the memory of the GPU: the CPU joins them")
+        warn(f"{count:,} edges are too many for the GPU: the CPU joins them")
         return None
 
     def edges_in(self, shard: Shard) -> tuple[Ids, Ids]:

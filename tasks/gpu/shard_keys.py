@@ -31,9 +31,8 @@ from tasks.workers.engine import DEVICE
 
 Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], Keys]
-FITTING = dict[
-    tuple[str, int, int, int], int
-]()  # of a size, row groups at once, where more have found no room
+# Of a size, how many row groups at once have found room, where more have not.
+FITTING = dict[tuple[str, int, int, int], int]()
 
 
 def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> Keys:

@@ -235,12 +235,23 @@ def test_cluster_on_slurm_by_ucx_has_no_key_that_nobody_would_ask_for(on_slurm, 
     assert not [*tmp_path.glob("*.pem")]
 
 
-@pytest.mark.parametrize(
-    "odd", [["--gpus", "0"], ["--gpu-jobs", "-1"], ["--jobs", "-1"], ["--gpu-memory", "lots"]], ids=" ".join
-)
+ODD_SIZES = [
+    "--cores=0",
+    "--memory=lots",
+    "--memory=0",
+    "--jobs=-1",
+    "--jobs=x",
+    "--gpus=0",
+    "--gpu-jobs=-1",
+    "--gpu-memory=lots",
+    "--gpu-memory=-3GB",
+]
+
+
+@pytest.mark.parametrize("odd", ODD_SIZES)
 def test_odd_sizes_of_jobs_on_slurm_are_said_before_any_is_started(on_slurm, tmp_path, odd, capsys):
-    made, _ = on_slurm("--gpu-jobs", "1", *odd)
-    assert f"argument {odd[0]}: " in capsys.readouterr().err
+    made, _ = on_slurm("--gpu-jobs", "1", odd)
+    assert f"argument {odd.split('=')[0]}: " in capsys.readouterr().err
     assert not made
     assert not (tmp_path / "sbatch").exists()
 
