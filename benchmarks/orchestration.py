@@ -32,7 +32,8 @@ import psutil
 import yaml
 
 from benchmarks.measure import REPOSITORY, keep, markdown
-from flows.server.local_server import clients_of, free_port, start_server, used_by_all, wait_until_healthy
+from flows.server.local_server import clients_of, start_server, used_by_all, wait_until_healthy
+from tasks.workers.ports import free_port
 
 DOCUMENTS, WORDS = 4, 200  # of a source; of a document
 SAMPLE_SECONDS = 0.2
@@ -87,10 +88,10 @@ def server_of_its_own(folder: Path) -> Iterator[PrefectServer]:
     """Start a Prefect server with an empty database, and have what is started next use it."""
     os.environ.update({"PREFECT_HOME": str(folder), **ACCESS_LOG})
     log = folder / "server.log"
-    process, url = start_server(free_port(), log)
+    process, api = start_server(free_port(), log)
     try:
-        wait_until_healthy(process, url, log)
-        with used_by_all(clients_of(url, folder)):
+        wait_until_healthy(process, api.url, log)
+        with used_by_all(clients_of(api, folder)):
             yield PrefectServer(psutil.Process(process.pid), log)
     finally:
         process.terminate()

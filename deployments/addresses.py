@@ -2,7 +2,7 @@
 
 import shlex
 
-from deployments.local import POOL, Stack, environment
+from deployments.local import POOL, Stack, api_of, environment
 from flows.server.local_server import NoServer, home
 
 PARTS = ("server", "scheduler", "dask-workers", "worker")
@@ -21,8 +21,8 @@ def addresses(stack: Stack) -> list[str]:
     """Say what runs where, and what of it does not, if anything does."""
     lines = []
     if stack.runs("server"):
-        api = stack.parts["server"].address
-        lines += [f"dashboard        {api.removesuffix('/api')}", f"Prefect API      {api}"]
+        api = api_of(stack)
+        lines += [f"dashboard        {api.link}", f"Prefect API      {api.url}"]
     if stack.runs("scheduler"):
         scheduler = stack.parts["scheduler"]
         lines += [

@@ -8,6 +8,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from flows.server.login import write_private
 from tasks.workers.security import ROLES, new_certificate, security_by
 
 TLS = "DASK_DISTRIBUTED__COMM__TLS"
@@ -19,13 +20,6 @@ def make_certificate(folder: Path) -> None:
     certificate, key = new_certificate()
     write_private(folder / CERTIFICATE, certificate)
     write_private(folder / KEY, key)
-
-
-def write_private(path: Path, content: str) -> None:
-    """Write a file that nobody else could read at any moment."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600, exist_ok=False)
-    path.write_text(content, encoding="ascii")
 
 
 def security_of(folder: Path) -> Any:

@@ -4,27 +4,28 @@ Its state (process ids, addresses, ports) lies in Prefect's home, so that `up` f
 and `down` what to stop. Everything listens on the loopback address.
 """
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.resources import files
 
+from filelock import FileLock, Timeout
 from pydantic import BaseModel
 
 from deployments.certificates import make_certificate, tls_environment
 from deployments.processes import Part, part, start, stop
 from flows.server.local_server import (
-    HOST,
     NoServer,
     clients_of,
-    free_port,
     home,
-    is_free,
     made_home,
     start_server,
     wait_until_healthy,
 )
+from flows.server.login import Api, keep, kept, talking_to, write_private
 from flows.server.signals import held_back
 from tasks.workers.dask_cluster import (
     ALLOCATOR,
@@ -32,14 +33,18 @@ from tasks.workers.dask_cluster import (
     GPU,
     GPU_FLAGS,
     LIVES,
+    OWN_PAGES,
     WORKER_PROCESS,
+    WORKER_TTL,
     cores,
     gpu_count,
     hidden_from,
     memory_limits,
+    own_pages,
     patience,
 )
 from tasks.workers.engine import Engine, engine_asked
+from tasks.workers.ports import LOOPBACK, free_port, is_free
 from tasks.workers.process import FORKED
 
 POOL = "zyda"
@@ -75,16 +80,37 @@ def load_stack() -> Stack:
 
 
 def save(stack: Stack) -> None:
-    new = home() / "stack.json.new"
-    new.write_text(stack.model_dump_json(indent=1))
-    new.replace(home() / "stack.json")
+    write_private(home() / "stack.json", stack.model_dump_json(indent=1))
 
 
 def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:
-    """Start what does not run yet and what depends on it, and register the deployments."""
+    """Start what does not run yet and what depends on it, and register the deployments.
+
+    Raises NoServer.
+    """
     made_home()
     engine_asked()  # which may be none of the engines
-    stack = load_stack()
+    with alone(say):
+        return started(load_stack(), say, workers, threads)
+
+
+@contextmanager
+def alone(say: Callable[[str], None]) -> Iterator[None]:
+    """Let no other `zyda up` or `zyda down` change the stack for as long as the block lasts."""
+    lock = FileLock(home() / "stack.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say("another `zyda up` or `zyda down` is under way; waiting for its end")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def started(stack: Stack, say: Callable[[str], None], workers: int | None, threads: int) -> Stack:
+    """Start what does not run yet of a stack, and what depends on it."""
     for name, begin in (("server", begin_server), ("scheduler", begin_scheduler)):
         if not stack.runs(name):
             end_parts(stack, say, *DEPENDENTS[name], name)
@@ -127,11 +153,9 @@ def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
 
 def bury(stack: Stack, say: Callable[[str], None]) -> None:
     """Mark the runs that died with their processes as crashed, so that nothing waits for them."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
     from flows.server.liveness import mark_dead_runs
 
-    with temporary_settings({PREFECT_API_URL: stack.parts["server"].address}):
+    with talking_to(api_of(stack)):
         for run in mark_dead_runs(worker_is_new=not stack.runs("worker")):
             say(f"marked the run `{run.name}` as crashed: its process is gone")
 
@@ -144,18 +168,28 @@ def port_for(stack: Stack, name: str) -> int:
 
 
 def begin_server(stack: Stack) -> Part:
-    process, url = start_server(port_for(stack, "server"), home() / "server.log")
-    return part("server", process, url)
+    """Start the server: its login is new, unless something still runs that knows the one of before."""
+    before = kept(home()) if any(map(stack.runs, stack.parts)) else None
+    port = port_for(stack, "server")
+    process, api = start_server(port, home() / "server.log", before.login if before else None)
+    keep(api, home())
+    return part("server", process, api.url)
+
+
+def api_of(stack: Stack) -> Api:
+    """Return the API of the stack's server, with its login."""
+    ours = kept(home())
+    return ours or Api(url=stack.parts["server"].address)
 
 
 def begin_scheduler(stack: Stack) -> Part:
     port, dashboard = port_for(stack, "scheduler"), port_for(stack, "dask dashboard")
-    flags = ["--protocol", "tls", "--host", HOST, "--port", str(port)]
-    flags += ["--dashboard-address", f"{HOST}:{dashboard}"]
+    flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
+    flags += ["--dashboard-address", f"{LOOPBACK}:{dashboard}"]
     make_certificate(home())
-    environment = {**scheduling(), **tls_environment(home())}
+    environment = {**scheduling(), **tls_environment(home()), OWN_PAGES: json.dumps(own_pages(dashboard))}
     process = start("scheduler", ["distributed.cli.dask_scheduler", *flags], environment, home())
-    return part("scheduler", process, f"tls://{HOST}:{port}", f"http://{HOST}:{dashboard}/status")
+    return part("scheduler", process, f"tls://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{dashboard}/status")
 
 
 def worker_commands(
@@ -164,7 +198,15 @@ def worker_commands(
     """Return the commands of the workers of both kinds, each with what its environment has besides."""
     scheduler = stack.parts["scheduler"].address
     count = workers or max(1, cores() - gpus)
-    flags = ["--protocol", "tls", "--host", HOST, "--dashboard-address", f"{HOST}:0"]
+    flags = [
+        "--protocol",
+        "tls",
+        "--host",
+        LOOPBACK,
+        "--dashboard-address",
+        f"{LOOPBACK}:0",
+        "--no-dashboard",
+    ]
     cpu = [
         "distributed.cli.dask_worker",
         scheduler,
@@ -191,14 +233,18 @@ def worker_commands(
 
 
 def scheduling() -> dict[str, str]:
-    """Return how long a build's work waits for workers, and how many may die of it."""
-    return {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(LIVES), NO_WORKERS_TIMEOUT: patience()}
+    """Return how long a build's work waits for workers, and for one of them, and how many may die of it."""
+    return {
+        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(LIVES),
+        "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": WORKER_TTL,
+        NO_WORKERS_TIMEOUT: patience(),
+    }
 
 
 def environment(stack: Stack) -> dict[str, str]:
     """Return what a process needs in its environment to use the stack."""
     return {
-        **clients_of(stack.parts["server"].address, home()),
+        **clients_of(api_of(stack), home()),
         "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
         **tls_environment(home()),
         **scheduling(),
@@ -212,10 +258,10 @@ def running_stack() -> Stack | None:
     return stack if all(map(stack.runs, ("server", "scheduler", "dask-workers"))) else None
 
 
-def stack_url() -> str | None:
-    """Return the address of the stack's Prefect server, if it runs."""
+def stack_api() -> Api | None:
+    """Return the API of the stack's Prefect server, if it runs."""
     stack = load_stack()
-    return stack.parts["server"].address if stack.runs("server") else None
+    return api_of(stack) if stack.runs("server") else None
 
 
 def prefect(*arguments: str, environment: dict[str, str]) -> None:
@@ -231,12 +277,16 @@ def prefect(*arguments: str, environment: dict[str, str]) -> None:
 
 def register(environment: dict[str, str]) -> None:
     """Make the work pool and register the deployments; both may be there already, and schedules stay."""
-    prefect("work-pool", "create", POOL, "--type", "process", "--overwrite", environment=environment)
-    definitions = str(files("deployments") / "prefect.yaml")
+    ours = files("deployments")
+    jobs, definitions = str(ours / "process-jobs.json"), str(ours / "prefect.yaml")
+    pool = ["--type", "process", "--base-job-template", jobs, "--overwrite"]
+    prefect("work-pool", "create", POOL, *pool, environment=environment)
     prefect("deploy", "--all", "--prefect-file", definitions, environment=environment)
 
 
 def down(say: Callable[[str], None]) -> None:
     """Stop everything, what depends on the others first; what they keep on disk stays."""
-    if not end_parts(load_stack(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):
-        say("nothing was running")
+    made_home()
+    with alone(say):
+        if not end_parts(load_stack(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):
+            say("nothing was running")

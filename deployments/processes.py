@@ -12,17 +12,19 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
+from flows.server.births import birth_of
+
 STOP_SECONDS = 20
 LOOK_SECONDS = 0.05
 SETTLED_SECONDS = 0.05  # after which a process that was ended while it started has ended
 
 
 class Part(BaseModel):
-    """A process of the stack. `started` tells it from a later process with the same number."""
+    """A process of the stack. `birth` tells it from a later process with the same number."""
 
     name: str
     pid: int
-    started: float
+    birth: str
     address: str = ""
     dashboard: str = ""
 
@@ -43,7 +45,7 @@ class Part(BaseModel):
             return False
 
     def is_same(self, process: psutil.Process) -> bool:
-        return bool(abs(process.create_time() - self.started) < 1)
+        return birth_of(process) == self.birth
 
     def poll(self) -> int | None:
         """Return None for as long as it runs, as what starts processes does."""
@@ -51,8 +53,8 @@ class Part(BaseModel):
 
 
 def part(name: str, process: subprocess.Popen[bytes], address: str = "", dashboard: str = "") -> Part:
-    started = psutil.Process(process.pid).create_time()
-    return Part(name=name, pid=process.pid, started=started, address=address, dashboard=dashboard)
+    birth = birth_of(psutil.Process(process.pid))
+    return Part(name=name, pid=process.pid, birth=birth, address=address, dashboard=dashboard)
 
 
 def start(name: str, command: list[str], environment: dict[str, str], logs: Path) -> subprocess.Popen[bytes]:

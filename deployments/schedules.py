@@ -15,12 +15,12 @@ from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import IntervalSchedule
 from prefect.exceptions import ObjectNotFound
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import BaseModel
 
-from deployments.local import stack_url
+from deployments.local import stack_api
 from flows.server.exclusion import limit_of
-from flows.server.local_server import NoServer, configured_url, is_healthy
+from flows.server.local_server import NoServer, configured_server, is_healthy
+from flows.server.login import talking_to
 from tasks.errors import ZydaError
 from tasks.recipe.loading import load_recipe
 from tasks.storage.folder import absolute
@@ -152,11 +152,11 @@ def slug_of(watch: Watch) -> str:
 @contextmanager
 def watcher() -> Iterator[tuple[SyncPrefectClient, DeploymentResponse]]:
     """Give the deployment that watches, on the server that is configured or that `zyda up` started."""
-    url = configured_url() or stack_url()
-    if not url or not is_healthy(url):
-        raise NoServer(f"{url}: {NOBODY}" if url else NOBODY)
-    with temporary_settings({PREFECT_API_URL: url}), get_client(sync_client=True) as client:
+    api = configured_server() or stack_api()
+    if not api or not is_healthy(api.url):
+        raise NoServer(f"{api.url}: {NOBODY}" if api else NOBODY)
+    with talking_to(api), get_client(sync_client=True) as client:
         try:
             yield client, client.read_deployment_by_name(WATCH)
         except ObjectNotFound as error:
-            raise NoServer(f"{url}: the deployment {WATCH} is not there; {NOBODY}") from error
+            raise NoServer(f"{api.url}: the deployment {WATCH} is not there; {NOBODY}") from error

@@ -9,22 +9,22 @@ from pathlib import Path
 import dask
 import distributed
 import pytest
-from browser import browser, page  # noqa: F401 (fixtures)
+from browser import browser, deceived_browser, page  # noqa: F401 (fixtures)
 from filelock import FileLock
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from postgres import postgres  # noqa: F401 (fixture)
 from report_pages import labelled  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
 
-from deployments.local import Stack
 from flows.server.local_server import (
     clients_of,
-    free_port,
     send_what_is_left,
     start_server,
     used_by_all,
     wait_until_healthy,
 )
+from flows.server.login import kept, talking_to
+from tasks.workers.ports import free_port
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
 
@@ -81,7 +81,8 @@ LONG = {
 }
 # Files whose tests run one after another, for what they share; those that take longest come first.
 TOGETHER = dict.fromkeys(
-    ("test_dashboard", "test_schedules", "test_stack", "test_stack_faults", "test_readme"), "stack"
+    ("test_dashboard", "test_door", "test_schedules", "test_stack", "test_stack_faults", "test_readme"),
+    "stack",
 )
 LONGEST_FIRST = (
     "stack",
@@ -228,12 +229,12 @@ def server(prefect_home, request):
     if request.config.getoption("postgres"):
         os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")("tests")
     log = prefect_home / "server.log"
-    process, url = start_server(free_port(), log)
-    wait_until_healthy(process, url, log)
+    process, api = start_server(free_port(), log)
+    wait_until_healthy(process, api.url, log)
     from prefect.settings import PREFECT_HOME, temporary_settings
 
-    with temporary_settings({PREFECT_HOME: prefect_home}), used_by_all(clients_of(url, prefect_home)):
-        yield url
+    with temporary_settings({PREFECT_HOME: prefect_home}), used_by_all(clients_of(api, prefect_home)):
+        yield api.url
     process.kill()
     process.wait(20)
 
@@ -254,12 +255,12 @@ def running_stack(tmp_path_factory, prefect_database, request):
 @pytest.fixture(scope="module")
 def stack(running_stack):
     """Give the environment of the stack, whose server is that of this process, too."""
-    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+    from prefect.settings import PREFECT_HOME, temporary_settings
 
     home = Path(running_stack["PREFECT_HOME"])
-    url = Stack.model_validate_json((home / "zyda/stack.json").read_text()).parts["server"].address
-    with temporary_settings({PREFECT_API_URL: url, PREFECT_HOME: home}):
-        yield {**running_stack, "PREFECT_API_URL": url}
+    api = kept(home / "zyda")
+    with talking_to(api), temporary_settings({PREFECT_HOME: home}):
+        yield {**running_stack, "PREFECT_API_URL": api.url}
 
 
 @pytest.fixture(scope="session")

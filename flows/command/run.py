@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from flows.server.ending import ends_without
-from flows.server.local_server import configured_url, prefect_server
+from flows.server.local_server import home, prefect_server
+from flows.server.login import configured_api
 from flows.server.signals import KEPT, ends_in_order
 from tasks.errors import Unavailable
 
@@ -44,7 +45,7 @@ def run_build(
             from flows.build import build
             from tasks.stage.runner import task_runner, threads_for
             from tasks.workers.trouble import cluster_explained
-        console.print(f"dashboard: {server.url.removesuffix('/api')}/runs", highlight=False)
+        console.print(f"dashboard: {server.api.link}", highlight=False)
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(ends_without(server))
@@ -63,7 +64,7 @@ def look_before(plan: "Recipe", *, replace: bool) -> None:
 
 def use_the_running_stack(console: Console) -> None:
     """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
-    if configured_url() or "DASK_SCHEDULER_ADDRESS" in os.environ:
+    if configured_api(home()) or "DASK_SCHEDULER_ADDRESS" in os.environ:
         return
     from deployments.local import environment, running_stack
 

@@ -13,7 +13,6 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from rich.console import Console
 
 from deployments.addresses import NOTHING, addresses
@@ -22,7 +21,8 @@ from deployments.schedules import watched_by
 from flows.command.terminal import as_time
 from flows.server.exclusion import limit_of
 from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since
-from flows.server.local_server import NoServer, configured_url, is_healthy, servers_of_builds
+from flows.server.local_server import NoServer, configured_server, is_healthy, servers_of_builds
+from flows.server.login import talking_to
 from flows.server.signals import Ended
 from tasks.accounts.published import Published, doubts, published_manifest, stamps_now
 from tasks.errors import ADVICE, ZydaError, first_line
@@ -68,18 +68,15 @@ def a_server() -> Iterator[SyncPrefectClient | None]:
 
     Raises NoServer where the one that is configured does not answer.
     """
-    configured = configured_url()
-    if configured and not is_healthy(configured):
-        raise NoServer(f"{configured}: no Prefect server answers there, and PREFECT_API_URL says it should")
-    url = configured or next(filter(is_healthy, servers_of_builds()), None)
-    if url is None:
+    api = configured_server() or next((api for api in servers_of_builds() if is_healthy(api.url)), None)
+    if api is None:
         yield None
         return
     try:
-        with temporary_settings({PREFECT_API_URL: url}), get_client(sync_client=True) as client:
+        with talking_to(api), get_client(sync_client=True) as client:
             yield client
     except httpx.HTTPError as error:
-        raise NoServer(f"{url}: the Prefect server gives no answer: {first_line(error)}") from error
+        raise NoServer(f"{api.url}: the Prefect server gives no answer: {first_line(error)}") from error
 
 
 def titled(title: str, lines: list[str]) -> list[str]:

@@ -1,9 +1,10 @@
 """What a person is told when a build's Dask cluster has no workers, or is gone."""
 
+import math
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
@@ -15,11 +16,14 @@ from tasks.workers.dask_cluster import GPU, patience
 from tasks.workers.engine import ENGINE, Engine, engine_asked
 from tasks.workers.trouble import cluster_explained
 
+Workers = Mapping[str, Mapping[str, Any]]
+
 LOOK_SECONDS = 5
 ON_GPUS = (
     "workers of the cluster offer GPUs: stages that begin from now on have signatures, edges, clusters and "
     f"quality models made there ({ENGINE}=cpu has them made by CPUs)"
 )
+SILENT_SECONDS = 60  # in which a worker was not heard of
 FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before it is said, and said again
 
 
@@ -41,12 +45,16 @@ def on_a_cluster() -> Iterator[None]:
 
 
 def watch_workers(client: Any, is_over: threading.Event) -> None:
-    """Look every few seconds whether there is a worker, and whether GPUs that were offered still are."""
+    """Look every few seconds whether there is a worker, whether each answers, and whether GPUs are offered."""
     missing_since, said_at, engine = None, 0.0, engine_asked()
     offered, has_gpus = {GPU} if engine is Engine.GPU else set[str](), False
+    silence = Silence()
     while not is_over.wait(LOOK_SECONDS):
         now = time.monotonic()
-        found = offered_now(client)
+        workers = workers_now(client)
+        for silent in silence.begun(workers or {}, now):
+            warn_aloud(silent)
+        found = None if workers is None else offered_by(workers)
         if found and engine is Engine.CPU:
             found.discard(GPU)
         if found is None or (found and offered <= found):
@@ -67,18 +75,38 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
             )
 
 
-def offered_now(client: Any) -> set[str] | None:
-    """Return what the workers of a cluster offer: a thread, and perhaps a GPU; nothing where there is no worker.
+class Silence:
+    """How long nobody has heard of each worker, by the clock of this process."""
 
-    None where the cluster cannot be asked, of which others speak.
-    """
+    def __init__(self) -> None:
+        self.heard = dict[str, tuple[float, float]]()  # when by the scheduler's clock, and by ours
+
+    def begun(self, workers: Workers, now: float) -> Iterator[str]:
+        """Yield a sentence on each worker that has just been silent for a minute."""
+        before, self.heard = self.heard, {}
+        for address, worker in workers.items():
+            seen, at = before.get(address, (None, now))
+            is_silent = seen == worker["last_seen"]
+            self.heard[address] = (worker["last_seen"], at if is_silent else now)
+            if is_silent and now - at >= SILENT_SECONDS:
+                self.heard[address] = (worker["last_seen"], math.inf)  # said once
+                yield (
+                    f"the worker {address} has not answered for {now - at:.0f} s: it is stopped, or its machine "
+                    "has no time for it. Dask starts it again after a while, and what it was at is done again"
+                )
+
+
+def workers_now(client: Any) -> Workers | None:
+    """Return what a cluster says of each of its workers; None where it cannot be asked, of which others speak."""
     try:
-        if client.status != "running":
-            return None
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        return client.scheduler_info(n_workers=-1)["workers"] if client.status == "running" else None
     except (OSError, TimeoutError):
         return None
-    return {"thread" for _ in workers} | {GPU for worker in workers if GPU in worker["resources"]}
+
+
+def offered_by(workers: Workers) -> set[str]:
+    """Return what workers offer: a thread, and perhaps a GPU; nothing where there is no worker."""
+    return {"thread" for _ in workers} | {GPU for worker in workers.values() if GPU in worker["resources"]}
 
 
 def warn_aloud(sentence: str) -> None:

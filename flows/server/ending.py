@@ -31,5 +31,6 @@ def watch_server(server: Server, is_over: threading.Event) -> None:
         if server.is_there():
             last_seen = time.monotonic()
         elif time.monotonic() - last_seen > server.patience and not is_over.is_set():
-            print(f"zyda: the Prefect server at {server.url} is gone; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
+            gone = f"the Prefect server at {server.api.url} is gone"
+            print(f"zyda: {gone}; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
             os._exit(1)

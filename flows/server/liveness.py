@@ -4,7 +4,6 @@ While a run lives it holds a slot of a concurrency limit of its own, by a lease 
 the lease is lost, or the process is seen to be gone on this machine, the run is marked as crashed.
 """
 
-import os
 import re
 import socket
 import time
@@ -26,6 +25,7 @@ from prefect.states import Crashed
 from pydantic import BaseModel
 
 from flows.dashboard.dead_pages import say_that_it_died
+from flows.server.births import birth_of, is_process
 
 OURS = ("build", "watch", "report")
 LEASE_SECONDS = 60  # the least that Prefect's server grants
@@ -43,17 +43,18 @@ class Life(BaseModel):
     holds: str
     host: str
     pid: int
+    birth: str
     is_leased: bool = False
     since: datetime | None = None
 
     @property
     def name(self) -> str:
-        return f"zyda run {self.run} of {self.holds} on {self.host} pid {self.pid}"
+        return f"zyda run {self.run} of {self.holds} on {self.host} pid {self.pid} born {self.birth}"
 
     @property
     def is_over(self) -> bool:
         """Whether the process is gone: by its number where it is one of this machine, else by the lease."""
-        if self.host == socket.gethostname() and not is_process(self.pid, self.since):
+        if self.host == socket.gethostname() and not is_process(self.pid, self.birth):
             return True
         return not self.is_leased and seconds_since(self.since) > LEASE_SECONDS
 
@@ -64,7 +65,8 @@ def living(holds: str) -> Iterator[None]:
 
     holds: the name of the limit that it is going to hold meanwhile, which is free when it is dead.
     """
-    life = Life(run=str(flow_run.id), holds=holds, host=socket.gethostname(), pid=os.getpid())
+    me = psutil.Process()
+    life = Life(run=str(flow_run.id), holds=holds, host=socket.gethostname(), pid=me.pid, birth=birth_of(me))
     with get_client(sync_client=True) as client:
         client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
         try:
@@ -127,11 +129,11 @@ def lives(client: SyncPrefectClient) -> Iterator[Life]:
     for offset in count(0, PAGE):
         limits = client.read_global_concurrency_limits(limit=PAGE, offset=offset)
         for limit in limits:
-            if match := re.fullmatch(r"zyda run (\S+) of (\S+) on (\S+) pid (\d+)", limit.name):
-                run, holds, host, pid = match.groups()
+            if match := re.fullmatch(r"zyda run (\S+) of (\S+) on (\S+) pid (\d+) born (\S+)", limit.name):
+                run, holds, host, pid, birth = match.groups()
                 yield Life(
-                    run=run, holds=holds, host=host, pid=int(pid), is_leased=limit.active_slots > 0,
-                    since=limit.created,
+                    run=run, holds=holds, host=host, pid=int(pid), birth=birth,
+                    is_leased=limit.active_slots > 0, since=limit.created,
                 )  # fmt: skip
         if len(limits) < PAGE:
             return
@@ -146,21 +148,11 @@ def runs_in(client: SyncPrefectClient, *states: StateType, flows: Sequence[str] 
     )
 
 
-def is_process(pid: int, since: datetime | None = None) -> bool:
-    """Say whether a process runs that was there at a time: numbers are given again."""
-    try:
-        process = psutil.Process(pid)
-        is_later = since is not None and process.create_time() > since.timestamp()
-        return not is_later and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def is_beginning(run: FlowRun, worker_is_new: bool) -> bool:
     """Say whether a run that says nothing of itself may be about to, or has just ended."""
     if run.state_type is StateType.PENDING:
         pid = run.infrastructure_pid or ""
-        is_gone = not (pid.isdigit() and is_process(int(pid)))
+        is_gone = not (pid.isdigit() and psutil.pid_exists(int(pid)))
         return not (worker_is_new and is_gone) and seconds_since(run.expected_start_time) < TAKEN
     return run.state is None or seconds_since(run.state.timestamp) < STARTING
 

@@ -9,21 +9,26 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple, Protocol
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 import certifi
 import psutil  # type: ignore[import-untyped]
 
+from flows.server.login import LOGIN, Api, configured_api, new_login
 from tasks.errors import ZydaError
+from tasks.workers.ports import LOOPBACK, free_port
 
-HOST = "127.0.0.1"
 START_SECONDS = 180
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
+SERVER_LOGIN = "PREFECT_SERVER_API_AUTH_STRING"
+HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
 SERVER = ["-m", "flows.server.prefect_server", "server"]
 
 
@@ -43,6 +48,7 @@ def made_home() -> Path:
     path = home()
     try:
         path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
         with TemporaryFile(dir=path):
             return path
     except OSError as error:
@@ -50,11 +56,16 @@ def made_home() -> Path:
         raise NoServer(f"{told}: set PREFECT_HOME to a folder that can be written") from error
 
 
-def configured_url() -> str | None:
-    """Return the address of the server that Prefect's settings name, if any."""
-    from prefect.settings import PREFECT_API_URL
-
-    return PREFECT_API_URL.value()
+def configured_server() -> Api | None:
+    """Return the server that Prefect's settings name, if any. Raises NoServer where it gives no answer to us."""
+    api = configured_api(home())
+    if api and not is_healthy(api.url):
+        raise NoServer(f"{api.url}: no Prefect server answers there, and PREFECT_API_URL says it should")
+    if api and refuses(api):
+        raise NoServer(
+            f"{api.url}: the Prefect server wants another login than {LOGIN} has: {HOW_TO_SIGN_IN}"
+        )
+    return api
 
 
 def is_healthy(api_url: str) -> bool:
@@ -65,53 +76,57 @@ def is_healthy(api_url: str) -> bool:
         return False
 
 
-def servers_of_builds() -> list[str]:
-    """Return the addresses of the servers that run on this machine for a build, or for `zyda up`.
+def refuses(api: Api) -> bool:
+    """Say whether a server wants another login."""
+    headers = {"Authorization": f"Basic {api.token}"} if api.login else {}
+    request = urllib.request.Request(f"{api.url}/admin/version", headers=headers)  # noqa: S310
+    try:
+        urllib.request.urlopen(request, timeout=5).close()  # noqa: S310
+    except HTTPError as error:
+        return error.code == HTTPStatus.UNAUTHORIZED
+    except (OSError, HTTPException):  # busy, or gone: not what is asked here
+        return False
+    return False
+
+
+def servers_of_builds() -> list[Api]:
+    """Return the servers that run on this machine for a build, or for `zyda up`.
 
     Only those whose history lies in our Prefect home: others are of somebody else, or of another project.
     """
     from prefect.settings import PREFECT_HOME
 
     return [
-        f"http://{HOST}:{process.info['cmdline'][-1]}/api"
+        Api(url=f"http://{LOOPBACK}:{process.info['cmdline'][-1]}/api", login=environment.get(SERVER_LOGIN))
         for process in psutil.process_iter(["cmdline"])
-        if (process.info["cmdline"] or [])[1:4] == SERVER and home_of(process) == PREFECT_HOME.value()
+        if (process.info["cmdline"] or [])[1:4] == SERVER
+        and Path((environment := environment_of(process)).get("PREFECT_HOME", "~/.prefect")).expanduser()
+        == PREFECT_HOME.value()
     ]
 
 
-def home_of(process: psutil.Process) -> Path | None:
-    """Return the Prefect home of a process, or None where it is not ours to know."""
+def environment_of(process: psutil.Process) -> dict[str, str]:
+    """Return the environment of a process; nothing where it is not ours to know."""
     try:
-        return Path(process.environ().get("PREFECT_HOME", "~/.prefect")).expanduser()
+        return dict(process.environ())
     except (psutil.Error, OSError):
-        return None
+        return {}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+def start_server(
+    port: int, log: Path, login: str | None = None, *, guarded: bool = False
+) -> tuple[subprocess.Popen[bytes], Api]:
+    """Start a server on the loopback address; return its process and its API.
 
-
-def is_free(port: int) -> bool:
-    """Say whether a server can listen on a port; connections of one that is gone are no hindrance."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-        return True
-
-
-def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subprocess.Popen[bytes], str]:
-    """Start a server on the loopback address; return its process and the address of its API.
-
+    login: which it asks for, a new one if not given.
     guarded: it ends with this process, however this one ends.
     """
-    url = f"http://{HOST}:{port}/api"
-    quiet = {
-        "PREFECT_SERVER_UI_API_URL": url,
+    api = Api(url=f"http://{LOOPBACK}:{port}/api", login=login or new_login())
+    settings = {
+        SERVER_LOGIN: str(api.login),
+        # Nobody else's page may read what it answers: its own asks it without leave.
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api.dashboard,
+        "PREFECT_SERVER_UI_API_URL": api.url,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
@@ -121,15 +136,15 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
         # again, and a slot that a build held when the machine went down is never given back.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
-    command = [sys.executable, *SERVER, "start", "--host", HOST, "--port", str(port)]
+    command = [sys.executable, *SERVER, "start", "--host", LOOPBACK, "--port", str(port)]
     guard = [sys.executable, "-m", "flows.server.guard"] if guarded else []
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603
-            [*guard, *command], env={**os.environ, **quiet}, stdout=output, stderr=output,
+            [*guard, *command], env={**os.environ, **settings}, stdout=output, stderr=output,
             stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-    return process, url
+    return process, api
 
 
 class Polled(Protocol):
@@ -158,17 +173,17 @@ def send_what_is_left() -> None:
 
 
 class Server(NamedTuple):
-    """A running server: the address of its API, and what says whether it still is there.
+    """A running server: its API, and what says whether it still is there.
 
     patience: seconds that it may be gone, to be started again by whoever runs it.
     """
 
-    url: str
+    api: Api
     is_there: Callable[[], bool]
     patience: float
 
 
-def clients_of(url: str, home: Path) -> dict[str, str]:
+def clients_of(api: Api, home: Path) -> dict[str, str]:
     """Return what makes Prefect's clients use one of our servers.
 
     Each of them reads the certificates of all authorities of the web first, 35 ms of computing and more
@@ -184,7 +199,8 @@ def clients_of(url: str, home: Path) -> dict[str, str]:
         scratch = path.with_suffix(f".{os.getpid()}")
         scratch.write_bytes(content)
         scratch.replace(path)  # by renaming: builds share the file, and none may read half of it
-    return {"PREFECT_API_URL": url, "PREFECT_API_SSL_CERT_FILE": str(path)}
+    login = {LOGIN: api.login} if api.login else {}
+    return {"PREFECT_API_URL": api.url, "PREFECT_API_SSL_CERT_FILE": str(path), **login}
 
 
 @contextmanager
@@ -196,19 +212,18 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
 
     meanwhile: what to do while a server starts.
     """
-    if url := configured_url():
-        if not is_healthy(url):
-            raise NoServer(f"{url}: no Prefect server answers there, and PREFECT_API_URL says it should")
+    if api := configured_server():
         meanwhile()
-        yield Server(url, partial(answers, url), AWAY_SECONDS)
+        with used_by_all({LOGIN: api.login} if api.login else {}):
+            yield Server(api, partial(answers, api.url), AWAY_SECONDS)
         return
     log = made_home() / "server.log"
-    process, url = start_server(free_port(), log, guarded=True)
+    process, api = start_server(free_port(), log, guarded=True)
     try:
         meanwhile()
-        wait_until_healthy(process, url, log)
-        with used_by_all(clients_of(url, log.parent)):
-            yield Server(url, lambda: process.poll() is None, 0)
+        wait_until_healthy(process, api.url, log)
+        with used_by_all(clients_of(api, log.parent)):
+            yield Server(api, lambda: process.poll() is None, 0)
     finally:
         process.terminate()
         try:
@@ -219,21 +234,25 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
 
 @contextmanager
 def used_by_all(clients: dict[str, str]) -> Iterator[None]:
-    """Have this process and those that it starts use a server; send what is left before it ends."""
-    from prefect.settings import PREFECT_API_SSL_CERT_FILE, PREFECT_API_URL, temporary_settings
+    """Have this process and those that it starts use a server; send what is left before it ends.
 
-    url, authority = clients["PREFECT_API_URL"], clients["PREFECT_API_SSL_CERT_FILE"]
+    clients: what its clients have in their environment.
+    """
+    from prefect import settings
+
+    before = {name: os.environ.get(name) for name in clients}
     os.environ.update(clients)
     try:
-        with temporary_settings({PREFECT_API_URL: url, PREFECT_API_SSL_CERT_FILE: authority}):
+        with settings.temporary_settings({getattr(settings, name): value for name, value in clients.items()}):
             try:
                 yield
             finally:  # also of a build that failed: at its exit the server would be gone
-                if is_healthy(url):
+                if (url := settings.PREFECT_API_URL.value()) and is_healthy(url):
                     send_what_is_left()
     finally:
-        for name in clients:
+        for name, value in before.items():
             os.environ.pop(name, None)
+            os.environ.update({name: value} if value is not None else {})
 
 
 def answers(url: str) -> bool:
@@ -241,7 +260,7 @@ def answers(url: str) -> bool:
     place = urlsplit(url)
     try:
         port = place.port or (443 if place.scheme == "https" else 80)
-        socket.create_connection((place.hostname or HOST, port), timeout=5).close()
+        socket.create_connection((place.hostname or LOOPBACK, port), timeout=5).close()
     except TimeoutError:
         return True
     except OSError:

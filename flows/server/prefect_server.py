@@ -1,6 +1,9 @@
-"""Prefect's command line in a process whose garbage is collected in a thread of its own.
+"""Prefect's command line, whose server has a page that signs a browser in, and collects its garbage elsewhere.
 
     python -m flows.server.prefect_server server start ...
+
+The dashboard keeps the login in the memory that a browser has for its address, and asks for it where there is none.
+The page puts it there, so that a link is enough.
 
 A cursor of SQLite that is garbage is reset when it is collected, and that waits while another thread
 uses the cursor's connection. In Prefect's server that thread may be waiting for the write lock of the
@@ -11,7 +14,14 @@ all of them stand still until SQLite gives up after a minute. In another thread 
 import gc
 import threading
 import time
+from typing import Any
 
+from flows.server.login import SIGN_IN
+
+SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
+localStorage.setItem("prefect-password", location.hash.slice(1));
+location.replace("/runs");
+</script>"""
 SECONDS = 1  # between collections of what is young
 FULL = 60  # of these, then one of everything
 
@@ -31,11 +41,28 @@ def collect() -> None:
         gc.collect(2 if turn % FULL == 0 else 1)
 
 
+def sign_in_by_link() -> None:
+    """Have the server that this process is about to make show the page that signs a browser in."""
+    from prefect.server.api import server
+    from starlette.responses import HTMLResponse
+    from starlette.routing import Route
+
+    create = server.create_app
+
+    def create_app(*arguments: Any, **options: Any) -> Any:
+        app = create(*arguments, **options)
+        app.router.routes.insert(0, Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)))
+        return app
+
+    server.create_app = create_app
+
+
 def main() -> None:
     """Run `prefect` with the arguments of this process."""
     from prefect.cli import app
 
     collect_elsewhere()
+    sign_in_by_link()
     app()
 
 

@@ -15,6 +15,7 @@ from distributed.system import MEMORY_LIMIT
 
 from tasks.errors import LostWorkers
 from tasks.workers.engine import ENGINE, LIBRARIES, Engine, engine_asked
+from tasks.workers.ports import LOOPBACK, free_port
 from tasks.workers.process import born_with_imports, expect_to_be_born
 
 LIVES = 10  # workers that a shard may take with it before the build gives up on it
@@ -22,9 +23,14 @@ LIVES = 10  # workers that a shard may take with it before the build gives up on
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it
 # (python -m benchmarks.end_to_end, benchmarks.classifier).
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
-LOOPBACK, ANY_PORT = "127.0.0.1", "127.0.0.1:0"
+# Dask's dashboard talks to its own pages alone; by default it does to every page that a browser shows.
+WEBSOCKETS = "distributed.scheduler.dashboard.bokeh-application.allow_websocket_origin"
+OWN_PAGES = "DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__BOKEH_APPLICATION__ALLOW_WEBSOCKET_ORIGIN"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
+# Dask starts a worker again that has not been heard of for so long: it is stopped, or its machine has no time for
+# it. By default it looks every five minutes.
+TTL, WORKER_TTL = "distributed.scheduler.worker-ttl", "120s"
 CLOSE_SECONDS = 30
 WORKER_PROCESS = "tasks.workers.process"
 SILENT = 50  # Dask's own log, of which every worker writes one
@@ -96,8 +102,9 @@ def open_cluster(threads: int = 1) -> Any:
     Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
     workers and clients know each other by a certificate that is made for this cluster alone.
     """
+    dashboard = free_port()
     common = {
-        "dashboard_address": ANY_PORT,
+        "dashboard_address": f"{LOOPBACK}:{dashboard}",
         "host": LOOPBACK,
         "protocol": "tls://",
         "security": distributed.Security.temporary(),
@@ -106,7 +113,10 @@ def open_cluster(threads: int = 1) -> Any:
         "preload": [WORKER_PROCESS],
     }
     cores = dask.system.CPU_COUNT
-    with dask.config.set({NO_WORKERS: patience(), ENVIRON: dask.config.get(ENVIRON) | ALLOCATOR}):
+    environ = dask.config.get(ENVIRON) | ALLOCATOR
+    with dask.config.set(
+        {NO_WORKERS: patience(), ENVIRON: environ, WEBSOCKETS: own_pages(dashboard), TTL: WORKER_TTL}
+    ):
         if gpus := gpu_count():
             from dask_cuda import LocalCUDACluster
 
@@ -122,6 +132,11 @@ def open_cluster(threads: int = 1) -> Any:
             n_workers=cores, threads_per_worker=threads, memory_limit="auto",
             preload_nanny=[WORKER_PROCESS], env=dict(os.environ) | hidden_from(engine), **common,
         )  # fmt: skip
+
+
+def own_pages(port: int) -> list[str]:
+    """Return who may ask a dashboard on this machine for more: the pages that it has given itself."""
+    return [f"{LOOPBACK}:{port}", f"localhost:{port}"]
 
 
 def cores() -> int:

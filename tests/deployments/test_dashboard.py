@@ -3,12 +3,15 @@
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
-from browser import SIZES
+from browser import SIZES, signed_in
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from small_corpus import Corpus, prose, published, write_rows
+
+from flows.server.login import kept
 
 BUILD, ENDS = "build/build", 180  # seconds
 
@@ -31,6 +34,10 @@ def slow(tmp_path_factory):
 
 def dashboard(stack):
     return stack["PREFECT_API_URL"].removesuffix("/api")
+
+
+def link(stack):
+    return kept(Path(stack["PREFECT_HOME"], "zyda")).link
 
 
 def started(client, corpus):
@@ -124,7 +131,7 @@ def test_person_sees_the_page_the_accounts_and_the_report_of_a_build(
 ):
     run, _ = watched
     width, height = SIZES[size]
-    page = browser.new_page(viewport={"width": width, "height": height})
+    page = signed_in(browser, link(stack), viewport={"width": width, "height": height})
     page.goto(f"{dashboard(stack)}/runs/flow-run/{run.id}")
     page.get_by_text("build slow").first.wait_for()
     page.get_by_text("Artifacts", exact=True).click()
@@ -164,7 +171,7 @@ def test_page_is_legible_in_the_new_dashboard_on_light_and_dark(stack, watched, 
     run, _ = watched
     with get_client(sync_client=True) as client:
         found = artifacts_of(client, run)
-    page = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
+    page = signed_in(browser, link(stack), viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
     for name in ("build", "corpus"):
         page.goto(f"{dashboard(stack)}/v2/artifacts/artifact/{found[name].id}")
         page.get_by_text("removals").first.wait_for()
@@ -172,7 +179,8 @@ def test_page_is_legible_in_the_new_dashboard_on_light_and_dark(stack, watched, 
     assert_drawn(page)
 
 
-def test_person_starts_a_build_by_the_form(stack, page, tmp_path):
+def test_person_starts_a_build_by_the_form(stack, browser, tmp_path):
+    page = signed_in(browser, link(stack), viewport={"width": 1400, "height": 1000})
     corpus = Corpus(tmp_path)
     corpus.recipe["name"] = "by-form"
     with get_client(sync_client=True) as client:
@@ -199,7 +207,8 @@ def test_person_starts_a_build_by_the_form(stack, page, tmp_path):
         page.get_by_text("build by-form").first.wait_for()
 
 
-def test_person_sees_why_a_build_failed_and_what_to_do(stack, page, tmp_path):
+def test_person_sees_why_a_build_failed_and_what_to_do(stack, browser, tmp_path):
+    page = signed_in(browser, link(stack), viewport={"width": 1400, "height": 1000})
     corpus = Corpus(tmp_path)
     corpus.recipe["name"] = "bad"
     late = [

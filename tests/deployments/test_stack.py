@@ -16,6 +16,7 @@ from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, p
 
 from deployments.local import Stack
 from flows.dashboard.run_artifacts import artifact_key
+from flows.server.login import kept, talking_to
 
 DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())
 
@@ -178,6 +179,7 @@ def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     home = stack["PREFECT_HOME"]
     found = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
     environment = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
+    before = kept(Path(home, "zyda"))
     assert zyda("down", env=environment).returncode == 0
     assert not pids_alive() & {part.pid for part in found.parts.values()}
     assert zyda("down", env=environment).stdout == "nothing was running\n"
@@ -187,4 +189,6 @@ def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     assert [part.address for part in again.parts.values()] == [part.address for part in found.parts.values()]
     assert f"Dask's dashboard {again.parts['scheduler'].dashboard}\n" in said.stdout
     assert again.parts["scheduler"].dashboard == found.parts["scheduler"].dashboard
-    assert flow_runs("build")
+    assert kept(Path(home, "zyda")).login != before.login  # who had the old one has nothing any more
+    with talking_to(kept(Path(home, "zyda"))):
+        assert flow_runs("build")

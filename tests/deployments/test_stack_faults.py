@@ -11,13 +11,19 @@ from pathlib import Path
 import psutil
 from disturbances import is_under_way, pids_alive, start_build, wait_for
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    LogFilter,
+    LogFilterFlowRunId,
+)
 from small_corpus import COMMAND, contents, zyda
 
 from deployments import processes
 from deployments.local import Stack
 from deployments.processes import Part
-from flows.server.liveness import LEASE_SECONDS
+from flows.server.births import birth_of
+from flows.server.login import kept, talking_to
 from flows.watch import is_under_way as is_asked_for
 
 
@@ -105,6 +111,14 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
     assert said.returncode == 0, said.stderr
     assert "marked the run `build small` as crashed" in said.stdout
     assert parts(stack).ports == before.ports
+    with talking_to(kept(Path(stack["PREFECT_HOME"], "zyda"))):
+        assert_restarted_build_is_whole(broken, larger, undisturbed)
+
+
+def assert_restarted_build_is_whole(broken, larger, undisturbed):
+    from prefect.deployments import run_deployment
+
+    recipe, path = larger.load(), larger.write()
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(broken.id).state
     assert state.is_crashed()
@@ -114,7 +128,9 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
     assert not is_asked_for(path, None, None)  # so that the watcher asks again
     run = run_deployment("build/build", parameters={"recipe": path}, timeout=200)
     assert run.state.is_completed(), run.state
-    assert run.total_run_time.total_seconds() < LEASE_SECONDS  # nobody waited for what the dead one held
+    with get_client(sync_client=True) as client:
+        logged = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))
+    assert not [log.message for log in logged if "waiting" in log.message]  # for what the dead one held
     assert contents(recipe) == undisturbed
 
 
@@ -179,7 +195,7 @@ time.sleep(60)
 def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it_ended():
     with subprocess.Popen([sys.executable, "-c", PARENT_THAT_DOES_NOT_ASK], stdout=subprocess.PIPE) as parent:
         killed = psutil.Process(int(parent.stdout.readline()))
-        part = Part(name="part", pid=killed.pid, started=killed.create_time())
+        part = Part(name="part", pid=killed.pid, birth=birth_of(killed))
         wait_for(killed.children)
         [child] = killed.children()
         killed.kill()

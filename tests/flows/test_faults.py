@@ -15,8 +15,8 @@ from broken_proxy import Proxy
 from disturbances import family_of, is_under_way, start_build, using, wait_for
 from small_corpus import contents, zyda
 
-from flows.server.local_server import free_port
 from tasks.sources.register import load_register
+from tasks.workers.ports import free_port
 
 
 @pytest.fixture

@@ -175,7 +175,7 @@ def test_run_whose_process_is_gone_is_said_to_be(server):
 
     with get_client(sync_client=True) as client:
         run = client.create_flow_run(gone, name="build gone", state=Running())
-        life = Life(run=str(run.id), holds="nothing", host=socket.gethostname(), pid=2**22 - 1)
+        life = Life(run=str(run.id), holds="nothing", host=socket.gethostname(), pid=2**22 - 1, birth="-")
         client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
         try:
             assert any("build gone; its process is gone" in line for line in of_machine())

@@ -466,6 +466,6 @@ def test_prefects_home_that_cannot_be_written_is_one_line(zyda, tmp_path, monkey
     monkeypatch.setattr(local_server, "home", lambda: tmp_path / "file/zyda")
     about = r"file/zyda: Not a directory, and Prefect .* set PREFECT_HOME to a folder that can"
     is_told(*zyda("up"), about)
-    monkeypatch.setattr(local_server, "configured_url", lambda: None)  # which the tests have
+    monkeypatch.setattr(local_server, "configured_server", lambda: None)  # which the tests have
     with pytest.raises(local_server.NoServer, match=about), local_server.prefect_server():  # for a build
         pass

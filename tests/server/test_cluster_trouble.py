@@ -7,7 +7,7 @@ import pytest
 
 from flows.server import cluster_trouble
 
-CORES, WITH_GPU = {"resources": {"CPU": 2}}, {"resources": {"GPU": 1}}
+CORES, WITH_GPU = {"resources": {"CPU": 2}, "last_seen": 1}, {"resources": {"GPU": 1}, "last_seen": 1}
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,20 @@ def watched(looks, monkeypatch):
     monkeypatch.setattr(cluster_trouble, "get_run_logger", lambda: SimpleNamespace(info=told.append))
     cluster_trouble.watch_workers(client, is_over)
     return said, told
+
+
+def test_worker_that_does_not_answer_is_said_once_and_again_when_it_stops_again():
+    silence = cluster_trouble.Silence()
+
+    def begun(now, last_seen):
+        return list(
+            silence.begun(
+                {"tcp://stopped": {"last_seen": last_seen}, "tcp://living": {"last_seen": now}}, now
+            )
+        )
+
+    assert [begun(now, 1000) for now in (0, 30, 59)] == [[], [], []]  # whatever the scheduler's clock says
+    [sentence] = begun(61, 1000)
+    assert sentence.startswith("the worker tcp://stopped has not answered for 61 s: it is stopped")
+    assert begun(200, 1000) == begun(300, 1001) == begun(330, 1001) == []
+    assert begun(361, 1001)

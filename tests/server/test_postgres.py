@@ -5,7 +5,8 @@ import subprocess
 import pytest
 from small_corpus import build_here, contents, zyda
 
-from flows.server.local_server import free_port, start_server, wait_until_healthy
+from flows.server.local_server import start_server, wait_until_healthy
+from tasks.workers.ports import free_port
 
 
 @pytest.fixture
@@ -19,9 +20,10 @@ def url(database, tmp_path, monkeypatch):
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", database)
     log = tmp_path / "home/server.log"
-    process, found = start_server(free_port(), log)
-    wait_until_healthy(process, found, log)
-    yield found
+    process, api = start_server(free_port(), log)
+    wait_until_healthy(process, api.url, log)
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", api.login)
+    yield api.url
     process.terminate()
     process.wait(30)
 

@@ -6,6 +6,9 @@ import sys
 from pathlib import Path
 
 from flows.server.local_server import clients_of
+from flows.server.login import Api
+
+SOMEWHERE = Api(url="http://127.0.0.1:1/api")
 
 FORM = """
 import gc, threading, time, weakref
@@ -32,10 +35,10 @@ def test_garbage_is_collected_in_a_thread_that_nobody_waits_for():
 
 
 def test_file_of_one_authority_is_written_again_where_it_is_not_as_it_was(tmp_path):
-    path = Path(clients_of("http://127.0.0.1:1/api", tmp_path)["PREFECT_API_SSL_CERT_FILE"])
+    path = Path(clients_of(SOMEWHERE, tmp_path)["PREFECT_API_SSL_CERT_FILE"])
     whole = path.read_bytes()
     for damaged in (b"", whole[:100], whole.replace(b"A", b"B", 1)):
         path.write_bytes(damaged)
-        clients_of("http://127.0.0.1:1/api", tmp_path)
+        clients_of(SOMEWHERE, tmp_path)
         assert path.read_bytes() == whole
     ssl.create_default_context(cafile=str(path))

@@ -1,0 +1,89 @@
+"""Who may use a Prefect server of ours: whoever has the login that is made when it starts.
+
+Prefect's server starts whatever its clients tell it to. Without a login these would be all users of this machine,
+and every page of the web that one of them looks at.
+"""
+
+import base64
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+LOGIN = "PREFECT_API_AUTH_STRING"
+SIGN_IN = "/zyda/sign-in"  # flows/server/prefect_server.py serves it
+USER = "zyda"
+KEPT = "login.json"
+
+
+class Api(BaseModel):
+    """The API of a Prefect server: its address, and the login that it asks for, `user:password`."""
+
+    url: str
+    login: str | None = None
+
+    @property
+    def dashboard(self) -> str:
+        return self.url.removesuffix("/api")
+
+    @property
+    def token(self) -> str:
+        """The login as a request has it in its head, and the dashboard in a browser's memory."""
+        return base64.b64encode((self.login or "").encode()).decode()
+
+    @property
+    def link(self) -> str:
+        """The dashboard's address for a browser, signed in: what stands behind `#` stays in the browser."""
+        return f"{self.dashboard}{SIGN_IN}#{self.token}" if self.login else self.dashboard
+
+
+def new_login() -> str:
+    """Return the login that the user has chosen for all servers, or one that nobody can guess."""
+    from prefect.settings import PREFECT_SERVER_API_AUTH_STRING
+
+    return PREFECT_SERVER_API_AUTH_STRING.value() or f"{USER}:{secrets.token_urlsafe(32)}"
+
+
+def keep(api: Api, home: Path) -> None:
+    """Write the address and the login of the server of `zyda up` where their owner alone reads them."""
+    write_private(home / KEPT, api.model_dump_json())
+
+
+def kept(home: Path) -> Api | None:
+    """Return what is known of the server of `zyda up`, or None."""
+    try:
+        return Api.model_validate_json((home / KEPT).read_text(encoding="ascii"))
+    except (OSError, ValidationError):
+        return None
+
+
+def configured_api(home: Path) -> Api | None:
+    """Return the API that Prefect's settings name, if any: that of `zyda up` with its login, if none is set."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
+
+    if not (url := PREFECT_API_URL.value()):
+        return None
+    ours = kept(home)
+    login = PREFECT_API_AUTH_STRING.value()
+    return Api(url=url, login=login or (ours.login if ours and ours.url == url else None))
+
+
+@contextmanager
+def talking_to(api: Api) -> Iterator[None]:
+    """Have Prefect's clients in this process talk to a server for as long as the block lasts."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: api.url, PREFECT_API_AUTH_STRING: api.login}):
+        yield
+
+
+def write_private(path: Path, content: str) -> None:
+    """Write a file that nobody else can read at any moment, whole or not at all."""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    scratch.unlink(missing_ok=True)
+    scratch.touch(mode=0o600, exist_ok=False)
+    scratch.write_text(content, encoding="ascii")
+    scratch.replace(path)

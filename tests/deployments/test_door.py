@@ -1,0 +1,199 @@
+"""Who may start anything while `zyda up` runs: its user, and nobody else."""
+
+import asyncio
+import http.server
+import json
+import stat
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import websockets
+from prefect.client.orchestration import get_client
+from small_corpus import zyda
+
+from deployments.local import load_stack
+from flows.server.local_server import refuses
+from flows.server.login import SIGN_IN, Api, kept
+
+OPEN = {("GET", "/health"), ("GET", "/ready")}  # say that the server lives, and nothing else
+# What a page of the web would do: find a deployment, and run it with a command of its own.
+ATTACK = """
+async (api) => {
+  const ask = (path, content) => fetch(api + path, {
+    method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(content),
+  }).then((answer) => answer.status, (error) => String(error));
+  return [await ask("/deployments/filter", {}), await ask("/flow_runs/filter", {}),
+          await ask("/variables/", {name: "x", value: "y"})];
+}
+"""
+SOCKETS = [
+    "/events/in",
+    "/events/out",
+    "/logs/out",
+    "/task_runs/subscriptions/scheduled",
+    "/work_pools/zyda/workers/connect",
+]
+
+
+@pytest.fixture(scope="module")
+def api(stack):
+    return kept(Path(stack["PREFECT_HOME"], "zyda"))
+
+
+def status_of(url, method="GET", content=None, **headers):
+    request = urllib.request.Request(
+        url,
+        content and json.dumps(content).encode(),
+        {"content-type": "application/json", **headers},
+        method=method,
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_whoever_has_no_login_gets_nothing_from_any_route_of_the_api(api):
+    from prefect.server.api.server import create_api_app
+
+    routes = {
+        (method, path.removeprefix("/api"))
+        for path, methods in create_api_app().openapi()["paths"].items()
+        for method in map(str.upper, methods)
+    }
+    assert len(routes) > 150
+    taken = {
+        (method, path)
+        for method, path in routes
+        if status_of(
+            api.url + path.replace("{", "").replace("}", ""), method, {} if method != "GET" else None
+        )
+        != 401
+    }
+    assert taken == OPEN & routes
+
+
+@pytest.mark.parametrize("login", [None, "", ":", "zyda:", "zyda:guessed", "admin:pass", "é:é"])
+def test_wrong_logins_are_refused(api, login):
+    assert refuses(Api(url=api.url, login=login))
+    assert not refuses(api)
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+@pytest.mark.parametrize("protocols", [None, ["prefect"]])
+def test_sockets_give_and_take_nothing_without_the_login(api, path, protocols):
+    async def talk():
+        url = api.url.replace("http://", "ws://") + path
+        async with websockets.connect(url, subprotocols=protocols, origin="http://evil.example") as socket:
+            await socket.send(json.dumps({"type": "auth", "token": "guessed"}))
+            return await asyncio.wait_for(socket.recv(), 20)
+
+    with pytest.raises((websockets.exceptions.ConnectionClosed, websockets.exceptions.InvalidStatus)):
+        asyncio.run(talk())
+
+
+def test_a_run_brings_no_command_environment_or_folder_of_its_own(stack, tmp_path):
+    with get_client(sync_client=True) as client:
+        build = client.read_deployment_by_name("build/build")
+        for name, value in {
+            "command": f"touch {tmp_path}/ran", "env": {"PYTHONPATH": str(tmp_path)}, "working_dir": str(tmp_path),
+        }.items():  # fmt: skip
+            with pytest.raises(Exception, match=f"'{name}' was unexpected"):
+                client.create_flow_run_from_deployment(
+                    build.id, parameters={"recipe": "x.yaml"}, job_variables={name: value}
+                )
+        template = client.read_work_pool("zyda").base_job_template
+    assert template["variables"]["properties"] == {}
+    assert "{{" not in json.dumps(template)  # nothing of it comes from a run
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.fixture
+def page_of_another_site():
+    """Give the port of a site that shows one page."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<title>evil</title>")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield site.server_port
+        site.shutdown()
+
+
+def test_page_of_another_site_starts_and_reads_nothing(api, deceived_browser, page_of_another_site):
+    page = deceived_browser.new_page()
+    page.goto(f"http://evil.example:{page_of_another_site}/")
+    assert page.evaluate(ATTACK, api.url) == ["TypeError: Failed to fetch"] * 3
+
+
+def test_page_whose_name_becomes_our_address_starts_and_reads_nothing(api, deceived_browser):
+    """By DNS rebinding: the browser takes the server for the page's own."""
+    port = api.dashboard.rpartition(":")[2]
+    page = deceived_browser.new_page()
+    page.goto(f"http://evil.example:{port}/api/health")
+    assert page.evaluate(ATTACK, f"http://evil.example:{port}/api") == [401] * 3
+
+
+def test_dasks_dashboard_talks_to_its_own_pages_alone(stack, monkeypatch):
+    monkeypatch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
+    address = load_stack().parts["scheduler"].dashboard
+
+    async def answer_to(origin):
+        try:
+            async with websockets.connect(
+                address.replace("http://", "ws://") + "/ws", subprotocols=["bokeh", "token"], origin=origin
+            ):
+                return 101
+        except websockets.exceptions.InvalidStatus as error:
+            return error.response.status_code
+
+    assert asyncio.run(answer_to("http://evil.example")) == 403
+    assert asyncio.run(answer_to(address.removesuffix("/status"))) == 101
+
+
+def test_person_is_signed_in_by_the_link_and_asked_for_the_login_without(api, page, tmp_path):
+    page.goto(f"{api.dashboard}/deployments")
+    page.get_by_placeholder("Enter password").or_(page.locator("input[type=password]")).first.wait_for()
+    page.screenshot(path=tmp_path / "asked.png")
+    page.goto(api.link)
+    page.wait_for_url("**/runs")
+    page.goto(f"{api.dashboard}/deployments")
+    page.get_by_text("build", exact=True).first.wait_for()
+    page.screenshot(path=tmp_path / "signed-in.png")
+    page.goto(f"{api.dashboard}/v2/deployments")
+    page.get_by_text("build", exact=True).first.wait_for()
+
+
+def test_link_is_said_and_login_is_in_no_file_that_others_read_and_in_no_command(stack, api):
+    home = Path(stack["PREFECT_HOME"], "zyda")
+    assert f"dashboard        {api.link}\n" in zyda("up", env=stack).stdout
+    assert f"{SIGN_IN}#" in api.link
+    secret = api.login.partition(":")[2]
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    for path in home.iterdir():
+        assert path.name == "login.json" or secret not in path.read_text(errors="replace"), path
+        assert path.name != "login.json" or stat.S_IMODE(path.stat().st_mode) == 0o600
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            assert secret not in process.read_text()
+        except OSError:
+            continue
+
+
+def test_terminal_that_names_the_stack_without_its_login_is_let_in_by_the_file_of_the_user(stack):
+    assert "no run" not in zyda("status", env=stack).stderr
+    elsewhere = {**stack, "PREFECT_HOME": str(Path(stack["PREFECT_HOME"]).parent)}
+    said = zyda("status", env=elsewhere)
+    assert (said.returncode, len(said.stderr.splitlines())) == (1, 1)
+    assert "the Prefect server wants another login than PREFECT_API_AUTH_STRING has" in said.stderr
