@@ -166,7 +166,7 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
         if not of_round.dedup.exact:
             about_all[of_round.called("audit")] = of_all(audit, of_round, so_far(), AUDITED_PAIRS)
 
-    if any(plan.max_loss_of(source) is not None for source in plan.sources):
+    if plan.has_max_loss:
         for step in steps:
             stages.finished(step)  # raises what made a stage fail, before somebody waits for it in vain
         result(submit(check_losses, plan, so_far()))
@@ -177,6 +177,8 @@ def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
     look_with(publish)
 
     receipts = [stages.finished(step) for step in steps if step]
+    if plan.has_max_loss:
+        result(submit(check_losses, plan, so_far()))
     # Stages about all sources have no source in their receipts, and no line in the ledger.
     ledger = make_ledger(of_stage for of_stage in receipts if of_stage[0].source)
     files = (receipts[0], {place: result(step) for place, step in about_all.items()}, receipts[-1])

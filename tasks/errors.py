@@ -102,7 +102,7 @@ class TooMuchLost(ZydaError, ValueError):
     """Removals that a recipe forbids, of whichever source."""
 
     advice = (
-        "Look at what would go (zyda audit, a smaller --sample), then change dedup or max_loss in the recipe."
+        "Look at what would go (zyda try, zyda audit, --sample), then change the recipe, or its max_loss."
     )
 
 

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.command.terminal import console
-from tasks.accounts.ledger import Ledger, ways
+from tasks.accounts.ledger import Ledger, large_losses, ways
 from tasks.publish.explain import Explanation, Place
 from tasks.storage.artifacts import Counts
 
@@ -33,8 +33,13 @@ def print_ledger(ledger: Ledger) -> None:
             table.add_section()
         tokens = (counts.tokens for counts in (start, *counts_between, end))
         kept = f"{end.tokens / start.tokens:.1%}" if start.tokens else ""
-        table.add_row(source, *(f"{n:,}" for n in (start.documents, end.documents, *tokens)), kept)
+        style = "bold red" if start.documents and not end.documents else None
+        table.add_row(
+            source, *(f"{n:,}" for n in (start.documents, end.documents, *tokens)), kept, style=style
+        )
     console().print(table)
+    for sentence in large_losses(ledger):
+        console().print(sentence, style="bold red", soft_wrap=True)
     print_reasons(ledger)
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:

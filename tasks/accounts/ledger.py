@@ -204,6 +204,22 @@ def ways(ledger: Ledger) -> list[Way]:
     ]
 
 
+def large_losses(ledger: Ledger) -> list[str]:
+    """Say which stages let go more than half of what they were given of a source, and of which nothing is left."""
+    sentences = list[str]()
+    first, *_, last = ledger.stages
+    for source in ledger.sources:
+        if ledger.of(first, source).documents and not ledger.of(last, source).documents:
+            sentences.append(f"nothing is left of source {source}")
+        for stage in ledger.stages:
+            lost, left = ledger.removed(stage, source).tokens, ledger.of(stage, source).tokens
+            if lost > left:
+                sentences.append(
+                    f"{stage} let {lost / (lost + left):.1%} of the tokens of source {source} go"
+                )
+    return sentences
+
+
 def as_markdown(ledger: Ledger) -> str:
     """Write the tokens of each source at the start, after the stages that let documents go, and at the end."""
     names = ["source", "start", *(f"after {stage}" for stage in ledger.on_the_way), "end"]

@@ -11,13 +11,14 @@ from pydantic import (
     PlainSerializer,
     PrivateAttr,
     SerializerFunctionWrapHandler,
+    Tag,
     field_validator,
     model_serializer,
     model_validator,
 )
 
 from tasks.ids import MAX_SOURCES
-from tasks.recipe.steps import Step, as_steps
+from tasks.recipe.steps import MAPPING, OTHER, MappingOrNot, Step, as_steps
 from tasks.recipe.values import (
     SAYS_SOMETHING,
     Number,
@@ -69,7 +70,18 @@ def as_rounds(value: object) -> object:
 
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
 JUDGES = Annotated[None, reserved("judges of documents")]
-MaxLoss = Annotated[float, Number, Field(ge=0, lt=1)]
+Share = Annotated[float, Number, Field(ge=0, lt=1)]
+
+
+class MaxLosses(Strict):
+    """How much of a source's tokens may go, by what lets them go: of those that were left before it."""
+
+    rules: Share | None = Field(None, description="The filters among the steps of `documents`.")
+    dedup: Share | None = Field(None, description="All rounds of deduplication together.")
+    filter: Share | None = Field(None, description="The labels of a model, and `keep`.")
+
+
+MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPPING)], MappingOrNot]
 
 
 def preference(entry: str) -> str:
@@ -282,8 +294,9 @@ class Recipe(Strict):
     ] = Field((Dedup(),), alias="dedup", max_length=MOST_ROUNDS)
     max_loss: MaxLoss | None = Field(
         None,
-        description="The share of a source's tokens that deduplication may let go; a build that would let go more "
-        "stops before it publishes.",
+        description="The share of a source's tokens that may go by rules, by deduplication and by filters, each of "
+        "what the one before left, or a share for each of them; a build that would let go more stops before it "
+        "publishes.",
     )
     judges: JUDGES = Field(
         None, exclude=True, description="Not built yet: models and lists, after deduplication."
@@ -389,8 +402,15 @@ class Recipe(Strict):
         """Whether any source's documents are cleaned, filtered or measured while their text is in memory."""
         return any(self.steps_of(source.name) for source in self.sources)
 
-    def max_loss_of(self, source: Source) -> float | None:
-        return self.max_loss if source.max_loss is None else source.max_loss
+    def max_loss_of(self, source: str, by: str) -> float | None:
+        """Return the share of a source's tokens that may go by `rules`, `dedup`, `filter` or another stage."""
+        own = self.source(source).max_loss
+        most = self.max_loss if own is None else own
+        return getattr(most, by, None) if isinstance(most, MaxLosses) else most
+
+    @property
+    def has_max_loss(self) -> bool:
+        return self.max_loss is not None or any(source.max_loss is not None for source in self.sources)
 
     def on_bad_rows_of(self, source: Source) -> OnBadRows:
         return source.on_bad_rows or self.on_bad_rows

@@ -22,6 +22,7 @@ from small_corpus import (
     zyda,
 )
 
+from tasks.accounts.ledger import large_losses
 from tasks.dedup import contested, verify
 from tasks.dedup.losses import check_losses
 from tasks.dedup.preference import Preference, comparable
@@ -248,6 +249,41 @@ def test_limit_is_what_is_written(corpus):
             check_losses.fn(recipe, of_one_group(lost + 1))
 
 
+@pytest.mark.parametrize(
+    ("max_loss", "said"),
+    [
+        (0.2, "the rules would let 30 of its 100 tokens go (30.0%), and max_loss is 0.2"),
+        (0.39, "the filter would let 28 of its 70 tokens go (40.0%), and max_loss is 0.39"),
+        ({"rules": 0.3, "filter": 0.1, "dedup": 0}, "the filter would let 28 of its 70 tokens go"),
+        (0.4, None),
+        ({"dedup": 0}, None),
+        (None, None),
+    ],
+)
+def test_rules_and_filters_count_by_themselves_of_what_was_left(corpus, max_loss, said):
+    recipe = corpus.load(max_loss=max_loss)
+    trail = [[[receipt_of("ingest", 100, 0)], [receipt_of("rules", 100, 30)], [receipt_of("filter", 70, 28)]]]
+    if said is None:
+        check_losses.fn(recipe, trail)
+        return
+    with pytest.raises(TooMuchLost) as caught:
+        check_losses.fn(recipe, trail)
+    assert str(caught.value).startswith(f"source worst: {said}")
+
+
+def test_build_whose_filter_takes_too_much_publishes_nothing(corpus):
+    corpus.recipe["sources"][0]["keep"] = "stars > 99"
+    with pytest.raises(
+        TooMuchLost, match=r"source best: the filter would let .* \(100.0%\), and max_loss is 0.9"
+    ):
+        build_here(corpus.load(max_loss=0.9))
+    assert corpus.load().folder.files("published") == []
+    ledger = build_here(corpus.load())
+    assert large_losses(ledger)[:2] == [
+        "nothing is left of source best", "filter let 100.0% of the tokens of source best go",
+    ]  # fmt: skip
+
+
 def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):
     dedup = {"scope": "global", "prefer": ["score desc", "date asc"]}
     for i in range(30):
@@ -386,6 +422,8 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
         ),
         ({"max_loss": 1}, "max_loss: Input should be less than 1"),
         ({"max_loss": "half"}, "max_loss: a number is expected"),
+        ({"max_loss": {"rules": 2}}, "max_loss.rules: Input should be less than 1"),
+        ({"max_loss": {"ingest": 0.1}}, "max_loss.ingest: there is no such field"),
     ],
     ids=str,
 )

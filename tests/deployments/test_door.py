@@ -77,7 +77,7 @@ def test_whoever_has_no_login_gets_nothing_from_any_route_of_the_api(api):
     assert taken == OPEN & routes
 
 
-@pytest.mark.parametrize("login", [None, "", ":", "zyda:", "zyda:guessed", "admin:pass", "é:é"])
+@pytest.mark.parametrize("login", [None, "", ":", "zyda:", "zyda:guessed", "admin:pass"])
 def test_wrong_logins_are_refused(api, login):
     assert refuses(Api(url=api.url, login=login))
     assert not refuses(api)
