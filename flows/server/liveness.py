@@ -16,7 +16,13 @@ import httpx
 import psutil  # type: ignore[import-untyped]
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
-from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterId,
+    TaskRunFilter,
+)
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectNotFound, PrefectException
@@ -94,10 +100,21 @@ def mark_dead_runs(*, worker_is_new: bool = False) -> list[FlowRun]:
         dead = [run for run in dead_runs(client, worker_is_new) if run.id in suspect_ids]
         for run in dead:
             client.set_flow_run_state(run.id, Crashed(message=DEAD), force=True)
+            end_tasks(client, run)
             with suppress(httpx.HTTPError, PrefectException):  # its state is said in any case
                 say_that_it_died(client, run.id, DEAD)
         free(client, {str(run.id) for run in dead})
         return dead
+
+
+def end_tasks(client: SyncPrefectClient, run: FlowRun) -> None:
+    """Mark the tasks of a dead run that were under way as crashed, too."""
+    under_way = {"state": {"type": {"any_": [StateType.RUNNING, StateType.PENDING, StateType.SCHEDULED]}}}
+    of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
+    for found in client.read_task_runs(
+        flow_run_filter=of_run, task_run_filter=TaskRunFilter.model_validate(under_way), limit=PAGE
+    ):
+        client.set_task_run_state(found.id, Crashed(message=DEAD), force=True)
 
 
 def free(client: SyncPrefectClient, dead: set[str]) -> None:

@@ -57,12 +57,29 @@ def sign_in_by_link() -> None:
     server.create_app = create_app
 
 
+def take_the_lock_first() -> None:
+    """Have a transaction of SQLite that may write wait for the lock where it begins.
+
+    One that has read before cannot wait: it fails at once where another has written since, and with it the click
+    that it was for.
+    """
+    from prefect.server.database.configurations import AioSqliteConfiguration
+
+    begin = AioSqliteConfiguration.begin_transaction
+
+    def begin_transaction(self: Any, session: Any, with_for_update: bool = False) -> Any:
+        return begin(self, session, with_for_update=True)
+
+    AioSqliteConfiguration.begin_transaction = begin_transaction  # type: ignore[method-assign]
+
+
 def main() -> None:
     """Run `prefect` with the arguments of this process."""
     from prefect.cli import app
 
     collect_elsewhere()
     sign_in_by_link()
+    take_the_lock_first()
     app()
 
 

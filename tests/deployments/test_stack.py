@@ -1,5 +1,6 @@
 """`zyda up`, deployments, the watcher's automation, and `zyda down`, all with real parts."""
 
+import contextlib
 import os
 import shlex
 import stat
@@ -8,11 +9,23 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from disturbances import code_run_by, is_refused, pids_alive, task_runs_of
 from prefect.client.orchestration import get_client
-from small_corpus import REPOSITORY, Corpus, build_here, contents, kept_names, prose, rows, write_rows, zyda
+from small_corpus import (
+    COMMAND,
+    REPOSITORY,
+    Corpus,
+    build_here,
+    contents,
+    kept_names,
+    prose,
+    rows,
+    write_rows,
+    zyda,
+)
 
 from deployments.local import Stack
 from flows.dashboard.run_artifacts import artifact_key
@@ -50,8 +63,6 @@ def test_up_again_starts_nothing(stack):
 
 
 def test_everything_listens_on_the_loopback_address(stack):
-    import psutil
-
     found = Stack.model_validate_json(Path(f"{stack['PREFECT_HOME']}/zyda/stack.json").read_text())
     listening = set()
     for part in found.parts.values():
@@ -175,6 +186,33 @@ def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, co
     assert "twice" in kept_names(corpus.load())
 
 
+ANY_WORKER = "prefect worker start --pool zyda --name local"
+
+
+def up_twice_at_once(environment):
+    """Say `zyda up` twice in the same moment; return what each printed, the one that had to wait last."""
+    both = [
+        subprocess.Popen(
+            [*COMMAND, "up", "--workers", "2"], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    said = [one.communicate(timeout=300)[0] for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    return sorted(said, key=lambda text: "waiting for its end" in text)
+
+
+def running_for(home):
+    """Return the command lines of the processes of a Prefect home, without Python's own arguments."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        with contextlib.suppress(psutil.Error):
+            is_ours = process.environ().get("PREFECT_HOME") == str(home)
+            if is_ours and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(" ".join(process.info["cmdline"][2:]))
+    return found
+
+
 def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     home = stack["PREFECT_HOME"]
     found = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
@@ -183,11 +221,12 @@ def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     assert zyda("down", env=environment).returncode == 0
     assert not pids_alive() & {part.pid for part in found.parts.values()}
     assert zyda("down", env=environment).stdout == "nothing was running\n"
-    said = zyda("up", "--workers", "2", env=environment)
-    assert said.returncode == 0
+    said, waited = up_twice_at_once(environment)
+    assert "another `zyda up` or `zyda down` is under way; waiting for its end" in waited
+    assert [one for one in running_for(home) if "worker start" in one] == [ANY_WORKER]
     again = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
     assert [part.address for part in again.parts.values()] == [part.address for part in found.parts.values()]
-    assert f"Dask's dashboard {again.parts['scheduler'].dashboard}\n" in said.stdout
+    assert f"Dask's dashboard {again.parts['scheduler'].dashboard}\n" in said
     assert again.parts["scheduler"].dashboard == found.parts["scheduler"].dashboard
     assert kept(Path(home, "zyda")).login != before.login  # who had the old one has nothing any more
     with talking_to(kept(Path(home, "zyda"))):

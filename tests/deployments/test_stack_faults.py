@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
-from disturbances import is_under_way, pids_alive, start_build, wait_for
+from disturbances import is_under_way, pids_alive, start_build, task_runs_of, wait_for
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -121,8 +121,11 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
     recipe, path = larger.load(), larger.write()
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(broken.id).state
+        tasks = task_runs_of(client, broken.id)
     assert state.is_crashed()
     assert "process of this run is gone" in state.message
+    assert tasks
+    assert all(task.state.is_final() for task in tasks), [(task.name, task.state_name) for task in tasks]
     page = pages_of(broken.id)["small-build"]
     assert page.startswith(f"# small: crashed\n\n{state.message}\n\nWhen it last said something: ")
     assert not is_asked_for(path, None, None)  # so that the watcher asks again

@@ -1,9 +1,14 @@
 """The process of a Prefect server that we start."""
 
+import os
 import ssl
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
+
+import httpx
 
 from flows.server.local_server import clients_of
 from flows.server.login import Api
@@ -42,3 +47,20 @@ def test_file_of_one_authority_is_written_again_where_it_is_not_as_it_was(tmp_pa
         clients_of(SOMEWHERE, tmp_path)
         assert path.read_bytes() == whole
     ssl.create_default_context(cafile=str(path))
+
+
+def test_no_click_is_lost_while_many_write(server):
+    """Before, a transaction that had read could not wait for the lock: it failed, and the dashboard said 503."""
+    login = os.environ["PREFECT_API_AUTH_STRING"]
+    options = {"base_url": server, "auth": tuple(login.split(":", 1)), "timeout": 300}
+    with httpx.Client(**options) as client:
+        flow = client.post("/flows/", json={"name": "clicked"}).json()["id"]
+        deployment = {"name": "clicked", "flow_id": flow, "enforce_parameter_schema": False}
+        path = f"/deployments/{client.post('/deployments/', json=deployment).json()['id']}/create_flow_run"
+
+    def click(number):
+        with httpx.Client(**options) as client:
+            return client.post(path, json={"tags": [f"click {number}"]}).status_code
+
+    with ThreadPoolExecutor(16) as clicks:
+        assert [*clicks.map(click, range(64))] == [HTTPStatus.CREATED] * 64
