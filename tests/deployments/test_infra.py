@@ -118,6 +118,25 @@ def test_every_part_of_dask_in_containers_has_the_key():
     assert services["certificate"]["command"] == "python -m deployments.certificates /tls"
 
 
+def test_every_server_of_prefect_asks_for_a_login_and_its_pool_takes_no_command_from_a_run():
+    services = documents(INFRA / "compose.yaml")[0]["services"]
+    server, worker = services["prefect"]["environment"], services["worker"]
+    assert server["PREFECT_SERVER_API_AUTH_STRING"].startswith("${PREFECT_LOGIN:?")
+    assert worker["environment"]["PREFECT_API_AUTH_STRING"] == server["PREFECT_SERVER_API_AUTH_STRING"]
+    assert server["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"] == "http://127.0.0.1:4200"
+    assert "--base-job-template /opt/zyda-flows/deployments/process-jobs.json" in worker["command"]
+    secret = {"enabled": True, "existingSecret": "prefect-login"}
+    chart = documents(INFRA / "kubernetes/prefect-server-values.yaml")[0]["server"]
+    pool = documents(INFRA / "kubernetes/prefect-worker-values.yaml")[0]["worker"]
+    assert chart["basicAuth"] == pool["selfHostedServerApiConfig"]["basicAuth"] == secret
+    assert {"name": "PREFECT_SERVER_CORS_ALLOWED_ORIGINS", "value": "http://127.0.0.1:4200"} in chart["env"]
+    jobs = (REPOSITORY / "deployments/process-jobs.json").read_text()
+    assert pool["config"]["baseJobTemplate"]["configuration"] == jobs
+    assert (
+        "create secret generic prefect-login --from-literal auth-string=" in (INFRA / "README.md").read_text()
+    )
+
+
 def test_every_pod_that_talks_to_dask_has_the_key():
     pods = [
         m["spec"]["template"]["spec"]
