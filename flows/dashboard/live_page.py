@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from flows.dashboard.markdown import bar, duration, in_cell, table
-from flows.dashboard.state import UNKNOWN, BuildState, Row, entered
+from flows.dashboard.rows import Row, entered
+from flows.dashboard.state import BuildState
 from tasks.storage.artifacts import Counts, total
 
 MOST_SOURCES = 60  # that have a line; the others are counted together
@@ -15,6 +16,7 @@ LEAST_SECONDS, LEAST_SPEED = 1.0, 0.05  # of which a speed is said; MB/s
 def page_of(state: BuildState, links: Iterable[str] = ()) -> str:
     """Write the page."""
     with state.lock:
+        state.note_time()
         parts = [headline(state), *links, "## Stages", stages(state), "## Sources", sources(state)]
     return "\n\n".join(parts) + "\n"
 
@@ -31,8 +33,7 @@ def headline(state: BuildState) -> str:
     fraction = min(state.fraction, 0.99)  # at the end it has still to be put in place and shown
     said = [f"{bar(fraction, LONG_BAR)} **{percent(fraction)}**", f"running for {seconds}"]
     if (left := state.seconds_left()) is not None:
-        models = ", and the time of the models" if any(stage in state.rows for stage in UNKNOWN) else ""
-        said.append(f"about **{duration(left)}** left{models}")
+        said.append(f"about **{duration(left)}** left")
     if at := state.now_at():
         said.append(f"at {', '.join(at)}")
     return f"# {name}: running\n\n{' · '.join(said)}"

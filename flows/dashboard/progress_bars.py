@@ -8,7 +8,8 @@ from prefect.logging import get_run_logger
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from flows.dashboard.state import BuildState, Row
+from flows.dashboard.rows import Row
+from flows.dashboard.state import BuildState
 from tasks.stage.spread import WARNINGS, this_run
 from tasks.workers.events import follow
 

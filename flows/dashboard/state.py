@@ -2,98 +2,21 @@
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from prefect.exceptions import UnfinishedRun
 from prefect.futures import PrefectFuture
 
+from flows.dashboard.rows import Cell, Row
+from flows.dashboard.time_left import EACH_MB, END, LEAST, ONCE, START, USUAL, Clockwork, Part
 from tasks import pipeline
-from tasks.pipeline import Step
+from tasks.quality.cost import seconds_of
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import opened
 from tasks.storage.artifacts import Counts, Receipt
 
-# Of a build's time, as `python -m benchmarks.end_to_end` divides it between stages; what is not named costs nearly
-# nothing. A model takes whatever it takes, and is left out of what is said of the time that is left.
-SHARES = {"prepare": 1, "ingest": 66, "publish": 33}
-SMALLEST = 0.2
-UNKNOWN = ("classify",)
-SECONDS_BETWEEN_PACES, LEAST_SECONDS, LONGEST_PACE = 1.0, 5.0, 120.0
-
-
-@dataclass
-class Cell:
-    """A stage of a source, or of all: shards and what has been read of them, until its receipt is there."""
-
-    done: int = 0
-    total: int = 0
-    seen: Counts = field(default_factory=Counts)
-    receipt: Receipt | None = None
-
-    @property
-    def fraction(self) -> float:
-        if self.receipt:
-            return 1.0
-        return self.done / self.total if self.total else 0.0
-
-
-@dataclass
-class Row:
-    """A stage over all its sources."""
-
-    step: Step
-    cells: dict[str | None, Cell]
-    began: float | None = None
-    ended: float | None = None
-    has_failed: bool = False
-    is_held_up: bool = False  # by what a stage before it raised
-    futures: list[PrefectFuture[Any]] = field(default_factory=list)
-
-    @property
-    def is_over(self) -> bool:
-        return self.ended is not None
-
-    @property
-    def receipts(self) -> list[Receipt]:
-        return [cell.receipt for cell in self.cells.values() if cell.receipt]
-
-    @property
-    def seen(self) -> Counts:
-        """Documents, tokens and bytes that the stage has looked at, in this build or before."""
-        return sum((entered(cell) for cell in self.cells.values()), Counts())
-
-    @property
-    def looked_at_now(self) -> Counts:
-        """Those of the sources at which it looked in this build."""
-        return sum((entered(cell) for cell in self.cells.values() if cell.total), Counts())
-
-    def fraction(self, weights: dict[str | None, int]) -> float:
-        """Return how much of the stage is done, by the size of the sources; of which it is not known, the mean."""
-        if self.is_over:
-            return 1.0
-        usual = max(1.0, sum(weights.values()) / max(1, len(weights)))
-        of_cells = [(weights.get(source, usual), cell.fraction) for source, cell in self.cells.items()]
-        return sum(weight * part for weight, part in of_cells) / max(1, sum(weight for weight, _ in of_cells))
-
-    def seconds(self, now: float) -> float:
-        return 0.0 if self.began is None else (self.ended or now) - self.began
-
-
-def entered(cell: Cell) -> Counts:
-    if not cell.receipt:
-        return cell.seen
-    return cell.receipt.out + cell.receipt.removed
-
-
-class Pace(NamedTuple):
-    """How far the build and its stages were at a moment."""
-
-    at: float
-    whole: float
-    stages: dict[str, float]
+STARTING, ENDING = "start", "end"  # of a build: before its first stage, and after its last
 
 
 class BuildState:
@@ -107,7 +30,8 @@ class BuildState:
         self.why = ""
         self.outcome = ""  # empty while it runs, then `complete`, or what ended it
         self.waits_for = ""
-        self.paces = deque[Pace]()
+        self.clockwork = Clockwork()
+        self.farthest = 0.0
         self.lock = threading.RLock()
         # Not that lock: to fetch a result takes the thread in which reports are heard, which waits for that one.
         self.looking = threading.Lock()
@@ -124,7 +48,7 @@ class BuildState:
                 step.name: Row(step, {source: Cell() for source in step.sources or (None,)})
                 for step in pipeline.of_build(self.recipe)
             }
-            self.paces.clear()
+            self.clockwork, self.farthest = Clockwork(), 0.0
 
     def wait(self, why: str) -> None:
         """Know that the build cannot begin yet."""
@@ -166,7 +90,7 @@ class BuildState:
                         row.futures.remove(future)
                         self.take(row, result)
             with self.lock:
-                self.note_pace()
+                self.note_time()
         if is_new:
             self.tell()
 
@@ -178,8 +102,6 @@ class BuildState:
         found = result if isinstance(result, list) else [result]
         for receipt in opened([one for one in found if isinstance(one, Receipt)]):
             cell = row.cells.setdefault(receipt.source, Cell())
-            if not cell.total and row.step.name in SHARES:  # made before: nobody's pace
-                self.paces.clear()
             cell.receipt = receipt
         now = self.clock()
         row.began = now if row.began is None else row.began
@@ -187,24 +109,44 @@ class BuildState:
         if not (row.futures or row.has_failed or row.is_held_up):
             row.ended = now
 
-    def note_pace(self) -> None:
-        """Note how far the build is, and forget how far it was long ago."""
-        now, weights = self.clock(), self.weights
-        if not self.paces or now - self.paces[-1].at >= SECONDS_BETWEEN_PACES:
-            stages = {name: row.fraction(weights) for name, row in self.rows.items()}
-            self.paces.append(Pace(now, self.fraction, stages))
-        while now - self.paces[0].at > LONGEST_PACE:
-            self.paces.popleft()
+    def note_time(self) -> None:
+        """Know what the stages have cost so far, and how much of each is done."""
+        parts, now, weights = self.clockwork.parts, self.clock(), self.weights
+        self.clockwork.spend(now)
+        has_begun = any(row.began is not None for row in self.rows.values())
+        start = parts.setdefault(STARTING, Part(START))
+        start.know(START, 0.0, float(has_begun), 1.0, is_on=not has_begun)
+        for name, row in self.rows.items():
+            done, made = row.fraction(weights), row.made_now(weights)
+            done = 1 - (1 - done) / made if made else 1.0
+            is_on = row.began is not None and not row.is_over
+            once = ONCE.get(name.rstrip("0123456789"), USUAL)  # whatever the number of its round
+            parts.setdefault(name, Part()).know(once, self.cost_by_size(row), done, made, is_on=is_on)
+        parts.setdefault(ENDING, Part(END)).know(END, 0.0, 0.0, 1.0, is_on=self.is_at_end)
+        self.farthest = max(self.farthest, self.clockwork.fraction())
 
-    def left_of(self, fraction: float, before: Callable[[Pace], float], since: float = 0.0) -> float | None:
-        """Return the seconds that are left at the pace of the last minutes, or None where nobody can say."""
-        if not self.paces:
-            return None
-        then = self.paces[0]
-        seconds, done = self.clock() - max(then.at, since), fraction - before(then)
-        if seconds < LEAST_SECONDS or done <= 0:
-            return None
-        return seconds * (1 - fraction) / done
+    def cost_by_size(self, row: Row) -> float:
+        """Return what the text of a stage's sources usually costs: seconds."""
+        sizes = {
+            source: self.size_of(source) for source in row.step.sources or self.rows["ingest"].step.sources
+        }
+        if row.step.name != "classify":
+            megabytes = sum(size.bytes for size in sizes.values()) / 1e6
+            return megabytes * EACH_MB.get(row.step.name.rstrip("0123456789"), 0.0)
+        models = {source: self.recipe.source(source).classify for source in sizes}
+        return sum(
+            seconds_of(model, sizes[source].documents, sizes[source].tokens)
+            for source, model in models.items()
+            if model
+        )
+
+    def size_of(self, source: str) -> Counts:
+        """Return what a source has: as far as ingest has read it, and as much in each shard that is to come."""
+        cell = self.rows["ingest"].cells[source]
+        if cell.receipt:
+            return cell.receipt.out
+        times = cell.total / cell.done if cell.done else 1.0
+        return Counts(**{unit: round(n * times) for unit, n in cell.seen.model_dump().items()})
 
     def finish(self, outcome: str = "complete", why: str = "") -> None:
         """Know that the build is over, and how."""
@@ -231,20 +173,14 @@ class BuildState:
 
     @property
     def fraction(self) -> float:
-        """How much of the build is done, by what stages usually cost."""
-        weights = self.weights
-        shares = [
-            (SHARES.get(name, SMALLEST), row.fraction(weights))
-            for name, row in self.rows.items()
-            if name not in UNKNOWN
-        ]
-        return sum(share * part for share, part in shares) / sum(share for share, _ in shares)
+        """How much of the build is done, by time."""
+        return 1.0 if self.is_at_end else self.farthest
 
     def seconds_left(self) -> float | None:
-        """Return about how long the build goes on, without its models, or None where nobody can say yet."""
-        if self.outcome or self.fraction < 0.02 or self.is_at_end:
+        """Return about how long the build goes on, or None where nobody can say yet."""
+        if self.outcome or self.is_at_end or self.clockwork.fraction() < LEAST:
             return None
-        return self.left_of(self.fraction, lambda pace: pace.whole)
+        return self.clockwork.left()
 
     @property
     def is_at_end(self) -> bool:
@@ -253,8 +189,8 @@ class BuildState:
 
     def seconds_left_of(self, row: Row) -> float | None:
         """Return about how long a stage goes on, or None where nobody can say yet."""
-        fraction, name = row.fraction(self.weights), row.step.name
-        return self.left_of(fraction, lambda pace: pace.stages.get(name, 0.0), row.began or 0.0)
+        part = self.clockwork.parts.get(row.step.name)
+        return part.left(self.clockwork.pace) if part and part.done else None
 
     def now_at(self) -> list[str]:
         """Return the stages that are under way."""

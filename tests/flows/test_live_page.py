@@ -4,11 +4,12 @@ import re
 
 import pytest
 from prefect.exceptions import UnfinishedRun
-from small_corpus import build_here
+from small_corpus import QUALITY, build_here
 
 from flows.dashboard.live_page import MOST_SOURCES, page_of
 from flows.dashboard.markdown import bar, duration, table, unwrapped
 from flows.dashboard.state import BuildState
+from flows.dashboard.time_left import Pace
 from tasks.storage.artifacts import Counts, Receipt
 
 
@@ -174,14 +175,45 @@ def test_page_of_many_sources_is_short_and_adds_up(corpus):
 def test_time_left_is_not_said_before_anybody_can_know(state):
     assert state.seconds_left() is None
     for source in ("best", "middle", "worst"):
-        state.hear(reports("ingest", source, 0, 2, 0))
+        state.hear(reports("ingest", source, 0, 20, 0))
     state.look()
-    state.clock.now += 10
-    for source in ("best", "middle", "worst"):
-        state.hear(reports("ingest", source, 1, 2, 1))
-    assert 10 < state.seconds_left() < 60
+    state.clock.now += 1
+    state.hear(reports("ingest", "best", 1, 20, 1))
+    state.look()
+    assert state.seconds_left() is None  # less than a tenth of it is done
+    for done in range(2, 15):
+        state.clock.now += 5
+        for source in ("best", "middle", "worst"):
+            state.hear(reports("ingest", source, done, 20, done))
+        state.look()
+    assert 30 < state.seconds_left() < 150  # 30 s of ingest, and what comes after it
     state.finish()
     assert state.seconds_left() is None
+
+
+def test_time_left_of_a_model_is_known_by_its_size_and_then_by_its_pace(corpus):
+    corpus.recipe["sources"][2]["classify"] = {"model": str(QUALITY), "keep": ["High"]}
+    state = BuildState(corpus.load(), clock=Clock())
+    task = Future()
+    state.wait_for("ingest", task)
+    state.hear(reports("ingest", "worst", 0, 10, 0))
+    state.clock.now += 5
+    task.end([receipt("ingest", source, 10_000) for source in ("best", "middle", "worst")])
+    state.look()
+    model = state.clockwork.parts["classify"].left(Pace(1, 1))
+    assert 5 < model < 30
+    state.hear(reports("classify", "worst", 0, 10, 0))
+    state.look()
+    left = []
+    for done in range(1, 10):
+        state.clock.now += 100
+        state.hear(reports("classify", "worst", done, 10, 1000 * done))
+        state.look()
+        left.append(state.seconds_left())
+    said = [seconds for seconds in left if seconds is not None]
+    assert len(said) >= 8
+    assert said == sorted(said, reverse=True)  # it never grows while the model goes on as it did
+    assert all(0.7 < found / (100 * to_come) < 1.5 for to_come, found in enumerate(said[::-1], 1))
 
 
 def test_what_was_made_before_says_nothing_of_how_fast_it_goes(state):

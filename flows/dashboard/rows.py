@@ -1,0 +1,84 @@
+"""What is known of each stage of a build, and of each source in it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from prefect.futures import PrefectFuture
+
+from tasks.pipeline import Step
+from tasks.storage.artifacts import Counts, Receipt
+
+
+@dataclass
+class Cell:
+    """A stage of a source, or of all: shards and what has been read of them, until its receipt is there."""
+
+    done: int = 0
+    total: int = 0
+    seen: Counts = field(default_factory=Counts)
+    receipt: Receipt | None = None
+
+    @property
+    def fraction(self) -> float:
+        if self.receipt:
+            return 1.0
+        return self.done / self.total if self.total else 0.0
+
+
+@dataclass
+class Row:
+    """A stage over all its sources."""
+
+    step: Step
+    cells: dict[str | None, Cell]
+    began: float | None = None
+    ended: float | None = None
+    has_failed: bool = False
+    is_held_up: bool = False  # by what a stage before it raised
+    futures: list[PrefectFuture[Any]] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended is not None
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        return [cell.receipt for cell in self.cells.values() if cell.receipt]
+
+    @property
+    def seen(self) -> Counts:
+        """Documents, tokens and bytes that the stage has looked at, in this build or before."""
+        return sum((entered(cell) for cell in self.cells.values()), Counts())
+
+    @property
+    def looked_at_now(self) -> Counts:
+        """Those of the sources at which it looked in this build."""
+        return sum((entered(cell) for cell in self.cells.values() if cell.total), Counts())
+
+    def fraction(self, weights: dict[str | None, int]) -> float:
+        """Return how much of the stage is done, by the size of the sources; of which it is not known, the mean."""
+        if self.is_over:
+            return 1.0
+        sizes = self.sizes(weights)
+        done = sum(sizes[source] * cell.fraction for source, cell in self.cells.items())
+        return done / max(1, sum(sizes.values()))
+
+    def sizes(self, weights: dict[str | None, int]) -> dict[str | None, float]:
+        """Return the size of each source; of which it is not known, the mean."""
+        usual = max(1.0, sum(weights.values()) / max(1, len(weights)))
+        return {source: weights.get(source, usual) for source in self.cells}
+
+    def made_now(self, weights: dict[str | None, int]) -> float:
+        """Return the part of the stage, by the size of the sources, that was not there before this build."""
+        sizes = self.sizes(weights)
+        before = sum(sizes[source] for source, cell in self.cells.items() if cell.receipt and not cell.total)
+        return 1 - before / max(1, sum(sizes.values()))
+
+    def seconds(self, now: float) -> float:
+        return 0.0 if self.began is None else (self.ended or now) - self.began
+
+
+def entered(cell: Cell) -> Counts:
+    if not cell.receipt:
+        return cell.seen
+    return cell.receipt.out + cell.receipt.removed
