@@ -14,6 +14,7 @@ from flows.server.local_server import home, prefect_server
 from flows.server.login import configured_api
 from flows.server.signals import KEPT, ends_in_order
 from tasks.errors import Unavailable
+from tasks.kernels.compiled import are_compiled
 
 if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
@@ -46,6 +47,8 @@ def run_build(
             from tasks.stage.runner import task_runner, threads_for
             from tasks.workers.trouble import cluster_explained
         console.print(f"dashboard: {server.api.link}", highlight=False)
+        if not are_compiled():
+            console.print("this machine compiles its kernels first, once: that takes about a minute")
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(ends_without(server))

@@ -7,6 +7,9 @@ from flows.dashboard.rows import Row, entered
 from flows.dashboard.state import BuildState
 from tasks.storage.artifacts import Counts, total
 
+LOST, MOST_LOSSES = "🔴", 20
+STARTING = "at the start: workers start, and import what the stages need"
+COMPILING = "this machine compiles its kernels first, once: that takes about a minute"
 MOST_SOURCES = 60  # that have a line; the others are counted together
 LONG_BAR, SHORT_BAR = 30, 6
 ALWAYS = ("source", "documents", "tokens", "kept")  # columns of the table of the sources
@@ -17,7 +20,15 @@ def page_of(state: BuildState, links: Iterable[str] = ()) -> str:
     """Write the page."""
     with state.lock:
         state.note_time()
-        parts = [headline(state), *links, "## Stages", stages(state), "## Sources", sources(state)]
+        parts = [
+            headline(state),
+            *links,
+            "## Sources",
+            sources(state),
+            *large_losses(state),
+            "## Stages",
+            *stages(state),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -34,8 +45,9 @@ def headline(state: BuildState) -> str:
     said = [f"{bar(fraction, LONG_BAR)} **{percent(fraction)}**", f"running for {seconds}"]
     if (left := state.seconds_left()) is not None:
         said.append(f"about **{duration(left)}** left")
-    if at := state.now_at():
-        said.append(f"at {', '.join(at)}")
+    said.append(f"at {', '.join(state.now_at())}" if state.has_begun else STARTING)
+    if not state.is_compiled and not state.rows["ingest"].is_over:
+        said.append(COMPILING)
     return f"# {name}: running\n\n{' · '.join(said)}"
 
 
@@ -44,11 +56,36 @@ def percent(fraction: float) -> str:
     return f"{min(99, round(100 * fraction)) if fraction < 1 else 100} %"
 
 
-def stages(state: BuildState) -> str:
-    """Write the table of the stages: how far each is, how fast, what came out of it and what it let go."""
-    names = ("stage", "done", "documents", "tokens", "let go", "kept", "MB/s", "time")
-    at_start = started_with(state)
-    return table(names, [stage_cells(state, row, at_start) for row in state.rows.values()], left=2)
+def stages(state: BuildState) -> list[str]:
+    """Write the table of the stages that are under way, or of all when the build is over, and which are not."""
+    rows = [*state.rows.values()]
+    over = [row for row in rows if row.is_over]
+    on = [row for row in rows if row.began is not None and not row.is_over]
+    parts = list[str]()
+    if state.outcome == "complete":
+        on = rows
+    elif over:
+        parts.append(f"{len(over)} of {len(rows)} are done: {', '.join(row.step.name for row in over)}")
+    if on:
+        names = ("stage", "done", "documents", "tokens", "let go", "kept", "MB/s", "time")
+        at_start = started_with(state)
+        parts.append(table(names, [stage_cells(state, row, at_start) for row in on], left=2))
+    if to_come := [row.step.name for row in rows if row.began is None]:
+        parts.append(f"To come: {', '.join(to_come)}")
+    return parts
+
+
+def large_losses(state: BuildState) -> list[str]:
+    """Say which stages let go more than half of what they were given of a source."""
+    losses = [
+        f"- {LOST} {name} let {share(receipt.removed.tokens, receipt.entering.tokens)} of the tokens of "
+        f"`{source}` go"
+        for source in state.rows["ingest"].step.sources
+        for name, receipt in state.lines_of(source)
+        if receipt.removed.tokens > receipt.out.tokens
+    ]
+    more = [f"- and {len(losses) - MOST_LOSSES:,} more"] if len(losses) > MOST_LOSSES else []
+    return ["\n".join([*losses[:MOST_LOSSES], *more])] if losses else []
 
 
 def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[str]:
@@ -59,7 +96,7 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
         counts, now = of_all or row.seen, row.looked_at_now
         gone = total(receipt.removed for receipt in row.receipts).documents
         cells += [number(counts.documents), number(counts.tokens), number(gone)]
-        cells.append(share(of_all.tokens, at_start.tokens) if of_all and at_start else "")
+        cells.append(kept(of_all.tokens, at_start.tokens) if of_all and at_start else "")
         speed = now.bytes / 1e6 / seconds if seconds >= LEAST_SECONDS else 0.0
         cells.append(f"{speed:,.1f}" if speed >= LEAST_SPEED else "")
     else:
@@ -119,7 +156,7 @@ def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, st
                  for source, trail in zip(some, trails, strict=True))  # fmt: skip
     line = {"source": name, **({} if state.outcome == "complete" else where(state, some))}
     line |= {"documents": number(left.documents), "tokens": number(left.tokens)}
-    line["kept"] = share(left.tokens, first.tokens) if all(trails) else ""
+    line["kept"] = kept(left.tokens, first.tokens) if all(trails) else ""
     for stage, row in state.rows.items():
         if row.step.sources:
             gone = total(receipt.removed for trail in trails for of, receipt in trail if of == stage)
@@ -148,3 +185,8 @@ def number(count: int) -> str:
 
 def share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else ""
+
+
+def kept(part: int, whole: int) -> str:
+    """Write a share that is left, with a mark where it is less than half."""
+    return f"{LOST} {share(part, whole)}" if 2 * part < whole else share(part, whole)

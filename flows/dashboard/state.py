@@ -11,6 +11,7 @@ from prefect.futures import PrefectFuture
 from flows.dashboard.rows import Cell, Row
 from flows.dashboard.time_left import EACH_MB, END, LEAST, ONCE, START, USUAL, Clockwork, Part
 from tasks import pipeline
+from tasks.kernels.compiled import are_compiled
 from tasks.quality.cost import seconds_of
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import opened
@@ -32,6 +33,7 @@ class BuildState:
         self.waits_for = ""
         self.clockwork = Clockwork()
         self.farthest = 0.0
+        self.is_compiled = are_compiled()
         self.lock = threading.RLock()
         # Not that lock: to fetch a result takes the thread in which reports are heard, which waits for that one.
         self.looking = threading.Lock()
@@ -113,9 +115,8 @@ class BuildState:
         """Know what the stages have cost so far, and how much of each is done."""
         parts, now, weights = self.clockwork.parts, self.clock(), self.weights
         self.clockwork.spend(now)
-        has_begun = any(row.began is not None for row in self.rows.values())
         start = parts.setdefault(STARTING, Part(START))
-        start.know(START, 0.0, float(has_begun), 1.0, is_on=not has_begun)
+        start.know(START, 0.0, float(self.has_begun), 1.0, is_on=not self.has_begun)
         for name, row in self.rows.items():
             done, made = row.fraction(weights), row.made_now(weights)
             done = 1 - (1 - done) / made if made else 1.0
@@ -181,6 +182,10 @@ class BuildState:
         if self.outcome or self.is_at_end or self.clockwork.fraction() < LEAST:
             return None
         return self.clockwork.left()
+
+    @property
+    def has_begun(self) -> bool:
+        return any(row.began is not None for row in self.rows.values())
 
     @property
     def is_at_end(self) -> bool:
