@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -32,7 +31,7 @@ def check_recipe(plan: Recipe, *, replace: bool) -> None:
 
 def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object) -> list[Any]:
     """Call a function on every item, some at once, with a bar on a terminal."""
-    stderr = Console(stderr=True)
+    stderr = console(stderr=True)
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         results = threads.map(function, items)
         return list(

@@ -7,8 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
+from flows.command.terminal import console
 from flows.server.ending import ends_without
 from flows.server.local_server import home, prefect_server
 from flows.server.login import configured_api
@@ -17,6 +16,8 @@ from tasks.errors import Unavailable
 from tasks.kernels.compiled import are_compiled
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tasks.accounts.ledger import Ledger
     from tasks.recipe.fields import Recipe
 
@@ -35,20 +36,20 @@ def run_build(
     os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
-    console = Console(stderr=True, soft_wrap=True)
+    err = console(stderr=True, soft_wrap=True)
     with ends_in_order(KEPT), ExitStack() as stack:
         if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
-            with console.status("looking at the sources"):
+            with err.status("looking at the sources"):
                 look_before(plan, replace=replace)
-        use_the_running_stack(console)
-        with console.status("starting Prefect"):
+        use_the_running_stack(err)
+        with err.status("starting Prefect"):
             server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
             from flows.build import build
             from tasks.stage.runner import task_runner, threads_for
             from tasks.workers.trouble import cluster_explained
-        console.print(f"dashboard: {server.api.link}", highlight=False)
+        err.print(f"dashboard: {server.api.link}", highlight=False)
         if not are_compiled():
-            console.print("this machine compiles its kernels first, once: that takes about a minute")
+            err.print("this machine compiles its kernels first, once: that takes about a minute")
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(ends_without(server))
@@ -65,7 +66,7 @@ def look_before(plan: "Recipe", *, replace: bool) -> None:
         survey(plan, replace=replace)
 
 
-def use_the_running_stack(console: Console) -> None:
+def use_the_running_stack(err: "Console") -> None:
     """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
     if configured_api(home()) or "DASK_SCHEDULER_ADDRESS" in os.environ:
         return
@@ -79,4 +80,4 @@ def use_the_running_stack(console: Console) -> None:
 
         read_settings_again()
         refresh_global_settings_context()
-        console.print("on the server and the cluster of `zyda up`", highlight=False)
+        err.print("on the server and the cluster of `zyda up`", highlight=False)

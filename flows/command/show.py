@@ -1,6 +1,5 @@
 """Tables and texts for the terminal."""
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -70,34 +69,32 @@ def print_reasons(ledger: Ledger) -> None:
 
 def print_explanation(explanation: Explanation) -> None:
     """Print what is known about a document."""
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(f"document {explanation.place.doc_id}: {shown(explanation.place)}", markup=False)
-    console.print(decision(explanation), markup=False)
+    out = console(soft_wrap=True)
+    out.print(f"document {explanation.place.doc_id}: {shown(explanation.place)}", markup=False)
+    out.print(decision(explanation), markup=False)
     if explanation.cluster_id is not None:
-        console.print(
-            f"cluster {explanation.cluster_id}: {explanation.cluster_size:,} documents", markup=False
-        )
+        out.print(f"cluster {explanation.cluster_id}: {explanation.cluster_size:,} documents", markup=False)
         for member in explanation.members[:MAX_MEMBERS]:
             marks = ["this"] if member == explanation.place else []
             marks += ["kept for it"] if member == explanation.kept else []
             mark = f"  <- {', '.join(marks)}" if marks else ""
-            console.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
+            out.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
         if explanation.cluster_size > MAX_MEMBERS:
-            console.print(f"  and {explanation.cluster_size - MAX_MEMBERS:,} more")
+            out.print(f"  and {explanation.cluster_size - MAX_MEMBERS:,} more")
     if explanation.kept_went_by:
-        console.print(f"(which went itself, by stage {explanation.kept_went_by})")
+        out.print(f"(which went itself, by stage {explanation.kept_went_by})")
     if explanation.kept or explanation.diff:
         there = "the one kept for it" if explanation.kept else "that of the other corpus"
-        console.print(f"from this document to {there}:")
+        out.print(f"from this document to {there}:")
         for line in explanation.diff or ["(no difference)"]:
-            console.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
+            out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
     if explanation.text:
-        console.print("its text, as its source has it:")
+        out.print("its text, as its source has it:")
         lines = explanation.text.splitlines()
         for line in lines[:MAX_LINES]:
-            console.print(Text(f"  {line}"[:MAX_WIDTH]))
+            out.print(Text(f"  {line}"[:MAX_WIDTH]))
         if len(lines) > MAX_LINES:
-            console.print(f"  and {len(lines) - MAX_LINES:,} lines more")
+            out.print(f"  and {len(lines) - MAX_LINES:,} lines more")
 
 
 def shown(place: Place) -> str:

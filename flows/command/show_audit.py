@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -34,7 +33,7 @@ def print_audit(plan: Recipe, pairs: int) -> None:
 
 
 def print_audit_of_round(plan: Recipe, pairs: int) -> None:
-    with Console(stderr=True).status("comparing texts"):
+    with console(stderr=True).status("comparing texts"):
         manifest = audit_again(plan, pairs)
     table = pairs_of(plan.folder, manifest)
     headline, out = audited(table, plan.dedup), console()

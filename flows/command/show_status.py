@@ -13,12 +13,11 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
-from rich.console import Console
 
 from deployments.addresses import NOTHING, addresses
 from deployments.local import load_stack
 from deployments.schedules import watched_by
-from flows.command.terminal import as_time
+from flows.command.terminal import as_time, console
 from flows.server.exclusion import limit_of
 from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since
 from flows.server.local_server import NoServer, configured_server, is_healthy, servers_of_builds
@@ -39,9 +38,9 @@ LOOKED_AT, SHOWN = 100, 8  # runs that have ended
 
 def print_status(recipe: str | None, storage: str | None, sample: float | None) -> None:
     """Print what there is to say, of this machine or of a corpus. Raises BadRecipe, NoServer."""
-    console = Console(soft_wrap=True, highlight=False)
+    out = console(soft_wrap=True)
     for line in of_machine() if recipe is None else of_corpus(recipe, storage, sample):
-        console.print(line, markup=False)
+        out.print(line, markup=False)
 
 
 def of_machine() -> Iterator[str]:

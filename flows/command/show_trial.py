@@ -1,6 +1,5 @@
 """`zyda try`: what each rule of a recipe takes of some documents, with examples."""
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -17,7 +16,7 @@ WIDTH = 200
 def print_trial(plan: Recipe, documents: int, examples: int) -> None:
     """Do the steps on documents to a sample, and print what each rule takes."""
     out = console()
-    with Console(stderr=True).status("trying; the first time on a machine, rules are compiled for a minute"):
+    with console(stderr=True).status("trying; the first time on a machine, rules are compiled for a minute"):
         trial = tried(plan, documents, examples)
     total = sum(trial.documents.values())
     out.print(

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from flows.command.terminal import console, say
 from tasks.accounts.published import PUBLISHED
 from tasks.publish.upkeep import Rot, faults_of, items_of, remove, waste_of
 from tasks.recipe.fields import Recipe
@@ -16,9 +16,9 @@ def verify_corpus(plan: Recipe) -> list[Rot]:
     """Read all that a corpus consists of and was made by; print and return what is not as it was."""
     items, faults = items_of(plan)
     size = sum(item.size for item in items)
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    err = console(stderr=True, soft_wrap=True)
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
         bar = bars.add_task("reading", total=size)
         faults += faults_of(plan, items, lambda item: bars.advance(bar, item.size))
     url = plan.folder.url
@@ -58,7 +58,3 @@ def gib(size: int) -> str:
         if size >= unit:
             return f"{size / unit:,.1f} {name}"
     return f"{size} bytes"
-
-
-def say(text: str) -> None:
-    print(text)  # noqa: T201

@@ -44,8 +44,10 @@ def main() -> int:
     try:
         return app(prog_name="zyda") or 0
     except ZydaError as error:
+        from flows.command.terminal import inert
+
         for fault in error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]:
-            print(f"zyda: {short_line(fault)}", file=sys.stderr)  # noqa: T201
+            print(f"zyda: {inert(short_line(fault))}", file=sys.stderr)  # noqa: T201
         return 1
 
 

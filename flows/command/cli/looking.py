@@ -97,6 +97,7 @@ def audit(
 def report(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> None:
     """Make a page of plots about the published corpus, and print where it is."""
     plan = load(recipe, storage, sample)
+    from flows.command.terminal import say
     from flows.report import write_report
 
-    typer.echo(write_report(plan))
+    say(write_report(plan))

@@ -95,6 +95,7 @@ def build_and_show(
 def show_corpus(plan: "Recipe", ledger: "Ledger") -> None:
     """Print a corpus's ledger and where it is."""
     from flows.command.show import print_ledger
+    from flows.command.terminal import say
     from tasks.accounts.published import corpus_of
 
     print_ledger(ledger)
@@ -103,5 +104,5 @@ def show_corpus(plan: "Recipe", ledger: "Ledger") -> None:
         removed = ledger.removed(stage).documents
         typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")
     for headline in manifest.audits.values():
-        typer.echo(headline.sentence())
-    typer.echo(f"published: {plan.folder.url}/published")
+        say(headline.sentence())
+    say(f"published: {plan.folder.url}/published")

@@ -28,10 +28,11 @@ def up(
     from deployments.addresses import describe, exports
     from deployments.local import running_stack
     from deployments.local import up as start_stack
+    from flows.command.terminal import say
 
-    lines = exports(running_stack()) if env else describe(start_stack(typer.echo, workers, threads))
+    lines = exports(running_stack()) if env else describe(start_stack(say, workers, threads))
     for line in lines:
-        typer.echo(line)
+        say(line)
 
 
 @command_of(running, "zyda status", "zyda status recipes/demo.yaml")
@@ -67,14 +68,16 @@ def watch(
     again of the same one changes how often.
     """
     from deployments.schedules import change_or_show
+    from flows.command.terminal import say
 
     for line in change_or_show(recipe, every, stop, show, storage, sample):
-        typer.echo(line)
+        say(line)
 
 
 @command_of(running)
 def down() -> None:
     """Stop what `zyda up` started; runs and settings are kept for the next time."""
     from deployments.local import down as stop_stack
+    from flows.command.terminal import say
 
-    stop_stack(typer.echo)
+    stop_stack(say)

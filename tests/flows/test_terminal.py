@@ -1,0 +1,66 @@
+"""What comes from documents, paths and recipes is a text to a terminal, and nothing that it obeys."""
+
+import io
+import re
+
+import pytest
+from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
+
+from flows.command.terminal import InertConsole, inert
+
+# Its title, erase, hidden text, its clipboard, one line over another, the other way round, and half of a character.
+HOSTILE = "\x1b]0;owned\x07 \x1b[2J \x1b[8mhidden \x1b]52;c;cm0gLXJm\x07 a\rb \x08 \x9b31m \u202egnihton\u202c \x00\x7f"
+OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def test_no_character_that_a_terminal_obeys_is_left_and_no_other_is_changed():
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    shown = inert(every)
+    assert len(shown) == len(every)
+    assert not OBEYED.search(shown)
+    assert all(a == b for a, b in zip(every, shown, strict=True) if not OBEYED.match(a))
+    assert inert("half \ud800 a character") == "half ? a character"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_console_prints_styles_of_its_own_alone(is_terminal):
+    out = io.StringIO()
+    InertConsole(file=out, force_terminal=is_terminal, color_system="standard", width=300).print(
+        f"[bold red]{HOSTILE}[/]", soft_wrap=True
+    )
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert not OBEYED.search(shown)
+    assert "\u241b]52;c;cm0gLXJm" in shown
+    assert ("\x1b[1;31m" in out.getvalue()) is is_terminal
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory, compiled):
+    """Give a corpus whose texts, columns and file names would be obeyed."""
+    corpus = Corpus(tmp_path_factory.mktemp("hostile"))
+    text = f"{HOSTILE} {prose('hostile')} {HOSTILE}"
+    write_rows(corpus.folder / "in/best-\x1b[31m.parquet", rows(evil=text))
+    write_rows(corpus.folder / "in/worst-9\x1b[2J.jsonl.zst", rows(copy=edited(text)))
+    build_here(corpus.load())
+    return corpus
+
+
+@pytest.mark.parametrize(
+    "command", ["explain", "find", "audit", "check", "ledger", "report", "status", "verify", "bad"]
+)
+def test_no_command_gives_the_terminal_what_it_would_obey(hostile, command):
+    path, more = hostile.write(), []
+    if command == "explain":
+        ids = [row["doc_id"] for row in table_of(hostile.load(), "removed") if row["source"] == "worst"]
+        more = [str(max(ids))]  # the row of the last file
+    if command == "find":
+        more = [f"{HOSTILE} {prose('hostile')} {HOSTILE}"[:-1].replace("\x00", "")]
+    if command == "bad":  # in lines about what is wrong
+        write_rows(hostile.folder / "in/\x1b[2J.jsonl", [{"text": HOSTILE}, {"no": "text"}])
+        sources = [{"name": "best", "files": "in/*.jsonl", "keep": f"text = '\x1b[2J{HOSTILE[:-2]}'"}]
+        path = hostile.write(name="bad", sources=sources)
+    said = zyda("check" if command == "bad" else command, path, *more)
+    assert said.stdout + said.stderr
+    assert not OBEYED.search(said.stdout + said.stderr), repr(said)
+    if command in ("explain", "find", "bad"):
+        assert "\u241b[" in said.stdout + said.stderr
