@@ -16,6 +16,7 @@ import threading
 import time
 from typing import Any
 
+from flows.server.first_names import name_runs_by_recipe
 from flows.server.login import SIGN_IN
 
 SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
@@ -80,6 +81,7 @@ def main() -> None:
     collect_elsewhere()
     sign_in_by_link()
     take_the_lock_first()
+    name_runs_by_recipe()
     app()
 
 

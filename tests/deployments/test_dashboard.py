@@ -42,7 +42,9 @@ def link(stack):
 
 def started(client, corpus):
     build = client.read_deployment_by_name(BUILD)
-    return client.create_flow_run_from_deployment(build.id, parameters={"recipe": str(corpus.path)})
+    run = client.create_flow_run_from_deployment(build.id, parameters={"recipe": str(corpus.path)})
+    assert client.read_flow_run(run.id).name in ("recipe.yaml, to begin", f"build {corpus.recipe['name']}")
+    return run
 
 
 def artifacts_of(client, run):

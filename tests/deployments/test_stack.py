@@ -114,7 +114,9 @@ def test_registered_deployments_are_those_of_the_file(stack):
     assert set(found) == {one["name"] for one in DEFINITIONS["deployments"]} == {"build", "watch", "report"}
     for definition in DEFINITIONS["deployments"]:
         assert found[definition["name"]].description.strip() == definition["description"].strip()
-        assert found[definition["name"]].tags == ["zyda"]
+        assert found[definition["name"]].tags == definition["tags"]
+    tags = [{*definition["tags"]} - {"zyda"} for definition in DEFINITIONS["deployments"]]
+    assert tags == [{"build"}, {"look"}, {"report"}]  # by which the dashboard shows builds without looks
 
 
 def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):

@@ -25,9 +25,9 @@ def test_no_character_that_a_terminal_obeys_is_left_and_no_other_is_changed():
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_console_prints_styles_of_its_own_alone(is_terminal):
     out = io.StringIO()
-    InertConsole(file=out, force_terminal=is_terminal, color_system="standard", width=300).print(
-        f"[bold red]{HOSTILE}[/]", soft_wrap=True
-    )
+    InertConsole(
+        file=out, force_terminal=is_terminal, color_system="standard" if is_terminal else None, width=300
+    ).print(f"[bold red]{HOSTILE}[/]", soft_wrap=True)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
     assert not OBEYED.search(shown)
     assert "\u241b]52;c;cm0gLXJm" in shown
