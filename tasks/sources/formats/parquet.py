@@ -1,5 +1,6 @@
 """Parquet, read a run of row groups at a time."""
 
+import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -24,7 +25,9 @@ def inspect(
     """Return the columns of a file, from its footer, and the pieces it is cut into."""
     parquet = pq.ParquetFile(stream)
     schema = checked_columns(stream, text, plain_schema(parquet.schema_arrow))
-    return schema, pieces_of(parquet.metadata, text, shard_bytes)
+    # Each piece opens the file anew: one alone where that means to receive all of it.
+    most = shard_bytes if stream.comes_in_parts else sys.maxsize
+    return schema, pieces_of(parquet.metadata, text, most)
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
