@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.planning import STEPS
+from tasks.documents.planning import STEPS, later_statistics
 from tasks.errors import BadInput, NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.intake.companions import COMPANIONS, Companion, OnGpus
@@ -95,7 +95,8 @@ class PieceToIngest(RecordJob[IngestedPiece]):
         piece = self.piece.model_dump(exclude={"rows"})
         read_by = version_of(self.source, self.file.url)
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
-        return [*made_from, read_by] if read_by > 1 else made_from  # keys from before formats had versions
+        later = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
+        return [*made_from, *later, *later_statistics(self.parameters.documents)]
 
     @property
     def name(self) -> str:
@@ -194,7 +195,8 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    return stage_key("ingest", VERSION, plan.model_dump(), *later_versions())
+    later = (*later_versions(), *later_statistics(plan.parameters.documents))
+    return stage_key("ingest", VERSION, plan.model_dump(), *later)
 
 
 def companions_of(
