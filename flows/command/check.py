@@ -7,25 +7,23 @@ from typing import Any
 from rich.progress import track
 from rich.table import Table
 
-from flows.command.terminal import as_time, console
+from flows.command.terminal import console
 from flows.command.verify_and_clean import gib
 from tasks.intake.built import ledger_if_complete
 from tasks.intake.prepare import Judged, look_at_all
 from tasks.others.corpora import corpora_of
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
-from tasks.workers.dask_cluster import cores
+from tasks.tokens.counter import counted_by, load_tokenizer
 
-TEXT_OF_FILES = 2.4  # bytes of text for each byte of compressed files: docs/speed.md, Storage
-BYTES_PER_SECOND = 30e6  # of text, for each core, on two workers: docs/speed.md, the whole build
 FILES_AT_ONCE = 16
 
 
 def check_recipe(plan: Recipe, *, replace: bool) -> None:
-    """Print what a build would read, and about how long it would take. Raises BadRecipe with every fault."""
+    """Print what a build would read. Raises BadRecipe with every fault."""
     judged = look_at_all(plan, replace=replace, spread=in_threads)
     console().print(table_of_sources(plan, judged))
-    for line in (*judges_of(plan), *others_of(plan), *estimate(plan, judged)):
+    for line in (*judges_of(plan), *others_of(plan), *outcome(plan)):
         console().print(line, markup=False)
 
 
@@ -65,8 +63,8 @@ def rows_of(files: Sequence[InputFile]) -> int | None:
 
 
 def judges_of(plan: Recipe) -> list[str]:
-    """Say which tokenizer and models were found in order."""
-    lines = [f"tokenizer: {plan.tokenizer}"]
+    """Say which tokenizer and models were found in order, and what counts the tokens."""
+    lines = [f"tokenizer: {plan.tokenizer}, {counted_by(load_tokenizer(plan.tokenizer))}"]
     lines += [f"model of {s.name}: {s.classify.model}" for s in plan.sources if s.classify]
     return lines
 
@@ -79,14 +77,8 @@ def others_of(plan: Recipe) -> list[str]:
     ]
 
 
-def estimate(plan: Recipe, judged: Judged) -> list[str]:
-    """Say where the corpus goes and about how long that takes on this machine."""
-    place = f"corpus: {plan.folder.url}/published"
-    if ledger_if_complete(plan) is not None:
-        return [place, "It is complete: a build has nothing to do."]
-    size = sum(file.size for files in judged.chosen for file in files)
-    seconds = size * TEXT_OF_FILES / BYTES_PER_SECOND / cores()
-    rough = f"from nothing about {as_time(seconds)} on {cores()} cores like those of docs/speed.md"
-    if any(source.classify for source in plan.sources):
-        rough += ", and the time of the models, which nobody knows before"
-    return [place, f"No fault was found. To build it takes {rough}."]
+def outcome(plan: Recipe) -> list[str]:
+    """Say where the corpus goes, and whether there is anything to do."""
+    is_complete = ledger_if_complete(plan) is not None
+    found = "It is complete: a build has nothing to do." if is_complete else "No fault was found."
+    return [f"corpus: {plan.folder.url}/published", found]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 
@@ -20,6 +21,11 @@ from tasks.storage.records import Record
 
 STEPS = "document_steps"  # the column of a shard with what was measured of its documents
 EMPTIED = "emptied"
+# What each set measured (CRC-32 of the names) when keys had no word of it: those keys stay as they are.
+FIRST_MEASURED = {
+    "zyda1": 0x147B124D, "gopher-quality": 0x95889055, "gopher-repetition": 0x1A6679CB, "c4": 0x9C52C919,
+    "fineweb": 0x5AC5A072, "refinedweb-lines": 0xF04D3F52, "code": 0x49B0928B,
+}  # fmt: skip
 
 
 class Bound(Record):
@@ -95,6 +101,15 @@ class Plan(Record):
     def columns(self) -> pa.Schema:
         """Return what is measured: the fields of STEPS."""
         return pa.schema([field for step in self.steps for field in step.columns()])
+
+
+def later_statistics(plan: Plan) -> list[str]:
+    """Name what the sets of a plan measure, of those that measure something else than at first."""
+    sets = sorted({measure.of for step in plan.steps for measure in step.measures})
+    named = {of: " ".join(SETS[of].rules) for of in sets}
+    return [
+        f"{of}: {rules}" for of, rules in named.items() if crc32(rules.encode()) != FIRST_MEASURED.get(of)
+    ]
 
 
 def planned(recipe: Recipe, source: str) -> Plan:

@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.planning import STEPS
-from tasks.errors import NotConserved, bad_input
+from tasks.documents.planning import STEPS, later_statistics
+from tasks.errors import BadInput, NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.intake.companions import COMPANIONS, Companion, OnGpus
 from tasks.intake.numbering import Reader, larger_tables, numbered
@@ -35,7 +35,7 @@ from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.storage.artifacts import Cleaned, Counts, Manifest, Shard, shard_path, stage_key, total, totals
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, write_shard, write_table
+from tasks.storage.tables import parquet_writer, read_table, write_shard, write_table
 from tasks.tokens.counter import stored_counter
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import Following
@@ -95,7 +95,8 @@ class PieceToIngest(RecordJob[IngestedPiece]):
         piece = self.piece.model_dump(exclude={"rows"})
         read_by = version_of(self.source, self.file.url)
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
-        return [*made_from, read_by] if read_by > 1 else made_from  # keys from before formats had versions
+        later = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
+        return [*made_from, *later, *later_statistics(self.parameters.documents)]
 
     @property
     def name(self) -> str:
@@ -194,7 +195,8 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    return stage_key("ingest", VERSION, plan.model_dump(), *later_versions())
+    later = (*later_versions(), *later_statistics(plan.parameters.documents))
+    return stage_key("ingest", VERSION, plan.model_dump(), *later)
 
 
 def companions_of(
@@ -219,6 +221,19 @@ def jobs_after(after: list[Callable[[Shard], Iterable[ShardJob]]], piece: Ingest
     return [job for shard in piece.shards for jobs_of in after for job in jobs_of(shard)]
 
 
+def without_documents(recipe: Recipe, source: str, pieces: list[IngestedPiece]) -> BadInput:
+    """Return the error for a source without documents, with the reason of the first row that was set aside."""
+    why = f"; a sample of {recipe.sample:g} may be too small for it" if recipe.sample < 1 else ""
+    aside = [shard for piece in pieces for shard in piece.set_aside]
+    if aside:
+        first = read_table(recipe.folder, aside[0], ["file", "row", "reason"]).slice(0, 1).to_pylist()[0]
+        places = sum(shard.rows for shard in aside)
+        why += f"; {places:,} set aside, the first of {first['file']}, row {first['row']}: {first['reason']}"
+    error = bad_input(source, f"no document in any of its files{why}")
+    error.advice = NO_DOCUMENT
+    return error
+
+
 @task(cache_policy=BY_MANIFEST, **STAGE)
 @leaves_manifest("ingest", key)
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
@@ -234,10 +249,7 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:
-        share = f"; a sample of {recipe.sample:g} may be too small for it" if recipe.sample < 1 else ""
-        error = bad_input(plan.source, f"no document in any of its files{share}")
-        error.advice = NO_DOCUMENT
-        raise error
+        raise without_documents(recipe, plan.source, pieces)
     return Manifest(
         stage="ingest",
         source=plan.source,

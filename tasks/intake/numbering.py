@@ -104,9 +104,13 @@ class Reader:
             self.cleaned = totals([self.cleaned, documents.cleaned])
             texts = documents.now
         sizes = self.check_sizes(texts, rows)
+        try:
+            tokens = self.counter.count(texts)
+        except BadInput as error:
+            raise bad_input(self.source, str(error), file=self.file.url) from error
         counted = [
             pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
-            pa.array(self.counter.count(texts)),
+            pa.array(tokens),
             pa.array(sizes.astype(np.uint32)),
         ]
         stored = texts if documents is None else documents.stored_texts(plan)

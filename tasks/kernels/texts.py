@@ -8,7 +8,12 @@ AT_ONCE = 64  # bytes that kernels look at together
 
 
 def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the UTF-8 bytes of a column of text and its (n + 1,) offsets, without a copy."""
+    """Return the UTF-8 bytes of a column of text and its (n + 1,) offsets, without a copy.
+
+    Raises TypeError for anything but one array with offsets of 64 bits: kernels would read beyond its memory.
+    """
+    if not isinstance(texts, pa.Array) or texts.type not in (pa.large_string(), pa.large_binary()):
+        raise TypeError(f"texts are one array of large_string, not {getattr(texts, 'type', type(texts))}")
     # Part of a column has the buffers of the whole, and offsets that count from their beginning.
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]

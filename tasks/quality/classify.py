@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.errors import NotConserved
+from tasks.errors import NotConserved, bad_input
 from tasks.quality.forms import Model, load_model
 from tasks.recipe.fields import Recipe
+from tasks.sources.register import place_of
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
@@ -24,6 +25,7 @@ from tasks.storage.tables import read_table, tables_of
 from tasks.workers.engine import Engine
 
 VERSION = 2
+NO_NUMBER = "Look at the weights of that model, or take that document out of its file; then build again."
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,27 @@ class AnswersForShard(JobSoFar):
         new_answers = [self.classified(ids[~is_known])] if not is_known.all() else []
         is_wanted = pc.is_in(earlier.column("doc_id"), pa.array(ids))
         table = pa.concat_tables([earlier.filter(is_wanted), *new_answers]).sort_by("doc_id")
+        self.expect_numbers(str(self.source), table)
         if len(table) != self.so_far.counts.documents:
             raise NotConserved(
                 f"{self.whose}: {self.so_far.counts.documents:,} documents were left, and {len(table):,} have "
                 "an answer"
             )
         return table
+
+    def expect_numbers(self, source: str, table: pa.Table) -> None:
+        """Raise BadInput for the first document of which the model's answer is not a finite number."""
+        for field in self.model.added_columns:
+            if not pa.types.is_floating(field.type):
+                continue
+            odd = np.flatnonzero(~np.isfinite(table.column(field.name).to_numpy()))
+            if len(odd):
+                url, row = place_of(self.folder, source, table.column("doc_id")[odd[0]].as_py())
+                answer = f"{field.name} {table.column(field.name)[odd[0]].as_py()}, expected a finite number"
+                found = f"classify.model: {self.model.name} answers {answer}"
+                error = bad_input(source, found, file=url, row=row)
+                error.advice = NO_NUMBER
+                raise error
 
     def earlier_answers(self) -> pa.Table:
         """Return what the model said about documents of this shard in earlier builds, each once."""

@@ -15,19 +15,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.errors import bad_input
-from tasks.ids import split
 from tasks.quality.forms import Model
 from tasks.quality.judging import Judge, judged
 from tasks.recipe.fields import Recipe, Source
 from tasks.sources.names import names_of_text
-from tasks.sources.register import load_register
+from tasks.sources.register import place_of
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import VERDICTS, Trail
 from tasks.storage.artifacts import Manifest, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import unpack
 
-VERSION = 3
+VERSION = 4
+MOST_SHOWN = 300  # characters of an expression in a message
 QUALITY, KEEP = "quality", "keep"
 REASONS = {
     QUALITY: "its quality label is not one that the recipe keeps",
@@ -55,7 +55,11 @@ def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
     from tasks.quality.keep import fault
 
     if what_is_wrong := fault(source.keep, visible_columns(source, stored, model)):
-        raise bad_input(source.name, f"keep: {source.keep}: {what_is_wrong}")
+        raise bad_input(source.name, f"keep: {shortened(source.keep)}: {what_is_wrong}")
+
+
+def shortened(expression: str) -> str:
+    return expression if len(expression) <= MOST_SHOWN else f"{expression[:MOST_SHOWN]}..."
 
 
 def columns_to_read(source: Source) -> tuple[str, ...]:
@@ -93,12 +97,10 @@ def kept_rows(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np
     try:
         return kept(str(source.keep), documents)
     except BadKeep as error:
-        message = f"keep: {source.keep}: {error.found}"
+        message = f"keep: {shortened(str(source.keep))}: {error.found}"
         if error.row is None:
             raise bad_input(source.name, message) from error
-        _, number, row = split(documents.column("doc_id")[error.row].as_py())
-        files = load_register(folder).files.get(source.name, ())
-        url = next((file.url for file in files if file.number == number), "")
+        url, row = place_of(folder, source.name, documents.column("doc_id")[error.row].as_py())
         raise bad_input(source.name, message, file=url, row=row) from error
 
 

@@ -7,13 +7,18 @@ walks polars' own tree of the expression, the other evaluates it on made-up rows
 
 import json
 import re
+import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
+
+from tasks.quality.keep_bounds import TOO_DEEP, answered, is_small, judged_apart, too_long, too_much
+from tasks.quality.keep_numbers import comparing_numbers, without_nan
 
 OF_ONE_ROW = {"Column", "Literal", "BinaryExpr", "Cast", "Ternary", "Function", "Alias", "Eval"}
 KINDS_OF_FUNCTIONS = {
@@ -76,20 +81,35 @@ def columns_of(expression: str) -> list[str]:
 
 def fault(expression: str, schema: pa.Schema) -> str | None:
     """Say what is wrong with an expression over these columns, or None if it can be evaluated."""
+    if found := too_long(expression):
+        return found
+    return judged_here(expression, schema) if is_small(expression) else judged_apart(expression, schema)
+
+
+def answer_apart(asked: str) -> None:
+    """Judge an expression in a process of its own, and print the answer."""
+    sys.stdout.write(answered(asked, judged_here))
+
+
+def judged_here(expression: str, schema: pa.Schema) -> str | None:
+    """Say what is wrong with an expression that can be read at all."""
     try:
         tree = parsed(expression)
         missing = [name for name in tree.meta.root_names() if name not in schema.names]
         if missing:
             known = ", ".join(map(repr, schema.names))
             return f'unable to find column "{missing[0]}"; there are {known}'
-        if beyond := next(beyond_one_row(expression, tree), None):
-            return beyond
+        if found := next(beyond_one_row(expression, tree), None):
+            return found
         named = pa.schema([schema.field(name) for name in columns_of(expression)])
         if odd := [field for field in named if pa.types.is_decimal256(field.type)]:
             return f"column {odd[0].name!r} is {odd[0].type}, which polars cannot read"
+        tree = comparing_numbers_of(expression, named)
         answers = evaluated(tree, pa.table([pa.nulls(2, field.type) for field in named], schema=named))
     except BadKeep as error:
         return error.found
+    except RecursionError:
+        return TOO_DEEP
     if answers.dtype not in (pl.Boolean, pl.Null):
         return f"it gives {answers.dtype}, expected Boolean"
     if len(answers) != (2 if len(named) else 1) or looks_beyond(tree, samples(named)):
@@ -106,6 +126,9 @@ def beyond_one_row(expression: str, tree: pl.Expr) -> Iterator[str]:
         nodes = json.loads(tree.meta.serialize(format="json"))
     except (pl.exceptions.PolarsError, ValueError) as error:
         yield f"it cannot be read: {short_first_line(error)}"
+        return
+    if found := too_much(nodes):
+        yield found
         return
     for part in beyond(nodes):
         yield f"{part} does not look at a row by itself, so that its answer would depend on other rows"
@@ -198,8 +221,19 @@ def sample_column(kind: pa.DataType, turn: int) -> pa.Array:
 def evaluated(tree: pl.Expr, table: pa.Table) -> pl.Series:
     """Evaluate an expression on a table of the columns that it names. Raises BadKeep."""
     try:
-        frame = pl.DataFrame(table)
+        frame = without_nan(pl.DataFrame(table))
         return frame.select(tree.alias("keep")).get_column("keep")
+    except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError) as error:
+        raise BadKeep(short_first_line(error)) from error
+    except BaseException as error:
+        raise panic(error) from error
+
+
+@lru_cache(maxsize=64)
+def comparing_numbers_of(expression: str, schema: pa.Schema) -> pl.Expr:
+    """Read an expression over some columns, in which what is not a number is null. Raises BadKeep."""
+    try:
+        return comparing_numbers(parsed(expression), pl.DataFrame(schema.empty_table()))
     except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError) as error:
         raise BadKeep(short_first_line(error)) from error
     except BaseException as error:
@@ -209,11 +243,12 @@ def evaluated(tree: pl.Expr, table: pa.Table) -> pl.Series:
 def kept(expression: str, table: pa.Table) -> NDArray[np.bool_]:
     """Evaluate an expression on each row: (n,) bool; a row for which it is null is not kept.
 
-    Raises BadKeep with the row, where there is one that the expression cannot be evaluated on.
+    What is not a number counts as null. Raises BadKeep with the row, where there is one that the expression cannot
+    be evaluated on.
     """
-    tree = parsed(expression)
-    names = sorted(set(tree.meta.root_names()))
+    names = columns_of(expression)
     named = table.select(names)
+    tree = comparing_numbers_of(expression, named.schema)
     if not names:  # an expression of constants has one answer, for which polars needs a row
         named = pa.table({"row": pa.nulls(1)})
     try:

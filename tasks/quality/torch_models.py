@@ -160,7 +160,8 @@ class Classifier:
         """Return the raw outputs for each text: on a CPU, so that its answer does not depend on the others."""
         logits = self.logits(texts)
         if self.device == "cpu":
-            for i in np.flatnonzero(is_unsettled(logits)).tolist():
+            finite = np.nan_to_num(logits, posinf=0, neginf=0)
+            for i in np.flatnonzero(is_unsettled(finite) | ~is_finite(logits)).tolist():
                 logits[i] = self.logits(texts[i : i + 1])[0]
         return logits
 
@@ -169,17 +170,27 @@ class Classifier:
         return [pa.array(column) for column in (self.predict if self.labels else self.score)(texts)]
 
     def predict(self, texts: Sequence[str]) -> tuple[list[str], NDArray[np.float32]]:
-        """Return each text's most probable label and its probability: (n,) float32, to DECIMALS."""
-        probabilities = softmax(self.settled_logits(texts))
+        """Return each text's most probable label and its probability: (n,) float32, to DECIMALS.
+
+        A probability is not a number where one of the outputs is not finite.
+        """
+        logits = self.settled_logits(texts)
+        probabilities = softmax(logits)
         best = probabilities.argmax(axis=1)
         highest = probabilities.max(axis=1, initial=0).round(DECIMALS).astype(np.float32)
+        highest[~is_finite(logits)] = np.nan
         return [self.labels[i] for i in best.tolist()], highest
 
     def score(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
         """Return each text's score, (n,) float32 to DECIMALS, and as a whole number from 0 to 5."""
         scores = self.settled_logits(texts)[:, 0].astype(np.float64)
-        whole = np.rint(np.clip(scores, 0, 5)).astype(np.int8)
+        whole = np.rint(np.clip(np.nan_to_num(scores), 0, 5)).astype(np.int8)
         return scores.round(DECIMALS).astype(np.float32), whole
+
+
+def is_finite(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Say of which texts all outputs are finite numbers: (n,) bool."""
+    return np.logical_and.reduce(np.isfinite(logits), axis=1)
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -10,6 +10,8 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.steps import MAPPING, OTHER
 from tasks.recipe.values import SECRETIVE
 
+MOST_SHOWN = 100
+LONGEST = 200  # of what was found, in a line
 KINDS = (MAPPING, OTHER, "[key]")
 
 
@@ -30,7 +32,11 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
         f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
         for fault in own
     )
-    return list(dict.fromkeys(lines))
+    found = list(dict.fromkeys(lines))
+    return [
+        *found[:MOST_SHOWN],
+        *([f"{path}: {len(found) - MOST_SHOWN:,} faults more"] * (len(found) > MOST_SHOWN)),
+    ]
 
 
 def where(recipe: Recipe, *location: int | str) -> str:
@@ -66,7 +72,8 @@ def wording(fault: Any) -> str:
     if fault["type"] == "extra_forbidden":
         return "there is no such field"
     if isinstance(fault["input"], str | int | float | bool) and SECRETIVE not in message:
-        return f"{message} (found {fault['input']!r})"
+        found = repr(fault["input"])
+        return f"{message} (found {found if len(found) <= LONGEST else found[:LONGEST] + '...'})"
     return message
 
 

@@ -1,6 +1,7 @@
 """Reading a recipe: the YAML file that describes a corpus, judged completely before work starts."""
 
 import glob
+import math
 import os
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
     Relative paths in it are relative to the recipe's own folder. Raises BadRecipe with all faults.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(path)
         content = yaml.load(text, Loader=UniqueKeys)  # noqa: S506 (a SafeLoader)
     except (OSError, ValueError) as error:
         reason = str(getattr(error, "strerror", None) or error)
@@ -50,6 +51,15 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
     placed._file = path, text
     placed._engine = engine_asked()
     return placed
+
+
+def read_text(path: str) -> str:
+    """Read a file that has to be small. Raises OSError, ValueError."""
+    with Path(path).open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes, which no recipe needs")
+    return content.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def anchored(recipe: Recipe, folder: Path) -> Recipe:
@@ -92,11 +102,29 @@ def anchored(recipe: Recipe, folder: Path) -> Recipe:
     )
 
 
+MOST_BYTES = 1 << 20
+MOST_VALUES = 50_000  # 1,024 sources with a dozen fields each, or the names of as many files
 NAMES = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "merge", "value")}
 
 
 class UniqueKeys(yaml.SafeLoader):
-    """Reads YAML in which no mapping has a key twice, of which the first would be lost."""
+    """Reads YAML in which no mapping has a key twice, of which the first would be lost.
+
+    It has at most MOST_VALUES values, each counted as often as names (`*name`) and merges (`<<`) repeat it.
+    """
+
+    composed = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.composed += 1
+        if self.composed > MOST_VALUES:
+            raise too_many(self.get_mark())
+        return super().compose_node(parent, index)
+
+    def construct_document(self, node: yaml.Node) -> Any:
+        if written_out(node, {}) > MOST_VALUES:
+            raise too_many(node.start_mark)
+        return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[str]()
@@ -111,6 +139,20 @@ class UniqueKeys(yaml.SafeLoader):
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def written_out(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """Count the values below a node, with what names repeat; without end where it is below itself."""
+    if id(node) not in sizes:
+        sizes[id(node)] = math.inf
+        below = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = (part for pair in below for part in (pair if isinstance(pair, tuple) else (pair,)))
+        sizes[id(node)] = 1 + sum(written_out(part, sizes) for part in parts)
+    return sizes[id(node)]
+
+
+def too_many(mark: yaml.Mark) -> yaml.YAMLError:
+    return yaml.constructor.ConstructorError(problem=f"more than {MOST_VALUES:,} values", problem_mark=mark)
 
 
 def is_odd(path: str) -> bool:

@@ -22,15 +22,18 @@ LARGE = float(1 << 63)  # orjson makes a float of a whole number that is larger 
 class TooDeep(ValueError):
     """A row with too many levels of lists and objects."""
 
+    def __init__(self) -> None:
+        super().__init__(f"lists and objects in more than {MAX_DEPTH} levels")
 
-def has_large_number(row: dict[str, Any]) -> bool:
+
+def has_large_number(row: dict[str, Any] | list[Any]) -> bool:
     """Say whether a decoded row may hold a whole number that was made a float. Raises TooDeep."""
     is_large, depth = False, 0
     level: list[Any] = [row]
     while level:
         depth += 1
         if depth > MAX_DEPTH:
-            raise TooDeep(f"lists and objects in more than {MAX_DEPTH} levels")
+            raise TooDeep
         below = list[Any]()
         for container in level:
             for value in container.values() if type(container) is dict else container:

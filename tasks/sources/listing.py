@@ -5,9 +5,7 @@ alone): one that changed in place is a new file, which the register (`tasks.sour
 number, and the old one's documents leave the corpus.
 """
 
-import errno
 import hashlib
-import os
 import zlib
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,29 +16,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import BadInput, Damaged, Denied, Unavailable, bad_input, first_line
 from tasks.recipe.fields import Source
-from tasks.sources.streams import file_system_of, is_passing
+from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.stores import explained
 
 MARKS = "*?["
-# The first that a store gives. GCS's etag and generation come late: its etag changes with a file's metadata.
-VERSION_FIELDS = (
-    "ETag",
-    "md5Hash",
-    "crc32c",
-    "checksum",
-    "blob_id",
-    "Content-MD5",
-    "Digest",
-    "generation",
-    "etag",
-    "LastModified",
-    "Last-Modified",
-    "updated",
-    "mtime",
-)
 
 
 class Piece(Record):
@@ -129,8 +111,6 @@ def matches(source: str, pattern: str) -> list[InputFile]:
     """List the files of a pattern as they are now, links followed; a file with just that name is it."""
     with explained(pattern):
         fs, path = file_system_of(pattern)
-        if isinstance(fs, LocalFileSystem):
-            fs = FollowingLinks(skip_instance_cache=True)
         fs.invalidate_cache()
         infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]
     return [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
@@ -165,37 +145,12 @@ def below(pattern: str, path: str) -> str:
     return "/".join(path.split("/")[fixed:]) or path.rpartition("/")[2]
 
 
-class FollowingLinks(LocalFileSystem):
-    """Local files, with links taken for what they lead to.
-
-    A link has the type `broken` where nothing is at its end, and `loop` where it leads to a folder that
-    it lies in itself: a walk through that would not end.
-    """
-
-    def info(self, path: Any, **more: Any) -> dict[str, Any]:
-        entry = path if isinstance(path, os.DirEntry) else None
-        name = str(entry.path if entry else path)
-        if not (entry.is_symlink() if entry else os.path.islink(name)):
-            return dict(super().info(path, **more))
-        try:
-            info = dict(super().info(os.path.realpath(name, strict=True), **more))
-        except OSError as error:
-            link_type = "loop" if error.errno == errno.ELOOP else "broken"
-            return {"name": name, "type": link_type, "size": 0, "destination": os.readlink(name)}
-        here = os.path.realpath(os.path.dirname(name))
-        is_loop = os.path.commonpath([here, info["name"]]) == info["name"]
-        kind = "loop" if info["type"] == "directory" and is_loop else info["type"]
-        return {**info, "name": name, "type": kind, "destination": os.readlink(name)}
-
-
 def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
     is_local = isinstance(fs, LocalFileSystem)
     url = str(info["name"] if is_local else fs.unstrip_protocol(info["name"]))
     if fault := why_unreadable(info):
         raise bad_input(source, fault, file=url)
-    marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
-    version = hashlib.sha256("|".join([str(info["size"]), *marks[:1]]).encode()).hexdigest()[:16]
-    return InputFile(url=url, name=name, version=version, size=info["size"])
+    return InputFile(url=url, name=name, version=version_of(info), size=info["size"])
 
 
 def why_unreadable(info: dict[str, Any]) -> str | None:

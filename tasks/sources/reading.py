@@ -81,10 +81,11 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
     stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
     """
     kind = format_of(source, file.url)
-    with open_input(source, file.url, file.size, at_random=kind.AT_RANDOM) as stream:
+    with open_input(source, file.url, file.size, file.version, at_random=kind.AT_RANDOM) as stream:
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
         except DAMAGED as error:
+            stream.expect_unchanged()
             reason = damage(stream, error)
             if not may_be_bad:
                 raise bad_input(source, f"cannot be read: {reason}", file=file.url) from error
@@ -95,7 +96,16 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
 def read(
     source: str, file: InputFile, piece: Piece, text: str, tally: Tally | None = None
 ) -> Iterator[Chunk]:
-    """Yield the chunks of a piece of a file, of some MiB each, and count its rows."""
+    """Yield the chunks of a piece of a file, of some MiB each, and count its rows.
+
+    Raises BadInput where the file is not what was listed: before a row is called bad, and at the end.
+    """
     kind = format_of(source, file.url)
-    with open_input(source, file.url, file.size, at_random=kind.AT_RANDOM) as stream:
-        yield from kind.read(stream, piece, text, tally or Tally())
+    with open_input(source, file.url, file.size, file.version, at_random=kind.AT_RANDOM) as stream:
+        is_bad = False
+        for chunk in kind.read(stream, piece, text, tally or Tally()):
+            if chunk.bad and not is_bad:
+                stream.expect_unchanged()
+                is_bad = True
+            yield chunk
+        stream.expect_unchanged()

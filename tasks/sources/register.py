@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from tasks.errors import Damaged, Denied, Unavailable, bad_input
-from tasks.ids import MAX_FILES, MAX_SOURCES
+from tasks.ids import MAX_FILES, MAX_SOURCES, split
 from tasks.sources.listing import InputFile
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
@@ -89,6 +89,13 @@ def number_sources(register: Register, names: Sequence[str]) -> Register:
                 had = f"this corpus has had {MAX_SOURCES} sources"
                 raise bad_input(name, f"{had}; start one with a new name")
     return register.model_copy(update={"sources": numbers})
+
+
+def place_of(folder: Folder, source: str, doc_id: int) -> tuple[str, int]:
+    """Return the URL of a document's file, or nothing where it is not known, and its row there."""
+    _, number, row = split(doc_id)
+    files = load_register(folder).files.get(source, ())
+    return next((file.url for file in files if file.number == number), ""), row
 
 
 def known_files(register: Register, source: str) -> dict[tuple[str, str], InputFile]:

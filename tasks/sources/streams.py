@@ -1,26 +1,34 @@
 """Bytes behind a URL: opened so that damage is told from a store that fails, and the lines in them."""
 
-import re
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import fsspec
 import pyarrow as pa
 import zstandard
-from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.http import HTTPFileSystem
 
 from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
+from tasks.sources.file_systems import file_system_of, is_passing, is_version
+from tasks.sources.web_files import opened_on_web
 from tasks.storage.stores import Stream, explained, open_file
+
+Answer = TypeVar("Answer")
+Info = Mapping[str, Any]
 
 UNREADABLE = (OSError, EOFError, zlib.error, zstandard.ZstdError)  # from bytes to lines
 DAMAGED = (*UNREADABLE, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError)
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-DECODED_AT_ONCE = 1 << 14  # compressed bytes: so much is lost before a damaged place, and not a whole block
+# Compressed bytes: so much is lost before a damaged place, and not a whole block. Of gzip's a thousandfold, and of
+# Zstandard's thirty thousandfold may come out at once.
+DECODED_AT_ONCE = {"gzip": 1 << 14, "zstd": 1 << 12}
+SPLIT_AT_ONCE = 1 << 20
 COMPRESSED_BLOCK = 1 << 18
 DECODERS: dict[str, Callable[[], Any]] = {
     "gzip": lambda: zlib.decompressobj(wbits=31),  # the largest window, 15, and 16: with gzip's head
@@ -29,7 +37,6 @@ DECODERS: dict[str, Callable[[], Any]] = {
 MAX_LINE = 1 << 30
 MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
 SECONDS_BEFORE_READING_AGAIN = (0.5, 2.0, 5.0)  # then the stage's own retries begin
-PASSING_STATUSES = {408, 425, 429}  # and all from 500: a server that may answer later
 
 
 def compression_of(url: str) -> str | None:
@@ -37,64 +44,59 @@ def compression_of(url: str) -> str | None:
     return next((kind for end, kind in COMPRESSIONS.items() if url.lower().endswith(end)), None)
 
 
-def file_system_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """Return the file system of an input and its path there.
-
-    A name without a scheme is a local one, whatever stands in it: fsspec takes `a::b.jsonl` for two
-    file systems in a chain.
-    """
-    if "://" not in url:
-        return LocalFileSystem(), url
-    fs, path = url_to_fs(re.sub(r"^[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url))
-    return fs, path
-
-
-def is_passing(error: BaseException) -> bool:
-    """Say whether a "not found" hides a server that failed: fsspec's HTTP says it of every failure."""
-    cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-        status = getattr(cause, "status", None)
-        if isinstance(status, int):
-            return status >= 500 or status in PASSING_STATUSES
-        if isinstance(cause, ConnectionError | TimeoutError) or type(cause).__module__.startswith("aiohttp"):
-            return True
-    return False
-
-
 class Input(Stream):
     """An input file: what its store fails to give is asked for again, and it ends where the listing says.
 
-    So whoever decodes it is told of damage only where the file itself is damaged.
+    So whoever decodes it is told of damage only where the file itself is damaged. `version` is that of the
+    listing, or nothing; `look` returns what the store says of the file now.
     """
 
-    def __init__(self, source: str, url: str, stream: Any, size: int) -> None:
+    def __init__(
+        self, source: str, url: str, stream: Any, size: int, version: str, look: Callable[[], Info]
+    ) -> None:
         super().__init__(url, stream)
         self.source = source
         self.expected = size
+        self.version = version
+        self.look = look
         self.expect_size(getattr(stream, "size", None))
 
     def expect_size(self, size: int | None) -> None:
         """Raise BadInput where the file is not as large as it was listed."""
         if size is not None and size != self.expected:
-            changed = f"it was {self.expected:,} bytes when it was listed and is {size:,} now"
-            self.failure = bad_input(
-                self.source, f"it changed while it was read: {changed}; build again", file=self.url
+            self.changed(f"it was {self.expected:,} bytes when it was listed and is {size:,} now")
+
+    def expect_unchanged(self) -> None:
+        """Raise BadInput where the file is not, or no longer, what was listed."""
+        self.expect_version(asked_again(self.look, lambda error: None))
+
+    def expect_version(self, info: Info) -> None:
+        self.expect_size(info.get("size"))
+        if self.version and not is_version({**info, "size": self.expected}, self.version):
+            self.changed(
+                "what its store says of it (ETag, checksum or time) is not what it said when it was listed"
             )
-            raise self.failure
+
+    def changed(self, found: str) -> NoReturn:
+        self.failure = bad_input(
+            self.source, f"it changed while it was read: {found}; build again", file=self.url
+        )
+        raise self.failure
+
+    @property
+    def comes_in_parts(self) -> bool:
+        """Say whether its store gives any part of it by itself."""
+        return getattr(self.stream, "whole", None) is None
 
     def read(self, size: int = -1) -> bytes:
         """Read so many bytes, or to the end; fewer only at the end. Raises Unavailable, BadInput."""
         place = self.tell()
-        for seconds in SECONDS_BEFORE_READING_AGAIN:
-            try:
-                return self.read_once(place, size)
-            except Unavailable as error:
-                time.sleep(seconds)
-                self.go_back(place, error)
-        return self.read_once(place, size)
+        return asked_again(partial(self.read_once, place, size), partial(self.go_back, place))
 
     def go_back(self, place: int, error: Unavailable) -> None:
+        """Prepare to read once more from a place. Raises BadInput where the file is another one now."""
+        with suppress(Unavailable, Denied):
+            self.expect_version(self.look())
         try:
             self.seek(place)
         except (ValueError, OSError):  # a server that gives its files from end to end alone
@@ -116,12 +118,51 @@ class Input(Stream):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def open_input(source: str, url: str, size: int, *, at_random: bool) -> Input:
-    """Open an input file, to be read here and there or from end to end."""
+def asked_again(ask: Callable[[], Answer], prepare: Callable[[Unavailable], None]) -> Answer:
+    """Return a store's answer, which is asked for again after some seconds where there was none."""
+    for seconds in SECONDS_BEFORE_READING_AGAIN:
+        try:
+            return ask()
+        except Unavailable as error:
+            time.sleep(seconds)
+            prepare(error)
+    return ask()
+
+
+def open_input(source: str, url: str, size: int, version: str = "", *, at_random: bool) -> Input:
+    """Open an input file, to be read here and there or from end to end.
+
+    version: the file's version in the listing; without, any that is as large will do.
+    """
+    fs, path = file_system_of(url)
+    look = partial(info_now, source, url, fs, path)
+    with explained_input(source, url):
+        if isinstance(fs, HTTPFileSystem):
+            info: Info = {"size": size, **look()}
+            stream = opened_on_web(fs, path, info, at_random=at_random)
+        else:
+            fs.invalidate_cache(path)
+            stream = open_file(fs, path, at_random=at_random)
+            info = getattr(stream, "details", None) or look()
+    opened = Input(source, url, stream, size, version, look)
+    opened.expect_version(info)
+    return opened
+
+
+def info_now(source: str, url: str, fs: fsspec.AbstractFileSystem, path: str) -> Info:
+    """Return what a store says of a file now. Raises Denied, Unavailable."""
+    with explained_input(source, url):
+        fs.invalidate_cache(path)
+        info = dict(fs.info(path))
+        return {name: known for name, known in info.items() if known is not None}
+
+
+@contextmanager
+def explained_input(source: str, url: str) -> Iterator[None]:
+    """Turn what the store of an input raises into Denied (final) or Unavailable (worth retrying)."""
     try:
         with explained(url):
-            fs, path = file_system_of(url)
-            return Input(source, url, open_file(fs, path, at_random=at_random), size)
+            yield
     except Denied as error:
         if is_passing(error):
             raise Unavailable(f"source {source}: {error}") from error
@@ -165,7 +206,7 @@ class Lines:
 
     def __iter__(self) -> Iterator[bytes | LongLine]:
         parts, held = list[bytes](), 0
-        for chunk in self.chunks:
+        for chunk in slices_of(self.chunks):
             self.ends += chunk.count(b"\n")
             first, *following = chunk.split(b"\n")
             parts.append(first)
@@ -181,6 +222,12 @@ class Lines:
             yield whole_line(parts, held)
 
 
+def slices_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut what came out of a decoder at once, so that the lines of no more than that are held."""
+    for chunk in chunks:
+        yield from (chunk[start : start + SPLIT_AT_ONCE] for start in range(0, len(chunk), SPLIT_AT_ONCE))
+
+
 def whole_line(parts: list[bytes], held: int) -> bytes | LongLine:
     if held > MAX_LINE:
         return LongLine(b"".join(parts)[:MAX_CONTENT])
@@ -194,6 +241,7 @@ def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
     """
     decoder = None
     is_padding, is_empty = False, compression is not None
+    at_once = DECODED_AT_ONCE.get(compression or "", 0)
     while block := stream.read(COMPRESSED_BLOCK):
         is_empty = False
         if compression is None:
@@ -205,8 +253,8 @@ def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
                 expect_padding(block, compression)
                 break
             decoder = decoder or DECODERS[compression]()
-            yield decoder.decompress(block[:DECODED_AT_ONCE])
-            block = (decoder.unused_data if decoder.eof else b"") + block[DECODED_AT_ONCE:]
+            yield decoder.decompress(block[:at_once])
+            block = (decoder.unused_data if decoder.eof else b"") + block[at_once:]
             decoder = None if decoder.eof else decoder
     if is_empty:
         raise EOFError(f"it has no bytes, where {compression} data has at least a head")

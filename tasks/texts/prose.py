@@ -11,6 +11,7 @@ gopher-quality
     alphabetic_words  share of the tokens that have a letter
     stop_words        how many of eight words there are
 gopher-repetition
+    empty             1 for a text of no character, or 0
     duplicate_paragraphs, duplicate_lines  share of them that stood before
     duplicate_paragraph_characters, duplicate_line_characters  their characters, as a share of the text's
     top_2_grams ...   characters of the most frequent n-gram, all times, as a share
@@ -63,7 +64,7 @@ SETS = {
         ]
     ),
     "gopher-repetition": _schema(
-        """duplicate_paragraphs duplicate_paragraph_characters duplicate_lines duplicate_line_characters
+        """empty duplicate_paragraphs duplicate_paragraph_characters duplicate_lines duplicate_line_characters
         top_2_grams top_3_grams top_4_grams duplicate_5_grams duplicate_6_grams duplicate_7_grams duplicate_8_grams
         duplicate_9_grams duplicate_10_grams"""
     ),
@@ -167,6 +168,7 @@ def _columns(name: str, counts: dict[str, Counts]) -> list[NDArray[np.generic]]:
     characters = of["characters"]
     if name == "gopher-repetition":
         return [
+            (characters == 0).astype(np.float64),
             _share(of["duplicate_paragraphs"], of["paragraphs"]),
             _share(of["duplicate_paragraph_characters"], characters),
             _share(of["duplicate_lines"], of["lines"]),

@@ -15,11 +15,14 @@ from flows.command.show import decision, print_explanation
 from flows.report import write_report
 from tasks import pipeline
 from tasks.documents.carry_out import carried_out
-from tasks.documents.planning import Plan, planned
+from tasks.documents.planning import Plan, later_statistics, planned
 from tasks.errors import BadInput, BadRecipe
+from tasks.intake import ingest as ingesting
 from tasks.intake.built import ledger_if_complete
+from tasks.intake.prepare import prepare
 from tasks.publish.explain import explain
 from tasks.publish.findings import find
+from tasks.recipe.rule_sets import SETS
 from tasks.storage.tables import read_table
 
 DIGITS, RUNS, SHORT = "1234 5678 " * 40, "a-" + "-" * 60 + " " + prose("runs"), "Only this."
@@ -556,3 +559,37 @@ def test_function_that_is_another_on_a_worker_is_told(raw, own, tmp_path):
         BadRecipe, match="steps_of_mine:shouting is another here than where the build was planned"
     ):
         carried_out(plan, pa.array(["BUY"], pa.large_string()))
+
+
+@pytest.mark.parametrize("steps", [{"documents": [{"measure": "fineweb"}]},
+                                   {"documents": [{"filter": "fineweb"}], "keep_text": True},
+                                   {"documents": [{"filter": "fineweb"}]}])  # fmt: skip
+def test_rule_that_is_added_to_a_set_has_what_was_measured_before_made_anew(corpus, monkeypatch, steps):
+    rules = SETS["fineweb"].rules
+    with monkeypatch.context() as patch:
+        patch.delitem(rules, "new_lines")
+        build_here(corpus.load(**steps))
+        before = ingest_key(corpus.load(**steps))
+    recipe = corpus.load(**steps)
+    assert ingest_key(recipe) != before
+    build_here(recipe)
+    assert ingest_key(recipe) == ingest_key(corpus.load(**steps))
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "gopher-repetition"])
+def test_key_of_a_set_that_measures_what_it_did_at_first_has_no_word_of_it(corpus, name):
+    recipe = corpus.load(documents=[{"measure": name}])
+    assert later_statistics(planned(recipe, "best")) == []
+
+
+def ingest_key(recipe):
+    plan = prepare.fn(recipe)[0]
+    return ingesting.key(recipe, plan)
+
+
+def test_empty_text_goes_by_gopher_repetition_as_in_datatrove(corpus):
+    recipe = corpus.load(documents=[{"filter": {"gopher-repetition": {}}}])
+    build_here(recipe)
+    reasons = [row["reason"] for row in removed(recipe).values()]
+    assert reasons.count("gopher-repetition.empty") == 2
+    assert not {"best_empty", "worst_empty"} & kept_names(recipe)

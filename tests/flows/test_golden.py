@@ -31,7 +31,7 @@ GOLDEN = {
     "global": ({"scope": "global"}, "8a580d9de2330d2b"),
     "verified": ({"scope": "global", "verify": {"containment": 0.97}}, "a5c837b23c42b575"),
     "rounds": ({"rounds": [{"exact": "normalised"}, {"scope": "global"}]}, "1dea338cc62dba30"),
-    "documents": ({"documents": STEPS}, "c019dbda13a5b80f"),
+    "documents": ({"documents": STEPS}, "acc533349fc4df47"),
     "words": ({"shingle": "words", "width": 1, "bands": 64}, "2a4e2e2452012076"),
 }
 BROKEN = b'{"name": "broken", "text": 1}\n{"name": "late", "stars": 1, "text": "A late one."}\n'

@@ -1,6 +1,7 @@
 """The `keep` of a source: what it may look at, and what becomes of it where the data does not fit."""
 
 import json
+import re
 from datetime import datetime
 from decimal import Decimal
 
@@ -10,6 +11,7 @@ import pytest
 from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from tasks.errors import BadInput, ZydaError
+from tasks.quality import keep_bounds
 from tasks.quality.keep import BadKeep, fault, kept, looks_beyond, parsed, samples
 from tasks.sources.formats import jsonl
 
@@ -152,3 +154,116 @@ def test_time_is_compared_with_a_time_that_is_written_out(corpus):
     recipe = corpus.load(sources=[{"name": "x", "files": "in/x.parquet", "keep": keep}])
     build_here(recipe)
     assert kept_names(recipe) == {"b"}
+
+
+# What is not a number
+
+NAN = float("nan")
+NUMBERS = pa.table(
+    {
+        "name": ["nan", "by_zero", "five", "null", "zeros"],
+        "a": pa.array([NAN, 1.0, 5.0, None, 0.0], pa.float64()),
+        "b": pa.array([0.0, NAN, 1.0, 1.0, 0.0], pa.float64()),
+        "m": pa.array([{"x": NAN}, {"x": 1}, {"x": 5}, None, {"x": NAN}], pa.struct([("x", pa.float32())])),
+        "s": ["nan", "1", "5", "1", "NaN"],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "true_for"),
+    [
+        ("a >= 3", {"five"}),
+        ("not (a < 3)", {"five"}),
+        ("not (a >= 3)", {"by_zero", "zeros"}),
+        ("a <> 5", {"by_zero", "zeros"}),
+        ("a is null", {"nan", "null"}),
+        ("a is not null", {"by_zero", "five", "zeros"}),
+        ("a between 3 and 9e99", {"five"}),
+        ("not (a between 0 and 3)", {"five"}),
+        ("a in (1.0, 5.0)", {"by_zero", "five"}),
+        ("a not in (5.0)", {"by_zero", "zeros"}),
+        ("coalesce(a, 4) >= 3", {"nan", "five", "null"}),
+        ("a / b >= 3", {"five"}),
+        ("a / b = a / b", {"five"}),
+        ("not (a / b < 3)", {"five"}),
+        ("a / b >= 3 or name = 'zeros'", {"five", "zeros"}),
+        ("sqrt(a - 2) > 0", {"five"}),
+        ("m.x >= 3", {"five"}),
+        ("not (m.x < 3)", {"five"}),
+        ("case when m.x > 1 then true else false end", {"five"}),
+        ("cast(s as double) > 2", {"five"}),
+        ("(case when a > 1 then a else a / b end) > 2", {"five"}),
+        (" or ".join(["a >= 3"] * 150), {"five"}),
+        (" and ".join(["not (a / b < 3)"] * 90), {"five"}),
+    ],
+)
+def test_what_is_not_a_number_is_null_and_no_comparison_of_it_is_true(expression, true_for):
+    assert fault(expression, NUMBERS.schema) is None
+    assert set(NUMBERS.column("name").filter(pa.array(kept(expression, NUMBERS))).to_pylist()) == true_for
+
+
+def test_row_whose_score_is_not_a_number_is_not_kept(corpus):
+    table = pa.table({"text": ["one", "two", "three"], "name": ["x", "y", "z"], "score": [NAN, 5.0, 1.0]})
+    pq.write_table(table, corpus.folder / "in/n.parquet")
+    for i, keep in enumerate(("score >= 3", "not (score < 3)")):
+        sources = [{"name": "n", "files": "in/n.parquet", "keep": keep}]
+        recipe = corpus.load(name=f"n{i}", sources=sources)
+        build_here(recipe)
+        assert kept_names(recipe) == {"y"}
+
+
+# Bounds
+
+TOO_MUCH = {
+    "terms": (" or ".join(["a = 1"] * 900), "more than 200 parts"),
+    "sums": ("+".join(["a"] * 240) + " > 1", "more than 200 parts"),
+    "casts": ("a" + "::int" * 3000 + " > 1", "more than 200 parts"),
+    "characters": (" and ".join(["a = 1"] * 50_000), r"it has 499,995 characters, expected at most 20,000"),
+    "brackets": ("(" * 5000 + "a" + ")" * 5000 + " > 1", "unable to parse"),
+    "doubled": ("split_part(" * 30 + "b" + ", ',', 1)" * 30 + " = 'x'", "polars cannot read it"),
+    "padding": ("rpad(b, 2000000000, 'x') = 'x'", "padded to a written number of at most 1,000"),
+    "padding by sums": ("lpad(b, 2000 * 1000000, 'x') = 'x'", "padded to a written number of at most 1,000"),
+    "padding by a column": ("lpad(b, a, 'x') = 'x'", "padded to a written number of at most 1,000"),
+    "growth": (f"replace(b, 'x', '{'y' * 300}') = 'x'", "up to 300 times as long"),
+    "growth of growth": (
+        f"replace(replace(b, 'x', '{'y' * 20}'), 'y', '{'x' * 20}') = 'x'",
+        "up to 400 times as long",
+    ),
+    "growth by a column": ("replace(b, 'x', b) = 'x'", "has to be written out"),
+    "joined lists": (f"array_to_string(l, '{'x' * 400}') = 'x'", "up to 400 times as long"),
+    "joined texts": ("||".join(["b"] * 50) + " = 'x'", "it joins more than 32 texts"),
+    "joined by a function": (f"concat({', '.join(['b'] * 50)}) = 'x'", "it joins more than 32 texts"),
+}
+
+
+@pytest.mark.parametrize("case", TOO_MUCH)
+def test_expression_without_bounds_is_one_line_and_ends_no_process(case, monkeypatch):
+    monkeypatch.setattr(keep_bounds, "MEMORY", 1 << 30)
+    expression, said = TOO_MUCH[case]
+    found = fault(expression, COLUMNS)
+    assert found
+    assert re.search(said, found)
+    assert len(found.splitlines()) == 1
+    assert len(found) < 500
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        " or ".join(f"b = 'x{i}'" for i in range(190)),
+        f"a in ({', '.join(map(str, range(3000)))})",
+        "rpad(b, 20, 'x') = 'x' and replace(b, 'a', 'bb') <> 'b'",
+        " and ".join(f"size between {i} and {i + 100}" for i in range(40)),
+    ],
+)
+def test_long_expression_within_its_bounds_is_allowed(expression):
+    assert fault(expression, COLUMNS) is None
+
+
+def test_long_expression_is_shortened_in_the_line_that_says_what_is_wrong_with_it(corpus):
+    keep = " and ".join(["stars = 1"] * 5000)
+    recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet", "keep": keep}])
+    with pytest.raises(ZydaError, match=r"source best: keep: .*\.\.\.: it has .* characters") as raised:
+        build_here(recipe)
+    assert len(str(raised.value)) < 1000

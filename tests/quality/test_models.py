@@ -316,3 +316,45 @@ def test_model_that_cannot_be_used_is_one_line_before_any_work(corpus, own_model
     assert "trust_remote_code=True" not in str(raised.value)
     assert "weights_only" not in str(raised.value)
     assert not (corpus.folder / "out/small/work/ingest").exists()
+
+
+def spoil(folder, value):
+    """Give the model's first output a value that is no finite number."""
+    weights = load_file(folder / "model.safetensors")
+    bias = next(name for name in weights if name.endswith("bias") and name.startswith(("fc", "classifier")))
+    changed = weights[bias].clone()
+    changed[0] = value
+    save_file({**weights, bias: changed}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("on_bad_rows", ["fail", "set_aside"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("form", ["labels", "score"])
+def test_answer_that_is_no_finite_number_ends_the_build_with_file_and_row(
+    corpus, own_model, regression, tmp_path, form, value, on_bad_rows
+):
+    folder = own_model if form == "labels" else shutil.copytree(regression, tmp_path / "own-regression")
+    spoil(folder, value)
+    classify = {"model": str(folder), "max_tokens": 64}
+    recipe = recipe_with(corpus, "worst", classify=classify, on_bad_rows=on_bad_rows)
+    column = "quality_prob" if form == "labels" else "score"
+    said = rf"source worst, file .*worst-\d\.\w+.*, row \d+ .*: classify\.model: .* answers {column} (nan|inf|-inf), expected"
+    with pytest.raises(ZydaError, match=said) as raised:
+        build_here(recipe)
+    assert "weights" in raised.value.advice
+
+
+def test_text_beside_one_without_a_finite_answer_has_its_own(monkeypatch):
+    classifier = models.Classifier(QUALITY, 64, "cpu")
+    expected = classifier.predict(TEXTS)
+    logits = models.Classifier.logits
+
+    def spoiled(self, texts):
+        found = logits(self, texts)
+        if len(texts) > 1:
+            found[1] = np.nan
+        return found
+
+    monkeypatch.setattr(models.Classifier, "logits", spoiled)
+    labels, probabilities = classifier.predict(TEXTS)
+    assert (labels, probabilities.tolist()) == (expected[0], expected[1].tolist())

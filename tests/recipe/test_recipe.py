@@ -93,3 +93,42 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(tmp_path, before, aft
     with pytest.raises(BadRecipe, match=place + "a recipe holds no credentials") as raised:
         load(tmp_path, GOOD.replace(before, after))
     assert "hunter2" not in str(raised.value)
+
+
+def repeated(first, level):
+    """Return YAML of eleven levels, each of which names the one before ten times."""
+    levels = [f"a0: &a0 {first}"]
+    levels += [f"a{i}: &a{i} {level % ', '.join([f'*a{i - 1}'] * 10)}" for i in range(1, 12)]
+    return "\n".join(levels)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (repeated("{k: 1}", "{<<: [%s]}"), "more than 50,000 values"),
+        (repeated("[x]", "[%s]"), "more than 50,000 values"),
+        ("sources: &a [*a]", "more than 50,000 values"),
+        ("sources: &a {b: *a}", "more than 50,000 values"),
+        (f"sources: [{'1,' * 60_000}1]", "more than 50,000 values"),
+        (f"sources: [{'1,' * 5_000_000}1]", "it has more than 1,048,576 bytes"),
+        (f"sources: {'[' * 100_000}{']' * 100_000}", "nested too deep"),
+    ],
+    ids=["merges", "names", "itself", "itself in a mapping", "values", "bytes", "levels"],
+)
+def test_recipe_without_bounds_is_one_line(tmp_path, text, said):
+    with pytest.raises(BadRecipe, match=said) as raised:
+        load(tmp_path, text)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_hundred_faults_are_shown_and_the_others_counted(tmp_path):
+    with pytest.raises(BadRecipe) as raised:
+        load(tmp_path, f"name: x\nsources: [{'1,' * 500}1]")
+    assert len(raised.value.faults) == 101
+    assert raised.value.faults[-1].endswith(" faults more")
+
+
+def test_what_was_found_is_shortened(tmp_path):
+    with pytest.raises(BadRecipe) as raised:
+        load(tmp_path, GOOD.replace("name: small", f"name: {'x' * 100_000}"))
+    assert len(str(raised.value)) < 1000

@@ -1,5 +1,6 @@
 """What bad input gets: an error that names source, file and row, or a row that is set aside."""
 
+import base64
 import gzip
 import json
 import re
@@ -8,9 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from tasks.errors import Denied, ZydaError
+from tasks.recipe.fields import Source
+from tasks.sources import streams
+from tasks.sources.formats import jsonl
+from tasks.sources.listing import Piece, list_files
+from tasks.sources.reading import read
+from tasks.sources.rows import Tally
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
 
@@ -174,6 +182,108 @@ def test_empty_source_is_said(corpus):
 def test_keep_that_cannot_be_evaluated_is_found_before_any_work(corpus, keep, message):
     recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet", "keep": keep}])
     with pytest.raises(ZydaError, match=message):
+        build_here(recipe)
+
+
+def nested(levels, opening="[", end="]"):
+    return b'{"x": %s, "text": "deep"}\n' % (opening * levels + "1" + end * levels).encode()
+
+
+DEEP = [
+    GOOD_LINE,
+    nested(1000),
+    nested(100_000),
+    nested(1000, '{"a":', "}"),
+    nested(190),
+    nested(190, '{"a":', "}"),
+]
+
+
+def test_deep_json_is_a_bad_row_among_the_first_ones_too(corpus):
+    (corpus.folder / "in/x.jsonl").write_bytes(b"".join(DEEP))
+    odd = {"name": "odd", "files": "in/x.jsonl"}
+    recipe = corpus.load(sources=[odd], on_bad_rows="set_aside")
+    assert build_here(recipe).of("ingest").documents == 3
+    reasons = {row["row"]: row["reason"] for row in table_of(recipe, "set_aside")}
+    assert reasons == dict.fromkeys((1, 2, 3), "lists and objects in more than 200 levels")
+    with pytest.raises(ZydaError, match=r"x\.jsonl, row 1 .* more than 200 levels"):
+        build_here(corpus.load(name="fail", sources=[odd]))
+
+
+@pytest.mark.parametrize("number", ["9" * 4000, "-" + "9" * 310, "1e999"])
+def test_number_that_is_too_large_is_said_to_be_just_that(corpus, number):
+    (corpus.folder / "in/x.jsonl").write_bytes(GOOD_LINE + b'{"text": "t", "n": %s}\n' % number.encode())
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl"}], on_bad_rows="set_aside")
+    build_here(recipe)
+    assert table_of(recipe, "set_aside")[0]["reason"].startswith("a number of more than 1.8e+308")
+
+
+@pytest.mark.parametrize("line", [b"\n", b" \n", b"x\n"])
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gz", "zst"])
+def test_lines_that_are_no_documents_are_held_by_the_thousand_and_not_all_at_once(
+    tmp_path, monkeypatch, line, pack
+):
+    monkeypatch.setattr(jsonl, "CHUNK_LINES", 1000)
+    path = tmp_path / f"x.jsonl.{'gz' if pack is gzip.compress else 'zst'}"
+    path.write_bytes(pack(GOOD_LINE + line * 100_000 + GOOD_LINE))
+    tally, good, others = Tally(), 0, 0
+    (file,) = list_files(Source(name="odd", files=(str(path),)))
+    for chunk in read("odd", file, Piece(), "text", tally):
+        assert len(chunk.bad) + len(chunk.blank) <= 1000
+        good, others = good + len(chunk.rows), others + len(chunk.bad) + len(chunk.blank)
+    assert (good, others, tally.rows) == (2, 100_000, 100_002)
+
+
+def test_what_a_decoder_gives_at_once_is_split_piece_by_piece(monkeypatch):
+    monkeypatch.setattr(streams, "SPLIT_AT_ONCE", 10)
+    parts = list(streams.slices_of([b"0123456789ab", b"", b"c"]))
+    assert parts == [b"0123456789", b"ab", b"c"]
+
+
+class Keys(encryption.KmsClient):
+    """A store of keys that wraps nothing."""
+
+    def wrap_key(self, key, name):
+        return base64.b64encode(key)
+
+    def unwrap_key(self, key, name):
+        return base64.b64decode(key)
+
+
+def encrypted(path, columns, *, plain=True):
+    """Write documents of which some columns are encrypted, with a footer that anybody can read, or none."""
+    asked = encryption.EncryptionConfiguration(
+        "footer", column_keys={"column": columns}, plaintext_footer=plain
+    )
+    factory = encryption.CryptoFactory(lambda _: Keys())
+    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
+    table = pa.table({"name": ["a", "b", "c"], "text": ["one", "two", "three"]})
+    with pq.ParquetWriter(path, table.schema, encryption_properties=keys) as writer:
+        writer.write_table(table, 1)
+
+
+@pytest.mark.parametrize("columns", [["text"], ["name"]])
+@pytest.mark.parametrize("plain", [True, False])
+def test_encrypted_columns_are_one_line_or_a_bad_file_and_end_no_process(corpus, columns, plain):
+    encrypted(corpus.folder / "in/x.parquet", columns, plain=plain)
+    write_rows(corpus.folder / "in/y.parquet", rows(fine="a fine text"))
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}])
+    with pytest.raises(
+        ZydaError, match=r"source odd, file .*x\.parquet: cannot be read: .*encrypted"
+    ) as raised:
+        build_here(recipe)
+    assert len(str(raised.value).splitlines()) == 1
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/[xy].parquet"}], on_bad_rows="set_aside")
+    assert build_here(recipe).of("ingest").documents == 1
+    (aside,) = table_of(recipe, "set_aside")
+    assert "encrypted" in aside["reason"]
+
+
+def test_source_whose_only_file_is_damaged_and_set_aside_says_why(corpus):
+    (corpus.folder / "in/x.parquet").write_bytes(b"not Parquet at all")
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}], on_bad_rows="set_aside")
+    said = r"source odd: no document in any of its files; 1 set aside, the first of .*x\.parquet, row 0: the file is"
+    with pytest.raises(ZydaError, match=said):
         build_here(recipe)
 
 

@@ -213,7 +213,7 @@ def plain_quality(text, tokens):
 
 def plain_repetition(text, tokens):
     paragraphs, lines = re.split(r"\n{2,}", text.strip()), re.split(r"\n+", text)
-    found = {}
+    found = {"empty": float(not text)}
     for name, items in (("paragraph", paragraphs), ("line", lines)):
         times, characters = repeated(items)
         found[f"duplicate_{name}s"] = share(times, len(items))
@@ -396,7 +396,7 @@ def test_tokens_of_larger_texts_find_room():
 
 LIMITS = {
     "gopher-repetition": [
-        ("duplicate_paragraphs", ">", 0.3, "dup_para_frac"), ("duplicate_paragraph_characters", ">", 0.2, "dup_para_char_frac"),
+        ("empty", ">", 0, "empty"), ("duplicate_paragraphs", ">", 0.3, "dup_para_frac"), ("duplicate_paragraph_characters", ">", 0.2, "dup_para_char_frac"),
         ("duplicate_lines", ">", 0.3, "dup_line_frac"), ("duplicate_line_characters", ">", 0.2, "dup_line_char_frac"),
         *((f"top_{n}_grams", ">", most, f"top_{n}_gram") for n, most in ((2, 0.2), (3, 0.18), (4, 0.16))),
         *((f"duplicate_{n}_grams", ">", (20 - n) / 100, f"duplicated_{n}_n_grams") for n in range(5, 11)),

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from small_corpus import SHARED, TOKENIZER
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
+from tasks.errors import BadInput, BadRecipe
 from tasks.kernels import bpe
 from tasks.tokens.byte_level import SPARSE, SURROGATES, character_classes, why_slow
-from tasks.tokens.counter import Counter
+from tasks.tokens.counter import Counter, load_tokenizer
 
 NEOX = SHARED / "assets/20B_tokenizer.json"
 
@@ -254,3 +255,34 @@ def test_other_tokenizers_are_counted_by_their_library_and_say_why(change, reaso
 def test_tokenizer_that_is_no_bpe_is_counted_by_its_library():
     tokenizer = Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
     assert "its model is WordLevel" in why_slow(tokenizer)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.string_view(), pa.int64()])
+@pytest.mark.parametrize("by_library", [False, True])
+def test_other_arrays_than_large_string_are_a_type_error_and_end_no_process(kind, by_library):
+    tokenizer = demo_tokenizer()
+    counter = Counter(tokenizer, None if by_library else character_classes(tokenizer))
+    texts = pa.array([1, 2] if kind == pa.int64() else ["a b", "c d"], kind)
+    for given_texts in (texts, pa.chunked_array([texts]), ["a b"]):
+        with pytest.raises(TypeError, match="texts are one array of large_string, not"):
+            counter.count(given_texts)
+    assert counter.count(pa.array(["a b", "c d"], pa.large_string())).sum() > 0
+
+
+LACKING = [
+    models.WordLevel({"a": 0, "b": 1}, unk_token="[UNK]"),
+    models.WordPiece({"a": 0, "b": 1}, unk_token="[UNK]"),
+    models.Unigram([("a", -1.0), ("b", -2.0)]),
+]
+
+
+@pytest.mark.parametrize("model", LACKING, ids=lambda model: type(model).__name__)
+def test_tokenizer_without_its_token_for_what_is_unknown_is_one_line(tmp_path, model):
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "t.json"))
+    with pytest.raises(BadRecipe, match=r"tokenizer: .*t\.json cannot be loaded: .*([Uu]nk|UNK)") as raised:
+        load_tokenizer(str(tmp_path / "t.json"))
+    assert len(str(raised.value).splitlines()) == 1
+    with pytest.raises(BadInput, match=r"the tokenizer cannot count a text: .*([Uu]nk|UNK)"):
+        Counter(tokenizer, None).count(pa.array(["a z"], pa.large_string()))

@@ -32,6 +32,7 @@ ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for en
 AT_RANDOM = False
 VERSION = 1
 CHUNK_BYTES = 32 << 20
+CHUNK_LINES = 1 << 20  # of those that are no documents: they have few bytes to count, or none
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 INSPECTED_LINES = 1000
 
@@ -62,10 +63,15 @@ class Gathered:
         self.blank: list[int] = []
         self.size = 0
 
+    @property
+    def others(self) -> int:
+        """Count the lines that are no documents."""
+        return len(self.blank) + len(self.bad)
+
     def add(self, row: int, line: bytes | LongLine, text: str) -> None:
         content = line.start if isinstance(line, LongLine) else line
         self.size += len(content)
-        if not content.strip():
+        if not content or not content.strip():
             self.blank.append(row)
             return
         parsed = parse_line(line, text)
@@ -90,7 +96,7 @@ def chunks_of_lines(lines: Lines, text: str, tally: Tally) -> Iterator[Chunk]:
                 gathered.add(row, line.removeprefix(BYTE_ORDER_MARK), text)
             else:
                 gathered.add(row, line, text)
-            if gathered.size >= CHUNK_BYTES:
+            if gathered.size >= CHUNK_BYTES or gathered.others >= CHUNK_LINES:
                 yield gathered.chunk(text)
                 gathered = Gathered()
     except UNREADABLE as error:
@@ -109,7 +115,7 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        return utf8_fault(line) or f"invalid JSON: {first_line(error)}"
+        return utf8_fault(line) or json_fault(error)
     if not isinstance(value, dict):
         return f"a JSON {type(value).__name__}, expected an object"
     if value.get(text) is None:
@@ -123,6 +129,17 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
         return str(error)
     except ValueError:  # Python's own limit
         return f"a whole number of more than {sys.get_int_max_str_digits():,} digits"
+
+
+def json_fault(error: orjson.JSONDecodeError) -> str:
+    """Say why a line is no JSON that can be read."""
+    if "depth limit" in error.msg:
+        return str(TooDeep())
+    if "infinity" in error.msg:  # said of whole numbers, too
+        return (
+            f"a number of more than {sys.float_info.max:.1e}, of 309 digits or more, expected a smaller one"
+        )
+    return f"invalid JSON: {first_line(error)}"
 
 
 def is_one_value(start: bytes) -> bool:
@@ -181,6 +198,7 @@ def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
         return []
     try:
         value = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))
-    except orjson.JSONDecodeError:
+        has_large_number([value])
+    except (orjson.JSONDecodeError, TooDeep):
         return []
     return [value] if isinstance(value, dict) else []

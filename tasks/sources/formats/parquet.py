@@ -1,5 +1,7 @@
 """Parquet, read a run of row groups at a time."""
 
+import os
+import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -23,14 +25,18 @@ def inspect(
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns of a file, from its footer, and the pieces it is cut into."""
     parquet = pq.ParquetFile(stream)
+    check_plain(stream, parquet)
     schema = checked_columns(stream, text, plain_schema(parquet.schema_arrow))
-    return schema, pieces_of(parquet.metadata, text, shard_bytes)
+    # Each piece opens the file anew: one alone where that means to receive all of it.
+    most = shard_bytes if stream.comes_in_parts else sys.maxsize
+    return schema, pieces_of(parquet.metadata, text, most)
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
     """Read the row groups of a piece."""
     try:
         parquet = pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
+        check_plain(stream, parquet)
     except DAMAGED as error:
         yield rest_of_file(piece.first_row, f"the file is damaged: {damage(stream, error)}", tally)
         return
@@ -39,6 +45,23 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
         tally.rows += rows
         yield from read_row_group(stream, parquet, group, range(row, row + rows), text)
+
+
+def check_plain(stream: Input, parquet: pq.ParquetFile) -> None:
+    """Raise ValueError where columns are encrypted: pyarrow ends the process where it is asked about one.
+
+    The plain footer of such a file is signed, so that it is longer than what it says of the columns. To read of
+    them is safe.
+    """
+    stream.seek(-8, os.SEEK_END)
+    if int.from_bytes(stream.read(4), "little") == parquet.metadata.serialized_size:
+        return
+    try:
+        next(parquet.iter_batches(1, row_groups=list(range(parquet.num_row_groups))[:1]), None)
+    except DAMAGED as error:
+        raise ValueError(
+            f"columns are encrypted, and nobody has their key here: {damage(stream, error)}"
+        ) from error
 
 
 def read_row_group(

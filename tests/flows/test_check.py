@@ -1,0 +1,36 @@
+"""What `zyda check` says of a recipe in which nothing is wrong."""
+
+import pytest
+from small_corpus import build_here
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from flows.command.check import check_recipe
+
+COMPILED = "counted by the compiled counter, about 100 MB/s of text a core"
+BY_LIBRARY = "counted by its own library (tokenizers), about 2 to 3 MB/s of text a core: its model is WordLevel, not BPE"
+
+
+def said(recipe, capsys):
+    check_recipe(recipe, replace=False)
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "word-level"])
+def test_check_says_what_counts_the_tokens_and_about_how_fast(corpus, capsys, kind):
+    tokenizer = corpus.recipe["tokenizer"]
+    if kind == "word-level":
+        tokenizer = str(corpus.folder / "words.json")
+        words = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+        words.pre_tokenizer = pre_tokenizers.Whitespace()
+        words.save(tokenizer)
+    expected = COMPILED if kind == "byte-level" else BY_LIBRARY
+    assert f"{tokenizer}, {expected}" in said(corpus.load(tokenizer=tokenizer), capsys)
+
+
+def test_check_shows_no_time_that_it_cannot_know(corpus, capsys):
+    recipe = corpus.load()
+    found = said(recipe, capsys)
+    assert found.endswith("/published No fault was found.")
+    assert not [word for word in ("second", "minute", "hour", "It takes") if word in found]
+    build_here(recipe)
+    assert "a build has nothing to do" in said(recipe, capsys)
