@@ -2,7 +2,8 @@
 
 import shlex
 
-from deployments.local import POOL, Stack, api_of, environment
+from deployments.local import POOL
+from deployments.stack import Stack, api_of, environment
 from flows.server.local_server import NoServer, home
 
 PARTS = ("server", "scheduler", "dask-workers", "worker")

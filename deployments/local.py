@@ -13,35 +13,30 @@ from contextlib import contextmanager
 from importlib.resources import files
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel
 
 from deployments.certificates import make_certificate, tls_environment
 from deployments.processes import Part, part, start, stop
+from deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
 from flows.server.local_server import (
     NoServer,
-    clients_of,
     home,
     made_home,
     start_server,
     wait_until_healthy,
 )
-from flows.server.login import Api, keep, kept, talking_to, write_private
+from flows.server.login import keep, kept, talking_to
 from flows.server.signals import held_back
 from tasks.workers.dask_cluster import (
-    ALLOCATOR,
     CPU,
     GPU,
     GPU_FLAGS,
-    LIVES,
     OWN_PAGES,
     WORKER_PROCESS,
-    WORKER_TTL,
     cores,
     gpu_count,
     hidden_from,
     memory_limits,
     own_pages,
-    patience,
 )
 from tasks.workers.engine import Engine, engine_asked
 from tasks.workers.ports import LOOPBACK, free_port, is_free
@@ -55,32 +50,6 @@ WORKER_LOOKS, LOOK_SECONDS = (
     "PREFECT_WORKER_QUERY_SECONDS",
     "2",
 )  # for runs to start; Prefect's own pause is 10
-NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
-
-
-class Stack(BaseModel):
-    """What runs where, and which ports were taken the last time."""
-
-    parts: dict[str, Part] = {}
-    ports: dict[str, int] = {}
-
-    def runs(self, name: str) -> bool:
-        return name in self.parts and self.parts[name].runs
-
-
-def load_stack() -> Stack:
-    """Read what runs. Raises NoServer where the file of it is damaged, which nothing else knows."""
-    path = home() / "stack.json"
-    try:
-        return Stack.model_validate_json(path.read_text()) if path.exists() else Stack()
-    except ValueError as error:
-        raise NoServer(
-            f"{path} is damaged: end what `zyda up` started by hand, delete this file, and start again"
-        ) from error
-
-
-def save(stack: Stack) -> None:
-    write_private(home() / "stack.json", stack.model_dump_json(indent=1))
 
 
 def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:
@@ -176,12 +145,6 @@ def begin_server(stack: Stack) -> Part:
     return part("server", process, api.url)
 
 
-def api_of(stack: Stack) -> Api:
-    """Return the API of the stack's server, with its login."""
-    ours = kept(home())
-    return ours or Api(url=stack.parts["server"].address)
-
-
 def begin_scheduler(stack: Stack) -> Part:
     port, dashboard = port_for(stack, "scheduler"), port_for(stack, "dask dashboard")
     flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
@@ -230,38 +193,6 @@ def worker_commands(
             {WORKER_LOOKS: LOOK_SECONDS},
         ),
     }
-
-
-def scheduling() -> dict[str, str]:
-    """Return how long a build's work waits for workers, and for one of them, and how many may die of it."""
-    return {
-        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(LIVES),
-        "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": WORKER_TTL,
-        NO_WORKERS_TIMEOUT: patience(),
-    }
-
-
-def environment(stack: Stack) -> dict[str, str]:
-    """Return what a process needs in its environment to use the stack."""
-    return {
-        **clients_of(api_of(stack), home()),
-        "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
-        **tls_environment(home()),
-        **scheduling(),
-        **{name: str(value) for name, value in ALLOCATOR.items()},
-    }
-
-
-def running_stack() -> Stack | None:
-    """Return the stack where both its server and its cluster run."""
-    stack = load_stack()
-    return stack if all(map(stack.runs, ("server", "scheduler", "dask-workers"))) else None
-
-
-def stack_api() -> Api | None:
-    """Return the API of the stack's Prefect server, if it runs."""
-    stack = load_stack()
-    return api_of(stack) if stack.runs("server") else None
 
 
 def prefect(*arguments: str, environment: dict[str, str]) -> None:

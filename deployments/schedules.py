@@ -17,7 +17,7 @@ from prefect.client.schemas.schedules import IntervalSchedule
 from prefect.exceptions import ObjectNotFound
 from pydantic import BaseModel
 
-from deployments.local import stack_api
+from deployments.stack import stack_api
 from flows.server.exclusion import limit_of
 from flows.server.local_server import NoServer, configured_server, is_healthy
 from flows.server.login import talking_to

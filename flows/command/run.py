@@ -70,7 +70,7 @@ def use_the_running_stack(err: "Console") -> None:
     """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
     if configured_api(home()) or "DASK_SCHEDULER_ADDRESS" in os.environ:
         return
-    from deployments.local import environment, running_stack
+    from deployments.stack import environment, running_stack
 
     if stack := running_stack():
         os.environ.update(environment(stack))

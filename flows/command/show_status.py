@@ -15,8 +15,8 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 
 from deployments.addresses import NOTHING, addresses
-from deployments.local import load_stack
 from deployments.schedules import watched_by
+from deployments.stack import load_stack
 from flows.command.terminal import as_time, console
 from flows.server.exclusion import limit_of
 from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since

@@ -14,7 +14,7 @@ import websockets
 from prefect.client.orchestration import get_client
 from small_corpus import zyda
 
-from deployments.local import load_stack
+from deployments.stack import load_stack
 from flows.server.local_server import refuses
 from flows.server.login import SIGN_IN, Api, kept
 

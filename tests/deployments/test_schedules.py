@@ -11,8 +11,9 @@ from prefect.client.schemas.objects import StateType
 from prefect.concurrency.sync import concurrency
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
-from deployments.local import environment, load_stack, register
+from deployments.local import register
 from deployments.schedules import NotUnderstood, duration, in_words
+from deployments.stack import environment, load_stack
 from flows.server.exclusion import limit_of, taken
 from flows.server.liveness import LEASE_SECONDS, runs_in
 from flows.watch import watch as watch_flow

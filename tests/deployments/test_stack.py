@@ -27,7 +27,7 @@ from small_corpus import (
     zyda,
 )
 
-from deployments.local import Stack
+from deployments.stack import Stack
 from flows.dashboard.run_artifacts import artifact_key
 from flows.server.login import kept, talking_to
 

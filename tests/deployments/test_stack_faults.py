@@ -20,8 +20,8 @@ from prefect.client.schemas.filters import (
 from small_corpus import COMMAND, contents, zyda
 
 from deployments import processes
-from deployments.local import Stack
 from deployments.processes import Part
+from deployments.stack import Stack
 from flows.server.births import birth_of
 from flows.server.login import kept, talking_to
 from flows.watch import is_under_way as is_asked_for

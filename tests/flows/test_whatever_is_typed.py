@@ -451,9 +451,10 @@ def test_addresses_that_are_none_are_nobodys():
 
 
 def test_damaged_state_of_the_stack_is_one_line(server, zyda, tmp_path, monkeypatch):
-    from deployments import local
+    from deployments import local, stack
 
-    monkeypatch.setattr(local, "home", lambda: tmp_path)
+    for module in (local, stack):
+        monkeypatch.setattr(module, "home", lambda: tmp_path)
     (tmp_path / "stack.json").write_text('{"parts": {"ser')
     for command in (("down",), ("up", "--env"), ("watch", "--list")):
         is_told(*zyda(*command), r"stack\.json is damaged")

@@ -19,7 +19,8 @@ import psutil
 import pytest
 from disturbances import code_run_by, is_refused
 
-from deployments.local import Part, Stack, worker_commands
+from deployments.local import Part, worker_commands
+from deployments.stack import Stack
 from tasks.errors import BadInput, BadRecipe, LostWorkers
 from tasks.log import LOG
 from tasks.stage.runner import threads_for, threads_of_this_run

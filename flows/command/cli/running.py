@@ -26,8 +26,8 @@ def up(
     What runs already is left alone. Everything listens on the loopback address.
     """
     from deployments.addresses import describe, exports
-    from deployments.local import running_stack
     from deployments.local import up as start_stack
+    from deployments.stack import running_stack
     from flows.command.terminal import say
 
     lines = exports(running_stack()) if env else describe(start_stack(say, workers, threads))
