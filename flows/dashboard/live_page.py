@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 
-from flows.dashboard.markdown import bar, duration, in_cell, table
+from flows.dashboard.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
 from flows.dashboard.rows import Row, entered
 from flows.dashboard.state import BuildState
 from tasks.storage.artifacts import Counts, total
 
-LOST, MOST_LOSSES = "🔴", 20
 STARTING = "at the start: workers start, and import what the stages need"
 COMPILING = "this machine compiles its kernels first, once: that takes about a minute"
 MOST_SOURCES = 60  # that have a line; the others are counted together

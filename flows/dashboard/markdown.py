@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>#|"})
+LOST, MOST_LOSSES = "🔴", 20  # a mark that both dashboards show: they take the colours out of texts
 FULL, EMPTY = "█", "░"
 
 

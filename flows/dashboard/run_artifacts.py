@@ -12,8 +12,8 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.states import Failed
 
-from flows.dashboard.markdown import in_cell, plain, table, unwrapped
-from tasks.accounts.ledger import Ledger
+from flows.dashboard.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrapped
+from tasks.accounts.ledger import Ledger, large_losses
 from tasks.accounts.published import Published, corpus_of
 from tasks.errors import ADVICE, BadRecipe, ZydaError, on_one_line
 from tasks.publish.audits import SIMILARITIES, by_source
@@ -42,7 +42,14 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
     _, manifest = corpus_of(recipe)
     text = unwrapped(card(recipe, manifest).partition("---\n\n")[2])
-    parts = [f"It is in `{recipe.folder.url}/published`.", funnel(ledger), text, *audits(recipe, manifest)]
+    losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
+    parts = [
+        f"It is in `{recipe.folder.url}/published`.",
+        *([losses] if losses else []),
+        funnel(ledger),
+        text,
+    ]
+    parts += audits(recipe, manifest)
     create_markdown_artifact(
         "\n\n".join(parts), artifact_key(recipe, "corpus"), "The corpus and its accounts"
     )

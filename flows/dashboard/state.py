@@ -17,6 +17,7 @@ from tasks.recipe.fields import Recipe
 from tasks.stage.task import opened
 from tasks.storage.artifacts import Counts, Receipt
 
+UNSIZED = 0.05  # of a build, at most, before anything is known of its size
 STARTING, ENDING = "start", "end"  # of a build: before its first stage, and after its last
 
 
@@ -124,7 +125,7 @@ class BuildState:
             once = ONCE.get(name.rstrip("0123456789"), USUAL)  # whatever the number of its round
             parts.setdefault(name, Part()).know(once, self.cost_by_size(row), done, made, is_on=is_on)
         parts.setdefault(ENDING, Part(END)).know(END, 0.0, 0.0, 1.0, is_on=self.is_at_end)
-        self.farthest = max(self.farthest, self.clockwork.fraction())
+        self.farthest = max(self.farthest, min(self.clockwork.fraction(), 1.0 if self.is_sized else UNSIZED))
 
     def cost_by_size(self, row: Row) -> float:
         """Return what the text of a stage's sources usually costs: seconds."""
@@ -179,9 +180,14 @@ class BuildState:
 
     def seconds_left(self) -> float | None:
         """Return about how long the build goes on, or None where nobody can say yet."""
-        if self.outcome or self.is_at_end or self.clockwork.fraction() < LEAST:
+        if self.outcome or self.is_at_end or not self.is_sized or self.clockwork.fraction() < LEAST:
             return None
         return self.clockwork.left()
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether enough text has been read to judge the rest by."""
+        return self.rows["ingest"].fraction(self.weights) >= LEAST
 
     @property
     def has_begun(self) -> bool:

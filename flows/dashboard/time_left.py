@@ -7,21 +7,14 @@ all that is done has cost beside what it usually would.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-# Seconds on two cores that are idle otherwise (benchmarks/end_to_end.py): of a stage, and of a MB of text in it.
-START, END = 8.0, 4.0
-ONCE, USUAL = {"prepare": 2.0, "ingest": 3.0, "audit": 2.0, "publish": 2.0}, 0.7
-EACH_MB = {"ingest": 0.016, "publish": 0.008, "removals": 0.0005, "edges": 0.001, "audit": 0.0002}
+# Seconds on two cores that are idle otherwise: of a stage, and of a MB of text in it.
+START, END = 6.0, 3.0
+ONCE, USUAL = {"prepare": 3.0, "ingest": 4.0, "minhash": 2.0, "audit": 1.5, "publish": 1.5}, 0.7
+EACH_MB = {"ingest": 0.016, "minhash": 0.008, "publish": 0.008, "removals": 0.001, "index": 0.002}
 LATELY = 120.0  # seconds of a stage
+ENOUGH = 0.15  # of a stage, to go by its own pace: what is done first may be what is quickly done
 LEAST = 0.1  # of the work: before that is done, nobody can say how long it takes
-
-
-class Pace(NamedTuple):
-    """How many times as long as usual a build takes for a stage, and for its text."""
-
-    of_stages: float
-    of_text: float
 
 
 @dataclass
@@ -43,18 +36,18 @@ class Part:
     def know(self, once: float, more: float, done: float, made: float, *, is_on: bool) -> None:
         if done > self.done:
             self.marks.append((self.spent, done))
-            while len(self.marks) > 2 and self.spent - self.marks[1][0] > LATELY:
+            # What comes before the first shard, imports and kernels to be compiled, does so only once.
+            while len(self.marks) > 2 and (not self.marks[0][1] or self.spent - self.marks[1][0] > LATELY):
                 self.marks.popleft()
         self.once, self.more, self.done, self.made, self.is_on = once, more, done, made, is_on
 
-    def left(self, pace: Pace) -> float:
-        """Return the seconds that are left of it."""
-        (before, done_before), (then, done) = self.marks[0], self.marks[-1]
+    def left(self, pace: float) -> float:
+        """Return the seconds that are left of it. pace: how many times as long as usual the build takes."""
         if self.done >= 1:
             return 0.0
-        if done <= done_before or then <= before:
-            usual = self.once * pace.of_stages + self.more * pace.of_text
-            return max(usual * self.made - self.spent, self.spent)
+        (before, done_before), (then, done) = self.marks[0], self.marks[-1]
+        if done <= done_before or then <= before or done < ENOUGH:
+            return max((self.once + self.more) * self.made * pace - self.spent, self.spent / 2)
         # Nothing is heard of a shard before it is done: between two of them, time goes by as it did.
         rest = (1 - done) * (then - before) / (done - done_before)
         return max(rest - (self.spent - then), rest / 2)
@@ -75,15 +68,11 @@ class Clockwork:
         self.looked_at = now
 
     @property
-    def pace(self) -> Pace:
-        """Compare what is done with what it usually costs."""
+    def pace(self) -> float:
+        """How many times as long as usual what is done has taken."""
         begun = [part for part in self.parts.values() if part.spent and part.done]
-        small, large = ([part for part in begun if bool(part.more) is has_text] for has_text in (False, True))
-        once = sum(part.once * part.made * part.done for part in small)
-        of_stages = sum(part.marks[-1][0] for part in small) / once if once else 1.0
-        more = sum(part.more * part.made * part.done for part in large)
-        spent = sum(part.marks[-1][0] - part.once * of_stages for part in large)
-        return Pace(of_stages, max(spent, 0.0) / more if more and spent > 0 else of_stages)
+        usual = sum((part.once + part.more * part.done) * part.made for part in begun)
+        return sum(part.marks[-1][0] for part in begun) / usual if usual else 1.0
 
     def left(self) -> float:
         pace = self.pace

@@ -9,7 +9,6 @@ from small_corpus import QUALITY, build_here
 from flows.dashboard.live_page import MOST_SOURCES, page_of
 from flows.dashboard.markdown import bar, duration, table, unwrapped
 from flows.dashboard.state import BuildState
-from flows.dashboard.time_left import Pace
 from tasks.storage.artifacts import Counts, Receipt
 
 
@@ -254,7 +253,7 @@ def test_time_left_of_a_model_is_known_by_its_size_and_then_by_its_pace(corpus):
     state.clock.now += 5
     task.end([receipt("ingest", source, 10_000) for source in ("best", "middle", "worst")])
     state.look()
-    model = state.clockwork.parts["classify"].left(Pace(1, 1))
+    model = state.clockwork.parts["classify"].left(1)
     assert 5 < model < 30
     state.hear(reports("classify", "worst", 0, 10, 0))
     state.look()
