@@ -27,7 +27,7 @@ from tasks.ids import BITS
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
-from tasks.publish.audits import audited
+from tasks.publish.audits import audited, by_index_of
 from tasks.publish.card import card
 from tasks.publish.origins import origins, software, source_files, tokenizer_of
 from tasks.publish.placing import Texts, put_over, strangers, swap_in, text_of
@@ -179,8 +179,9 @@ def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audite
     found = dict[str, Audited]()
     for of_round in recipe.each_round():
         if receipt := about_all.get(of_round.called("audit")):
-            (pairs,) = load_manifest(recipe.folder, receipt).shards
-            found[of_round.called("audit")] = audited(read_table(recipe.folder, pairs), of_round.dedup)
+            audit = load_manifest(recipe.folder, receipt)
+            pairs = read_table(recipe.folder, audit.shards[0])
+            found[of_round.called("audit")] = audited(pairs, of_round.dedup, by_index_of(audit))
     return found
 
 
