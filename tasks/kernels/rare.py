@@ -2,8 +2,9 @@
 
 How many documents have a shingle is counted in a table of a fixed size without keys, where two shingles may share
 a counter; so a count is never too small. The shingles that another document has too lead to the first LIST members
-that have them. Whoever looks for a member probes with its own rarest shingles and gets the members that share most
-of them, and whether any other could hold enough of it. What is found is only proposed: the texts decide.
+that have them. Whoever looks for a member probes with its own rarest shingles, or with all of them,
+and gets the members that share most of them, and whether any other could hold enough of it. What is found is only
+proposed: the texts decide.
 
 Of a set A, whoever holds n of its shingles holds one of any |A| - n + 1 of them (see `tasks.kernels.holders`); and
 whoever has m of p that were looked up holds m + |A| - p at the most.
@@ -19,9 +20,9 @@ from tasks.kernels.holders import NOBODY, RARITIES, fewest, needed, rarity
 from tasks.kernels.sets import SPREAD
 
 COUNTER_BITS = 26
-ENTRIES = 1 << 25  # in the index at the most, of 9 bytes; and as many lists, of 9 bytes as well
+ENTRIES = 1 << 25  # in the index at the most, of 9 bytes; and as many lists, of 10
 LEAST = 64  # shingles of each document in an index that has not room for all
-LIST = 255  # members for each shingle: the most preferred
+LIST = 1000  # members for each shingle: the most preferred
 CANDIDATES = 64  # that a probe gives at the most
 CHEAP = 5  # classes of shingles that are looked up in any case: those of less than 32 documents
 SATURATED = np.uint16(2**16 - 1)
@@ -131,13 +132,46 @@ def best_of(touched, matches, count):
     return np.sort(touched[np.argsort(ranks)[:count]])
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _look_up(
+    value, group, shift, heads, lengths, members, following, prints, groups, matches, touched, found
+):
+    """Count a hash for each member of a smaller group that has it; return how many members were met so far."""
+    product = value * SPREAD
+    place = product >> shift
+    entry = heads[place] if lengths[place] else NOBODY
+    while entry != NOBODY:
+        member = members[entry]
+        if prints[entry] == product & np.uint64(255) and groups[member] < group:
+            if matches[member] == 0:
+                touched[found] = member
+                found += 1
+            matches[member] += 1
+        entry = following[entry]
+    return found
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _viable(size, skipped, full, reach, share, is_jaccard, set_sizes, matches, touched):
+    """Move the members that may hold enough to the front; return how many they are."""
+    viable = 0
+    for j in range(touched.size):
+        member = touched[j]
+        most = matches[member] + skipped + (full if member > reach else 0)
+        if most >= needed(share, is_jaccard, size, set_sizes[member]):
+            touched[viable], touched[j] = member, touched[viable]
+            viable += 1
+    return viable
+
+
 @njit(cache=True, nogil=True)
 def _probe(
-    hashes, counters, group, share, is_jaccard, shift, heads, lengths, members, following, prints,
-    groups, set_sizes, matches, touched,
+    hashes, counters, group, share, is_jaccard, shift, heads, tails, lengths, members, following, prints,
+    groups, set_sizes, matches, touched, count_of_members, is_whole,
 ):  # fmt: skip
     """Return members of smaller groups that may hold enough of some hashes, and whether no other can."""
     size = hashes.size
+    not_indexed = 0 if is_whole else size
     least = fewest(share, size)
     classes, sizes = classes_of(hashes, counters)
     count, last = size - least + 1, 0  # so many are looked up; the class of which not all are
@@ -148,36 +182,44 @@ def _probe(
     if last > CHEAP and count < sizes[last]:
         limit = np.sort(choice_of(hashes[classes == last]))[count - 1]
     last = max(last, CHEAP)
-    found = unknown = 0  # of the hashes that are not looked up, or whose list is full, anybody may have any
-    for j in range(size):
-        value = hashes[j]
-        if classes[j] == 0:
-            continue
-        if classes[j] > last or (classes[j] == last and choice_of(value) > limit):
-            unknown += 1
-            continue
-        product = value * SPREAD
-        place = product >> shift
-        unknown += lengths[place] == LIST
-        entry = heads[place] if lengths[place] else NOBODY
-        while entry != NOBODY:
-            member = members[entry]
-            if prints[entry] == product & np.uint64(255) and groups[member] < group:
-                if matches[member] == 0:
-                    touched[found] = member
-                    found += 1
-                matches[member] += 1
-            entry = following[entry]
-    viable = 0
-    for j in range(found):
-        member = touched[j]
-        if matches[member] + unknown >= needed(share, is_jaccard, size, set_sizes[member]):
-            touched[viable], touched[j] = member, touched[viable]
-            viable += 1
+    # Of hashes that are skipped anybody may have any; of those whose list is full, who comes after `reach`.
+    found = skipped = full = viable = 0
+    reach = touched.size
+    for is_second in (False, True):
+        skipped = 0
+        for j in range(size):
+            is_late = classes[j] > last or (classes[j] == last and choice_of(hashes[j]) > limit)
+            skipped += is_late and not is_second
+            if classes[j] == 0 or is_late != is_second:
+                continue
+            found = _look_up(
+                hashes[j],
+                group,
+                shift,
+                heads,
+                lengths,
+                members,
+                following,
+                prints,
+                groups,
+                matches,
+                touched,
+                found,
+            )
+            place = (hashes[j] * SPREAD) >> shift
+            if lengths[place] == LIST:
+                full += 1
+                reach = min(reach, members[tails[place]])
+        viable = _viable(
+            size, skipped + not_indexed, full, reach, share, is_jaccard, set_sizes, matches, touched[:found]
+        )
+        if viable <= CANDIDATES and skipped < least:
+            break
     best = best_of(touched[:viable].copy(), matches, CANDIDATES)
     for j in range(found):
         matches[touched[j]] = 0
-    return best, unknown < least and viable <= CANDIDATES
+    are_others_unable = skipped < least and (skipped + full < least or count_of_members <= reach + 1)
+    return best, is_whole and are_others_unable and viable <= CANDIDATES
 
 
 @dataclass
@@ -185,7 +227,7 @@ class RareIndex:
     """Members by the numbers that they are added with, from 0; their shingles; and the counters.
 
     counters: (2**COUNTER_BITS,) uint16 or a smaller power of two, filled by `count_shingles`. Room is for `most`
-    members. It takes 128 MiB of counters, 9 bytes for each entry of up to ENTRIES, and as much for as many lists.
+    members. It takes 128 MiB of counters, 9 bytes for each entry of up to ENTRIES, and 10 for as many lists.
     """
 
     counters: NDArray[np.uint16]
@@ -199,7 +241,7 @@ class RareIndex:
         bits = max(4, min(room, ENTRIES).bit_length())
         self.shift = np.uint64(64 - bits)
         self.heads, self.tails = np.empty(1 << bits, np.int32), np.empty(1 << bits, np.int32)
-        self.lengths = np.zeros(1 << bits, np.uint8)
+        self.lengths = np.zeros(1 << bits, np.uint16)
         self.members, self.following = np.empty(room, np.int32), np.empty(room, np.int32)
         self.prints = np.empty(room, np.uint8)
         self.groups, self.sizes = np.empty(self.most, np.int64), np.empty(self.most, np.int64)
@@ -224,7 +266,8 @@ class RareIndex:
     ) -> tuple[NDArray[np.int32], bool]:
         """Return members of smaller groups that may hold enough of some hashes, and whether these are all."""
         best, is_all = _probe(
-            hashes, self.counters, group, share, is_jaccard, self.shift, self.heads, self.lengths, self.members,
-            self.following, self.prints, self.groups, self.sizes, self.matches, self.touched,
+            hashes, self.counters, group, share, is_jaccard, self.shift, self.heads, self.tails, self.lengths,
+            self.members, self.following, self.prints, self.groups, self.sizes, self.matches, self.touched,
+            self.count, self.part == 1 and self.entries < len(self.members),
         )  # fmt: skip
-        return best, bool(is_all) and self.part == 1 and self.entries < len(self.members)
+        return best, bool(is_all)

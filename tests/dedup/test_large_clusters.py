@@ -7,7 +7,7 @@ from small_corpus import Corpus, build_here, edited, prose, published, rows, wri
 from benchmarks.large_clusters import KINDS, RULES, Maker, cluster, missed
 from tasks.accounts.audited import MEASURED, ByIndex
 from tasks.accounts.published import corpus_of
-from tasks.dedup import large, verify
+from tasks.dedup import decisions, large, verify
 from tasks.dedup.large import LargeCluster
 from tasks.kernels import rare
 from tasks.kernels.holders import NOBODY, judge
@@ -104,9 +104,10 @@ def test_index_without_room_for_all_shingles_says_so_and_finds_most(monkeypatch)
     judged = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=0.8, is_jaccard=False)
     holders, _ = judged.judge()
     assert judged.index.part < 1
-    assert judged.unsure == (holders == NOBODY).sum()
+    stay = int((holders == NOBODY).sum())
+    assert stay / 2 < judged.unsure <= stay
     lost = ((exact != NOBODY) & (holders == NOBODY)).sum()
-    assert lost <= 0.1 * (exact != NOBODY).sum()
+    assert lost <= 0.02 * (exact != NOBODY).sum()
 
 
 def test_no_more_than_so_many_let_others_go_and_it_is_said(monkeypatch):
@@ -120,7 +121,9 @@ def test_no_more_than_so_many_let_others_go_and_it_is_said(monkeypatch):
     assert judged.unsure >= 10
 
 
-def test_card_audit_and_log_say_what_was_judged_by_an_index(tmp_path, monkeypatch, caplog):
+def test_card_audit_and_log_say_what_was_judged_by_an_index(tmp_path, monkeypatch):
+    log = list[str]()
+    monkeypatch.setattr(decisions, "warn", log.append)
     monkeypatch.setattr(verify, "CLUSTER_BYTES", 500)
     corpus, text = Corpus(tmp_path), prose("many", 200)
     write_rows(tmp_path / "in/worst-7.arrow", rows(**{f"n{i}": edited(text, i) for i in range(9)}))
@@ -133,7 +136,7 @@ def test_card_audit_and_log_say_what_was_judged_by_an_index(tmp_path, monkeypatc
     assert found.by_index.unsure == 0
     said = found.by_index.sentence()
     assert said.endswith(MEASURED)
-    assert f"decisions: {said}" in caplog.text
+    assert log == [f"decisions: {said}"]
     assert said in published(recipe).read("README.md").decode()
     monkeypatch.undo()
     whole = corpus.load(dedup=rule, name="whole")
