@@ -15,6 +15,7 @@ from tasks.publish.audits import (
     Shares,
     audit_again,
     audited,
+    by_index_of,
     by_length,
     by_source,
     pairs_of,
@@ -36,7 +37,7 @@ def print_audit_of_round(plan: Recipe, pairs: int) -> None:
     with console(stderr=True).status("comparing texts"):
         manifest = audit_again(plan, pairs)
     table = pairs_of(plan.folder, manifest)
-    headline, out = audited(table, plan.dedup), console()
+    headline, out = audited(table, plan.dedup, by_index_of(manifest)), console()
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return

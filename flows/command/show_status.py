@@ -23,8 +23,8 @@ from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since
 from flows.server.local_server import NoServer, configured_server, is_healthy, servers_of_builds
 from flows.server.login import talking_to
 from flows.server.signals import Ended
-from tasks.accounts.published import Published, doubts, published_manifest, stamps_now
-from tasks.errors import ADVICE, ZydaError, first_line
+from tasks.accounts.published import MANIFEST, PUBLISHED, Published, corpus_of, doubts, stamps_now
+from tasks.errors import ADVICE, Denied, ZydaError, first_line
 from tasks.intake.built import last_build, plan_now, versions_built, versions_now
 from tasks.intake.changes import Change, changes_between
 from tasks.recipe.fields import Recipe
@@ -120,9 +120,10 @@ def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterato
     """Say what was built of a recipe, what has changed since, and whether a build is under way."""
     plan = load_recipe(recipe, storage=storage, sample=sample)
     yield f"corpus {plan.folder.url}/published"
-    manifest = published_manifest(plan.folder)
-    if manifest is None:
-        yield "nothing is published there yet; zyda build makes it"
+    try:
+        _, manifest = corpus_of(plan)
+    except Denied as error:
+        yield str(error).removeprefix(f"{plan.folder.url}: ")
     else:
         yield what_is_published(plan, manifest)
         yield from what_has_changed(plan, manifest)
@@ -136,7 +137,7 @@ def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterato
 def what_is_published(plan: Recipe, manifest: Published) -> str:
     """Say when a corpus was published, and how large it is."""
     counts = manifest.ledger.of(manifest.ledger.stages[-1])
-    _, seconds = plan.folder.written("published")["published/manifest.json"]
+    seconds = plan.folder.written_at(f"{PUBLISHED}/{MANIFEST}")
     when = datetime.fromtimestamp(seconds).astimezone()
     ago = as_time(datetime.now().timestamp() - seconds)
     return (

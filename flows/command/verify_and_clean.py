@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from flows.command.terminal import console, say
-from tasks.accounts.published import PUBLISHED
-from tasks.publish.upkeep import Rot, faults_of, items_of, remove, waste_of
+from tasks.accounts.published import PUBLISHED, Stamps, keep_checked, kept_stamps
+from tasks.accounts.readings import moment
+from tasks.errors import Denied
+from tasks.log import warn
+from tasks.publish.upkeep import Item, Rot, faults_of, items_of, remove, waste_of
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import forget
 from tasks.storage.folder import Folder
@@ -14,6 +17,7 @@ from tasks.storage.folder import Folder
 
 def verify_corpus(plan: Recipe) -> list[Rot]:
     """Read all that a corpus consists of and was made by; print and return what is not as it was."""
+    before, begun = kept_stamps(plan.folder), moment()
     items, faults = items_of(plan)
     size = sum(item.size for item in items)
     err = console(stderr=True, soft_wrap=True)
@@ -21,11 +25,24 @@ def verify_corpus(plan: Recipe) -> list[Rot]:
     with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
         bar = bars.add_task("reading", total=size)
         faults += faults_of(plan, items, lambda item: bars.advance(bar, item.size))
+    note_read(plan.folder, before, items, faults, begun)
     url = plan.folder.url
     for fault in faults:
         say(f"{url}/{fault.path} {fault.found}")
     say(f"{len(items):,} files, {gib(size)}: {len(faults):,} are not as they were written")
     return faults
+
+
+def note_read(
+    folder: Folder, before: Stamps, items: Sequence[Item], faults: Sequence[Rot], when: str
+) -> None:
+    """Remember when the published files that are whole were read."""
+    damaged = {fault.path for fault in faults}
+    paths = [item.path.removeprefix(f"{PUBLISHED}/") for item in items if item.path not in damaged]
+    try:
+        keep_checked(folder, before, paths, when)
+    except Denied as error:  # a corpus that may only be read
+        warn(f"{error}; when these files were read is not remembered")
 
 
 def mend(plan: Recipe, faults: Sequence[Rot]) -> None:

@@ -1,7 +1,7 @@
 """The published folder: what its manifest says of it, and whether it is still so."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -19,12 +19,14 @@ from tasks.storage.records import Record, read_record, write_record
 PUBLISHED = "published"
 MANIFEST = "manifest.json"
 STAMPS = f"{WORK}/published.json"
+NOTHING = "{url}: nothing is published there yet; zyda build makes it"
 
 
 class File(Record):
     """A published file: `size` in bytes, `rows` where it is a table. `made_as` is where it was made.
 
-    Of a table, `footer` is the size of its Parquet footer in bytes, and `footer_sha256` of what it is.
+    Of a table, `footer` is the size of its Parquet footer in bytes, and `footer_sha256` of what it is. `checked_at`
+    is when its bytes were last compared with its SHA-256 before the manifest was written: ISO 8601 in UTC.
     """
 
     path: str
@@ -33,6 +35,7 @@ class File(Record):
     rows: int | None = None
     footer: int | None = None
     footer_sha256: str | None = None
+    checked_at: str | None = None
     made_as: Shard | None = Field(None, exclude=True)
 
     def to_read(self, place: str = "") -> Shard | None:
@@ -77,7 +80,7 @@ class Named(Record):
 
 
 class Published(Record):
-    """The manifest. It holds no time and no place of storage: same corpus, same bytes.
+    """The manifest. It holds no place of storage, and no time but `checked_at`: same corpus, same bytes otherwise.
 
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
     document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
@@ -111,33 +114,61 @@ class Published(Record):
     def everything(self) -> tuple[File, ...]:
         return (*self.files, *self.accounts)
 
+    def checked(self, when: Mapping[str, str]) -> "Published":
+        """Return the manifest with other times at which its files were compared, by their paths."""
+        files, accounts = (
+            tuple(file.model_copy(update={"checked_at": when.get(file.path)}) for file in of)
+            for of in (self.files, self.accounts)
+        )
+        return self.model_copy(update={"files": files, "accounts": accounts})
+
 
 class Stamps(Record):
     """What storage said of each published file when it was published: its size and when it was written.
 
-    `manifest` is what the manifest was, which cannot stand in itself.
+    `checked` is when each file was last compared with its SHA-256. `manifests` is what the manifest was, which
+    cannot stand in itself: while it is being replaced, the one before and the one after.
     """
 
     stamps: dict[str, str] = {}
-    manifest: File | None = None
+    checked: dict[str, str] = {}
+    manifests: tuple[File, ...] = ()
 
 
 def published_manifest(folder: Folder) -> Published | None:
-    """Read the manifest of the published corpus, or return None where there is none that can be read."""
-    content = folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")
+    """Read the manifest of the published corpus, or return None where there is none that is as it was."""
+    try:
+        return manifest_there(folder)
+    except Damaged as error:
+        warn(str(error))
+        return None
+
+
+def manifest_there(folder: Folder) -> Published | None:
+    """Read the manifest, or return None where there is none. Raises Damaged where it is not as it was published."""
+    path = f"{PUBLISHED}/{MANIFEST}"
+    for _ in range(2):  # between the two readings a build may have published another
+        content = folder.read_if_there(path)
+        expected = {manifest.sha256 for manifest in kept_stamps(folder).manifests}
+        if content is None or not expected or hashlib.sha256(content).hexdigest() in expected:
+            break
+    else:
+        raise Damaged(f"{folder.url}/{path} is not as it was published", path)
     try:
         return None if content is None else Published.model_validate_json(content)
-    except ValidationError:
-        warn(f"{folder.url}/{PUBLISHED}/{MANIFEST} is cut or changed, or of another version")
-        return None
+    except ValidationError as error:
+        raise Damaged(f"{folder.url}/{path} is cut or changed, or of another version", path) from error
 
 
 def corpus_of(recipe: Recipe) -> tuple[Folder, Published]:
     """Return a recipe's folder and the manifest of what is published there. Raises Denied."""
     folder = recipe.folder
-    manifest = published_manifest(folder)
+    try:
+        manifest = manifest_there(folder)
+    except Damaged as error:
+        raise Denied(f"{error}; zyda verify --repair mends it") from error
     if manifest is None:
-        raise Denied(f"{folder.url}: nothing is published there yet; zyda build makes it")
+        raise Denied(NOTHING.format(url=folder.url))
     return folder, manifest
 
 
@@ -161,23 +192,44 @@ def stamps_now(folder: Folder) -> dict[str, str]:
     return {path.removeprefix(f"{PUBLISHED}/"): stamp for path, stamp in folder.stamps(PUBLISHED).items()}
 
 
-def keep_stamps(folder: Folder, files: Iterable[File], manifest: bytes, seen: dict[str, str]) -> None:
-    """Remember what storage says of the published files.
+def keep_stamps(
+    folder: Folder, files: Iterable[File], manifest: bytes, seen: dict[str, str], checked: Mapping[str, str]
+) -> None:
+    """Remember what storage says of the published files, and when each was last compared with its digest.
 
     seen: what it said before they were read. Of those it is remembered and not what it says now: somebody
     may have changed a file since.
     """
     names = {file.path for file in files} | {MANIFEST}
     stamps = {path: stamp for path, stamp in (stamps_now(folder) | seen).items() if path in names}
-    itself = File(path=MANIFEST, sha256=hashlib.sha256(manifest).hexdigest(), size=len(manifest))
-    write_record(folder, STAMPS, Stamps(stamps=stamps, manifest=itself))
+    times = {path: time for path, time in checked.items() if path in names}
+    write_record(folder, STAMPS, Stamps(stamps=stamps, checked=times, manifests=(of_manifest(manifest),)))
+
+
+def expect_manifest(folder: Folder, manifest: bytes) -> None:
+    """Let whoever reads the manifest from now on find this one instead of the one that was expected."""
+    kept = kept_stamps(folder)
+    if kept.manifests:
+        manifests = (*kept.manifests[-1:], of_manifest(manifest))
+        write_record(folder, STAMPS, kept.model_copy(update={"manifests": manifests}))
+
+
+def keep_checked(folder: Folder, before: Stamps, paths: Iterable[str], when: str) -> None:
+    """Remember when published files were compared, unless others have been published since `before`."""
+    if before.manifests and kept_stamps(folder) == before:
+        checked = before.checked | dict.fromkeys(paths, when)
+        write_record(folder, STAMPS, before.model_copy(update={"checked": checked}))
+
+
+def of_manifest(content: bytes) -> File:
+    return File(path=MANIFEST, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
 def kept_stamps(folder: Folder) -> Stamps:
     try:
         stamps = read_record(folder, STAMPS, Stamps)
     except Damaged as error:
-        warn(f"{error}; the published files are read to see whether they are whole")
+        warn(f"{error}; only reading the published files tells whether they are whole")
         stamps = None
     return stamps or Stamps()
 
@@ -189,7 +241,7 @@ def doubts(folder: Folder, manifest: Published, now: dict[str, str]) -> tuple[li
     now: what storage says of the files that are there.
     """
     before = kept_stamps(folder)
-    files = [*manifest.everything, *([before.manifest] if before.manifest else [])]
+    files = [*manifest.everything, *before.manifests[-1:]]
     files_there = [file for file in files if file.path in now]
     changed = [file for file in files_there if before.stamps.get(file.path) != now[file.path]]
     return [file for file in files if file.path not in now], changed

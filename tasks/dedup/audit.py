@@ -30,7 +30,16 @@ from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import shards_so_far, trail_of
-from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, shard_path, stage_key, total
+from tasks.storage.artifacts import (
+    Counts,
+    Manifest,
+    Receipt,
+    Shard,
+    load_manifest,
+    shard_path,
+    stage_key,
+    total,
+)
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, tables_of, write_table
 
@@ -198,7 +207,10 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
         stage="audit",
         shards=(shard,),
         intermediate=tuple(text.path for text in texts),
-        facts={"trails": [[receipt.model_dump() for receipt in trail] for trail in trails]},
+        facts={
+            "trails": [[receipt.model_dump() for receipt in trail] for trail in trails],
+            **load_manifest(folder, trail_of(trails[0]).receipts[-1]).facts,  # of how it was decided
+        },
     )
 
 

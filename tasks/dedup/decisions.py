@@ -19,11 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.accounts.audited import BY_INDEX
 from tasks.dedup.clusters import CLUSTERS, cluster_rows
 from tasks.dedup.preference import Preference, order_of, preference_of
 from tasks.dedup.verify import rule_of, verified
 from tasks.ids import SOURCE_SHIFT
 from tasks.kernels import forest
+from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import NumberedSource
 from tasks.stage.groups import trails_of
@@ -138,7 +140,13 @@ def decisions(
         return Manifest(stage="decisions", shards=(job(),))
     taking_part = [trail for trail in map(trail_of, trails) if not recipe.source(trail.source).exempt]
     shards = [so_far.shard for trail in taking_part for so_far in shards_so_far(folder, trail)]
-    decided, on_the_way = verified(recipe, shards, cluster_table, order, digest_of(order_of(recipe, sources)))
+    its_key = digest_of(order_of(recipe, sources))
+    decided, on_the_way, by_index = verified(recipe, shards, cluster_table, order, its_key)
+    if by_index.clusters:
+        warn(f"{recipe.called('decisions')}: {by_index.sentence()}")
     return Manifest(
-        stage="decisions", shards=tuple(decided), intermediate=tuple(shard.path for shard in on_the_way)
+        stage="decisions",
+        shards=tuple(decided),
+        intermediate=tuple(shard.path for shard in on_the_way),
+        facts={BY_INDEX: by_index.model_dump()} if by_index.clusters else {},
     )

@@ -1,19 +1,21 @@
-"""A cluster whose shingles are too many for the memory, judged text by text with an index of rare shingles.
+"""A cluster whose shingles are too many for the memory, judged text by text with an index of its shingles.
 
-What is compared is compared exactly, so that no document goes without a reason that holds. What is given up are
-reasons that are not found: each document is compared with the FIRST that stay and with those that share most of its
-rarest shingles, CANDIDATES in all; and of a cluster in which more than MOST_STAYING documents stay, the most
-preferred so many let others go.
+What is compared is compared exactly, so that no document goes without a reason that holds. The index of the
+shingles that two documents have is whole as far as ENTRIES reach, and then the answer is that of comparing all
+pairs, but for documents (`unsure`) that share so much with so many that not all of these are compared: of a shingle
+it knows the LIST most preferred documents, and of the documents in question the CANDIDATES that share most are
+compared, and the FIRST that stay. Of a cluster in which more than MOST_STAYING documents stay, the most preferred
+so many let others go.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.kernels.holders import NOBODY, could_hold, fewest, needed
-from tasks.kernels.rare import CANDIDATES, COUNTER_BITS, RareIndex, count_shingles
+from tasks.kernels.holders import NOBODY, could_hold, needed
+from tasks.kernels.rare import COUNTER_BITS, RareIndex, count_shingles
 from tasks.kernels.sets import in_common, table_of
 
 FIRST = 4
@@ -46,7 +48,8 @@ class LargeCluster:
             count_shingles(hashes, counters)
         self.index = RareIndex(counters, min(len(groups), MOST_STAYING))
         self.staying = list[int]()  # places of the members of the index
-        self.waiting = deque[tuple[int, NDArray[np.uint64]]]()  # of a group that is still being judged
+        self.is_whole = True
+        self.unsure = 0  # documents that stay, and were not compared with all that could hold enough of them
         self.sizes = np.zeros(len(groups), np.int64)
         self.kept_sets = OrderedDict[int, NDArray[np.uint64]]()
         self.kept_bytes = 0
@@ -57,35 +60,45 @@ class LargeCluster:
         shared = np.zeros(len(self.groups), np.int64)
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):
             self.sizes[i] = hashes.size
-            self.index_groups_before(i)
             if self.may_go[i]:
-                holders[i], shared[i] = self.holder(hashes)
-            if holders[i] == NOBODY and len(self.staying) + len(self.waiting) < self.index.most:
-                self.waiting.append((i, self.index.rarest(hashes)))
-                self.keep(i, hashes)
+                holders[i], shared[i] = self.holder(i, hashes)
+            if (
+                holders[i] == NOBODY and self.groups[i] < self.groups[-1]
+            ):  # or nobody comes who could go for it
+                self.let_stay(i, hashes)
         return holders, shared
 
-    def index_groups_before(self, i: int) -> None:
-        while self.waiting and self.groups[self.waiting[0][0]] < self.groups[i]:
-            place, rarest = self.waiting.popleft()
-            self.index.add(rarest)
-            self.staying.append(place)
+    def let_stay(self, i: int, hashes: NDArray[np.uint64]) -> None:
+        """Let others go for a document, while there is room for it."""
+        if len(self.staying) == self.index.most:
+            self.is_whole = False
+            return
+        self.index.add(hashes, int(self.groups[i]))
+        self.staying.append(i)
+        self.keep(i, hashes)
 
-    def candidates(self, hashes: NDArray[np.uint64]) -> list[int]:
-        """Return places of documents that may hold enough of one, the most preferred first."""
-        if len(self.staying) <= CANDIDATES:
-            return self.staying
-        count = hashes.size - fewest(self.share, hashes.size) + 1
-        members = {*range(FIRST), *self.index.probe(hashes, count)[: CANDIDATES - FIRST].tolist()}
-        return [self.staying[member] for member in sorted(members)]
+    def holder(self, i: int, hashes: NDArray[np.uint64]) -> tuple[int, int]:
+        """Return the most preferred one known to hold enough of a document, or NOBODY, and what both have."""
+        table, first = table_of(hashes), min(FIRST, len(self.staying))
+        k, count = self.first_of(range(first), i, hashes, table)
+        if k != NOBODY:
+            return k, count
+        members, are_all = self.index.probe(hashes, int(self.groups[i]), self.share, self.is_jaccard)
+        k, count = self.first_of(members[members >= first].tolist(), i, hashes, table)
+        self.unsure += k == NOBODY and not (are_all and self.is_whole)
+        return k, count
 
-    def holder(self, hashes: NDArray[np.uint64]) -> tuple[int, int]:
-        """Return the first candidate that holds enough of a document, or NOBODY, and what both have in common."""
-        table = None
-        for k in self.candidates(hashes):
+    def first_of(
+        self,
+        members: Iterable[int],
+        i: int,
+        hashes: NDArray[np.uint64],
+        table: tuple[NDArray[np.uint64], np.uint64],
+    ) -> tuple[int, int]:
+        """Return the first of some members that holds enough of a document, or NOBODY, and what both have."""
+        for k in (self.staying[member] for member in members):
             sizes = hashes.size, int(self.sizes[k])
-            if could_hold(self.share, self.is_jaccard, *sizes):
-                table = table or table_of(hashes)
+            if self.groups[k] < self.groups[i] and could_hold(self.share, self.is_jaccard, *sizes):
                 count = int(in_common(*table, self.set_of(k)))
                 if count >= needed(self.share, self.is_jaccard, *sizes):
                     return k, count

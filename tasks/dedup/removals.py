@@ -97,10 +97,11 @@ def key(recipe: Recipe, trail: Trail, decided: Receipt) -> str:
 def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = recipe.folder
-    decisions, evidence = load_manifest(folder, decided).shards, tuple(evidence_of(recipe) or ())
+    deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(recipe) or ())
     reason, names = OF_EXACT[recipe.dedup.exact], tuple(map(recipe.called, OF_A_CLUSTER))
     jobs = [
-        RemovalsOfShard(folder, trail.source, so_far, decisions, evidence, reason, names)
+        RemovalsOfShard(folder, trail.source, so_far, deciding.shards, evidence, reason, names)
         for so_far in shards_so_far(folder, trail)
     ]
-    return said_by(recipe.called("removals"), trail, jobs)
+    said = said_by(recipe.called("removals"), trail, jobs)
+    return said.model_copy(update={"facts": deciding.facts})  # what the accounts say of how it was decided

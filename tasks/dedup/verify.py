@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.accounts.audited import ByIndex
 from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
 from tasks.dedup.large import LargeCluster
 from tasks.dedup.preference import Preference
@@ -30,15 +31,16 @@ from tasks.ids import SOURCE_SHIFT
 from tasks.kernels.holders import NOBODY, judge
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.shingles import shingle_parameters, shingle_sets
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import RecordJob, ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.verdicts import with_columns
 from tasks.storage.artifacts import Shard, total
 from tasks.storage.folder import Folder
 from tasks.storage.parts import TextFile, read_part
+from tasks.storage.records import Record
 from tasks.storage.tables import footer_of, opened, rows_between, write_table
 
-VERSION = 1
+VERSION = 2
 PART_BYTES = 256 << 20  # of text in one part, about
 MOST_BITS = 12
 CLUSTER_BYTES = (
@@ -52,14 +54,21 @@ JUDGED = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMI
 Ids = NDArray[np.uint64]
 
 
+class Judged(Record):
+    """The documents of a part that go, each with the one it goes for: JUDGED by doc_id."""
+
+    shard: Shard
+    by_index: ByIndex
+
+
 @dataclass(frozen=True)
-class JudgedPart(ShardJob):
-    """The documents of a part that go, each with the one it goes for: JUDGED by doc_id.
+class JudgedPart(RecordJob[Judged]):
+    """The documents of a part to judge.
 
     order_key: of the order of preference.
     """
 
-    stage, version = "verify", VERSION
+    stage, version, kind = "verify", VERSION, Judged
 
     gathered: tuple[Shard, ...]
     part: int
@@ -79,14 +88,14 @@ class JudgedPart(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return tuple(shard.digest for shard in self.gathered)
 
-    def make(self) -> Shard:
+    def make(self) -> Judged:
         with self.folder.scratch_file() as scratch:
             reading = read_part(self.folder, self.gathered, self.part, scratch)
             with reading as (rows, texts):
-                found = () if rows is None else judged(rows, texts, self.order, self.dedup)
-                tables = [JUDGED.empty_table(), *found]
-        table = pa.concat_tables(tables).sort_by("doc_id")
-        return write_table(self.folder, self.path, self.name, table)
+                found = [] if rows is None else [*judged(rows, texts, self.order, self.dedup)]
+        table = pa.concat_tables([JUDGED.empty_table(), *(of for of, _ in found)]).sort_by("doc_id")
+        shard = write_table(self.folder, self.path, self.name, table)
+        return self.recorded(Judged(shard=shard, by_index=sum((by for _, by in found), ByIndex())))
 
 
 @dataclass(frozen=True)
@@ -120,11 +129,13 @@ def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
     return InOrder(doc_ids, places, groups, ~order.is_protected(doc_ids), starts)
 
 
-def judged(rows: pa.Table, texts: TextFile, order: Preference, dedup: Dedup) -> Iterator[pa.Table]:
-    """Judge the clusters of a part: yields JUDGED."""
+def judged(
+    rows: pa.Table, texts: TextFile, order: Preference, dedup: Dedup
+) -> Iterator[tuple[pa.Table, ByIndex]]:
+    """Judge the clusters of a part: yields JUDGED, and what of it was judged by an index."""
     members = in_order(rows, order, dedup)
     if not dedup.verify:
-        yield by_order_alone(members)
+        yield by_order_alone(members), ByIndex()
         return
     sizes = texts.sizes[members.rows]
     for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
@@ -135,12 +146,13 @@ def judged(rows: pa.Table, texts: TextFile, order: Preference, dedup: Dedup) -> 
             cluster = LargeCluster(
                 sets_of(texts, members.rows[some], sizes[some], dedup), groups, may_go, **asked_of(dedup)
             )
-            yield with_similarities(ids, *cluster.judge(), cluster.sizes)
+            found = with_similarities(ids, *cluster.judge(), cluster.sizes)
+            yield found, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
         else:
             hashes, ends = shingle_sets(texts.take(members.rows[some]), dedup)
             clusters = members.starts[first : last + 1] - start
-            found = judge(hashes, ends, groups, may_go, clusters, **asked_of(dedup))
-            yield with_similarities(ids, *found, np.diff(ends))
+            of_all = judge(hashes, ends, groups, may_go, clusters, **asked_of(dedup))
+            yield with_similarities(ids, *of_all, np.diff(ends)), ByIndex()
 
 
 def by_order_alone(members: InOrder) -> pa.Table:
@@ -243,10 +255,10 @@ class DecidedRange(ShardJob):
 
 def verified(
     recipe: Recipe, shards: Sequence[Shard], cluster_table: Shard, order: Preference, order_key: str
-) -> tuple[list[Shard], list[Shard]]:
+) -> tuple[list[Shard], list[Shard], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
-    Returns the files of what is decided, and those that were made on the way.
+    Returns the files of what is decided, those that were made on the way, and what was judged by an index.
     """
     folder, dedup = recipe.folder, recipe.dedup
     contested = ContestedDocuments(folder, None, cluster_table, dedup.scope == "across")()
@@ -262,13 +274,15 @@ def verified(
     parts = [
         JudgedPart(folder, None, tuple(gathered), part, order, order_key, dedup) for part in range(1 << bits)
     ]
-    judged_parts = fan_out(ShardJob.__call__, parts, stage=recipe.called("verify"), source=None)
+    of_parts = fan_out(JudgedPart.__call__, parts, stage=recipe.called("verify"), source=None)
+    judged_parts = [of_part.shard for of_part in of_parts]
+    by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
     ranges = [
         DecidedRange(folder, None, cluster_table, groups, tuple(judged_parts))
         for groups in ranges_of(folder, cluster_table)
     ]
     decided = fan_out(ShardJob.__call__, ranges, stage=recipe.called("decisions"), source=None)
-    return decided, [contested, *gathered, *judged_parts]
+    return decided, [contested, *gathered, *judged_parts], by_index
 
 
 def ranges_of(folder: Folder, cluster_table: Shard) -> list[tuple[int, ...]]:

@@ -7,13 +7,16 @@ from importlib.resources import files
 from pathlib import Path
 
 from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import MANIFEST, doubts, published_manifest, stamps_now
+from tasks.accounts.published import MANIFEST, doubts, kept_stamps, published_manifest, stamps_now
+from tasks.accounts.readings import overdue, times_checked
 from tasks.documents.planning import Plan, planned
 from tasks.errors import Damaged, ZydaError
+from tasks.intake.history import damaged_records
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus, corpus_at
 from tasks.quality.forms import digest_of_model, model_folder
 from tasks.recipe.fields import Recipe
+from tasks.recipe.values import in_time
 from tasks.sources.listing import InputFile, list_files, load_listing, sampled_files
 from tasks.sources.register import Register, load_register, lost_entry
 from tasks.storage.artifacts import WORK, Receipt
@@ -150,7 +153,12 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         if versions_built(folder) != versions_now(recipe):
             return None
         manifest = published_manifest(folder)
-        if manifest is None or any(doubts(folder, manifest, stamps_now(folder))):
+        if manifest is None or damaged_records(folder):
+            return None
+        seen, kept = stamps_now(folder), kept_stamps(folder)
+        checked = times_checked(folder, manifest, kept, seen)
+        unread = overdue(manifest.everything, checked, in_time(recipe.reread_after))
+        if unread or any(doubts(folder, manifest, seen)):
             return None
     except ZydaError:  # the build itself will say it, with all other faults
         return None

@@ -11,15 +11,19 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
 
-from pydantic import ValidationError
-
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published
 from tasks.errors import Damaged
 from tasks.intake.changes import Change
 from tasks.log import warn
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record, read_record, write_record
+from tasks.storage.records import (
+    Record,
+    is_sealed,
+    is_sealed_as_before,
+    unseal_lasting,
+    write_record,
+)
 
 HISTORY = "history"
 MOST_BUILDS = 20
@@ -60,18 +64,36 @@ class Build(Record):
     files: tuple[FilesChanged, ...] = ()
 
 
+def records_of(folder: Folder) -> list[str]:
+    """List the records of the builds, the last of them at the end."""
+    return [path for path in folder.files(HISTORY) if number_of(path)]
+
+
 def builds_of(folder: Folder) -> list[Build]:
     """Read the builds that are recorded, the last of them at the end."""
-    return [build for path in folder.files(HISTORY) if (build := read_build(folder, path))]
+    return [build for path in records_of(folder) if (build := read_build(folder, path))]
+
+
+def damaged_records(folder: Folder) -> list[str]:
+    """List the records of builds that are not as they were written, by whichever version."""
+    contents = {path: folder.read(path) for path in records_of(folder)}
+    return [
+        path
+        for path, content in contents.items()
+        if not (is_sealed(content, Build, path) or is_sealed_as_before(content))
+    ]
 
 
 def read_build(folder: Folder, path: str) -> Build | None:
     """Read the record of a build, or say that it cannot be read."""
     try:
-        return read_record(folder, path, Build)
-    except (Damaged, ValidationError):
-        warn(f"{folder.url}/{path} is cut or changed, or of another version; reports leave that build out")
-        return None
+        build = unseal_lasting(folder.read(path), Build, path)
+    except Damaged:
+        build = None
+    if build is not None and build.number == number_of(path):
+        return build
+    warn(f"{folder.url}/{path} is cut or changed, or another's; reports leave that build out")
+    return None
 
 
 def last_builds(folder: Folder) -> tuple[Build | None, Build | None]:
@@ -83,7 +105,7 @@ def last_builds(folder: Folder) -> tuple[Build | None, Build | None]:
 
 def is_recorded(folder: Folder) -> bool:
     """Say whether what is published is what the last recorded build published."""
-    *_, last = [None, *folder.files(HISTORY)]
+    *_, last = [None, *records_of(folder)]
     build = read_build(folder, last) if last else None
     return build is not None and build.manifest == digest_of_manifest(folder)
 
@@ -94,12 +116,19 @@ def digest_of_manifest(folder: Folder) -> str:
 
 def time_of_manifest(folder: Folder) -> datetime:
     """Return when storage says that the published manifest was written."""
-    return datetime.fromtimestamp(folder.written(PUBLISHED)[f"{PUBLISHED}/{MANIFEST}"][1], UTC)
+    return datetime.fromtimestamp(folder.written_at(f"{PUBLISHED}/{MANIFEST}"), UTC)
+
+
+def forget_damaged_records(folder: Folder) -> None:
+    """Remove the records of builds that are damaged: nothing can make them again."""
+    for path in damaged_records(folder):
+        warn(f"{folder.url}/{path} is cut or changed, or another's; it cannot be made again, and is removed")
+        folder.delete(path)
 
 
 def record_build(folder: Folder, manifest: Published, changes: Iterable[Change]) -> None:
     """Record the build of what is published. changes: in the sources since the build before."""
-    paths = folder.files(HISTORY)
+    paths = records_of(folder)
     number = max((number_of(path) for path in paths), default=0) + 1
     build = Build(
         number=number,
@@ -117,8 +146,8 @@ def record_build(folder: Folder, manifest: Published, changes: Iterable[Change])
 
 def number_of(path: str) -> int:
     """Return the number in the path of a record, 0 for a file that is none."""
-    name = path.rpartition("/")[2].partition(".")[0]
-    return int(name) if name.isdecimal() else 0
+    name = path.removeprefix(f"{HISTORY}/").removesuffix(".json")
+    return int(name) if name.isdecimal() and path.endswith(".json") else 0
 
 
 def files_changed(change: Change) -> FilesChanged:

@@ -6,7 +6,7 @@ from tasks.accounts.published import published_manifest
 from tasks.errors import Damaged
 from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions, versions_built, versions_now
 from tasks.intake.changes import Change, changes_between
-from tasks.intake.history import is_recorded, record_build
+from tasks.intake.history import forget_damaged_records, is_recorded, record_build
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
@@ -55,6 +55,7 @@ def note_built(
     listings = {prepared.source: prepared.listing for prepared in inputs}
     built = built_of(recipe, plan, listings, others, receipts)
     manifest = published_manifest(folder)
+    forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):
         record_build(folder, manifest, changes_since(folder, listings, built.others))
     if last_build(folder) != built:

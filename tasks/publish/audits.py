@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import Audited
+from tasks.accounts.audited import BY_INDEX, Audited, ByIndex
 from tasks.dedup.audit import audit, measure_of
 from tasks.errors import Denied
 from tasks.intake.built import last_build
@@ -36,11 +36,19 @@ def asked_for(dedup: Dedup) -> tuple[str, float]:
     return measure_of(dedup), Banding(dedup.bands, dedup.rows, 0.5).half
 
 
-def audited(table: pa.Table, dedup: Dedup) -> Audited:
+def audited(table: pa.Table, dedup: Dedup, by_index: ByIndex | None) -> Audited:
     """Count the unlike pairs of AUDIT."""
     measure, threshold = asked_for(dedup)
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
-    return Audited(pairs=len(table), unlike=unlike, threshold=round(threshold, 4), measure=measure)
+    return Audited(
+        pairs=len(table), unlike=unlike, threshold=round(threshold, 4), measure=measure, by_index=by_index
+    )
+
+
+def by_index_of(manifest: Manifest) -> ByIndex | None:
+    """Return what an audit's manifest says of clusters that were judged by an index, if there were any."""
+    found = manifest.facts.get(BY_INDEX)
+    return ByIndex.model_validate(found) if found else None
 
 
 @dataclass(frozen=True)

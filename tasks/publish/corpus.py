@@ -1,12 +1,6 @@
-"""The corpus: the published folder, put in place at the end of a build, and mended where it is broken.
-
-On a local disk the files are linked into a new folder, which then takes the place of the old one by two
-renames. An object store has no folders to swap: there `manifest.json` comes after the files that it
-lists, and files of the corpus before go after it.
-"""
+"""The corpus: the published folder, put in place at the end of a build, and mended where it is broken."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from io import BytesIO
 
@@ -16,9 +10,7 @@ import pyarrow.parquet as pq
 from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger, as_json
 from tasks.accounts.published import (
-    MANIFEST,
     PUBLISHED,
-    STAMPS,
     File,
     Named,
     Published,
@@ -26,26 +18,26 @@ from tasks.accounts.published import (
     difference,
     doubts,
     keep_stamps,
+    kept_stamps,
     published_manifest,
     stamps_now,
 )
-from tasks.errors import Damaged
+from tasks.accounts.readings import due, moment, times_checked
 from tasks.ids import BITS
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
-from tasks.publish.audits import audited
+from tasks.publish.audits import audited, by_index_of
 from tasks.publish.card import card
 from tasks.publish.origins import origins, software, source_files, tokenizer_of
+from tasks.publish.placing import Texts, put_over, strangers, swap_in, text_of
 from tasks.recipe.fields import Recipe
+from tasks.recipe.values import in_time
 from tasks.stage.spread import fan_out
 from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.storage.artifacts import Receipt, Shard, load_manifest
 from tasks.storage.folder import Folder
-from tasks.storage.scratch import SCRATCH, scratch_name
 from tasks.storage.tables import read_table
-
-Texts = dict[str, bytes]
 
 
 @task(task_run_name="corpus", **ONCE_A_BUILD)
@@ -81,39 +73,55 @@ def publish_corpus(
     manifest = manifest.model_copy(update={"accounts": tuple(account_files)})
     before = published_manifest(folder)
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
-    seen = stamps_now(folder)
-    broken = broken_files(folder, before, seen) if before is not None else set[str]()
-    is_same = before is not None and text_of(before) == text_of(manifest)
-    if is_same and not broken and not strangers(folder, manifest):
-        keep_stamps(folder, manifest.everything, text_of(manifest), seen)
+    seen, now = stamps_now(folder), moment()
+    whole = whole_files(recipe, before, seen) if before is not None else dict[str, str]()
+    is_same = before is not None and as_if_unread(before) == as_if_unread(manifest)
+    if (
+        before is not None
+        and is_same
+        and len(whole) == len(before.everything)
+        and not strangers(folder, manifest)
+    ):
+        keep_stamps(folder, manifest.everything, text_of(before), seen, whole)
         return False
-    whole_paths = {file.path for file in before.files} - broken if before is not None else set[str]()
+    if before is not None:  # the accounts are written anew
+        whole = {file.path: whole[file.path] for file in before.files if file.path in whole}
+    manifest = manifest.checked({file.path: whole.get(file.path, now) for file in manifest.everything})
     put = swap_in if folder.is_local else put_over
-    put(folder, manifest, texts, whole_paths)
-    stamps = {path: stamp for path, stamp in seen.items() if path in whole_paths}
-    keep_stamps(folder, manifest.everything, text_of(manifest), stamps)
+    put(folder, manifest, texts, whole.keys())
+    stamps = {path: stamp for path, stamp in seen.items() if path in whole}
+    checked = {file.path: str(file.checked_at) for file in manifest.everything}
+    keep_stamps(folder, manifest.everything, text_of(manifest), stamps, checked)
     return True
 
 
-def broken_files(folder: Folder, before: Published, seen: dict[str, str]) -> set[str]:
-    """Return the paths of published files that are not as they were, and say so."""
+def as_if_unread(manifest: Published) -> bytes:
+    """Return the text of a manifest without the times at which its files were read."""
+    return text_of(manifest.checked({}))
 
-    def look(file: File) -> str | None:
-        return difference(folder, file)
 
+def whole_files(recipe: Recipe, before: Published, seen: dict[str, str]) -> dict[str, str]:
+    """Return when the published files that are as they were have been compared last, and say which are not.
+
+    Those are read of which storage does not say what it said, and those that nobody has read for too long.
+    """
+    folder, now = recipe.folder, moment()
+    checked = times_checked(folder, before, kept_stamps(folder), seen)
     gone_files, changed_files = doubts(folder, before, seen)
-    differences = fan_out(look, changed_files, stage="corpus", source=None)
-    faults = [(file, "is gone") for file in gone_files]
-    faults += [(file, fault) for file, fault in zip(changed_files, differences, strict=True) if fault]
-    for file, fault in faults:
-        warn(f"{folder.url}/{PUBLISHED}/{file.path} {fault}; it is published again")
-    return {file.path for file, _ in faults}
-
-
-def strangers(folder: Folder, manifest: Published) -> list[str]:
-    """List the files in the published folder that its manifest does not."""
-    wanted = {f"{PUBLISHED}/{file.path}" for file in manifest.everything} | {f"{PUBLISHED}/{MANIFEST}"}
-    return [path for path in folder.files(PUBLISHED) if path not in wanted]
+    in_doubt = {file.path for file in (*gone_files, *changed_files)}
+    aged_files = due(
+        [file for file in before.everything if file.path not in in_doubt],
+        checked,
+        in_time(recipe.reread_after),
+    )
+    read_files = [*changed_files, *aged_files]
+    differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
+    faults = {file.path: "is gone" for file in gone_files}
+    faults |= {file.path: fault for file, fault in zip(read_files, differences, strict=True) if fault}
+    for path, fault in faults.items():
+        warn(f"{folder.url}/{PUBLISHED}/{path} {fault}; it is published again")
+    checked |= {file.path: now for file in read_files}
+    return {file.path: checked[file.path] for file in before.everything if file.path not in faults}
 
 
 def corpus_files(
@@ -171,8 +179,9 @@ def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audite
     found = dict[str, Audited]()
     for of_round in recipe.each_round():
         if receipt := about_all.get(of_round.called("audit")):
-            (pairs,) = load_manifest(recipe.folder, receipt).shards
-            found[of_round.called("audit")] = audited(read_table(recipe.folder, pairs), of_round.dedup)
+            audit = load_manifest(recipe.folder, receipt)
+            pairs = read_table(recipe.folder, audit.shards[0])
+            found[of_round.called("audit")] = audited(pairs, of_round.dedup, by_index_of(audit))
     return found
 
 
@@ -217,73 +226,3 @@ def new_manifest(
         files=tuple(files),
         accounts=(),
     )
-
-
-def text_of(manifest: Published) -> bytes:
-    return manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A file that was made, to be read before it is published: its disk may have changed it since."""
-
-    folder: Folder
-    made: Shard
-
-    def __call__(self) -> str | None:
-        made = self.made
-        return made.path if self.folder.difference(made.path, made.size, made.digest) else None
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A file to copy inside an object store, on whichever worker. Returns its path where it is damaged."""
-
-    folder: Folder
-    made: Shard
-    path: str
-
-    def __call__(self) -> str | None:
-        if self.folder.size_of(self.made.path) != self.made.size:
-            return self.made.path
-        self.folder.copy(self.made.path, self.path)
-        return None
-
-
-def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
-    """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
-    paths = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
-    if damaged := [path for path in paths if path]:
-        raise Damaged(
-            f"{folder.url}/{damaged[0]} was cut or changed, or went away, after it was made", *damaged
-        )
-
-
-def swap_in(folder: Folder, manifest: Published, texts: Texts, whole_paths: set[str]) -> None:
-    """Make the folder beside the old one, of whose files those at `whole_paths` stay good; then swap."""
-    new_shards = [file.made_as for file in manifest.files if file.made_as and file.path not in whole_paths]
-    all_sound(folder, [Proof(folder, shard) for shard in new_shards])
-    staging = f"{SCRATCH}/{scratch_name()}"
-    for file in manifest.files:
-        path = (
-            f"{PUBLISHED}/{file.path}"
-            if file.path in whole_paths
-            else str(file.made_as and file.made_as.path)
-        )
-        folder.copy(path, f"{staging}/{file.path}")
-    for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
-        folder.write(f"{staging}/{path}", text, read_only=True)
-    folder.replace_folder(staging, PUBLISHED)
-
-
-def put_over(folder: Folder, manifest: Published, texts: Texts, whole_paths: set[str]) -> None:
-    """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
-    new_files = [file for file in manifest.files if file.made_as and file.path not in whole_paths]
-    copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new_files if file.made_as]
-    # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
-    all_sound(folder, copies)
-    folder.delete(STAMPS)  # until it is written again, whoever is in doubt reads the files
-    for path, text in {MANIFEST: text_of(manifest), **texts}.items():
-        folder.write(f"{PUBLISHED}/{path}", text)
-    for path in strangers(folder, manifest):
-        folder.delete(path)

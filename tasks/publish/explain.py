@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.accounts.published import PUBLISHED, corpus_with_ids
-from tasks.errors import BadInput, Denied, ZydaError
+from tasks.errors import BadInput, Damaged, Denied, ZydaError
 from tasks.ids import parse, split
+from tasks.intake.built import whole_register
 from tasks.others.corpora import corpora_of
 from tasks.publish.differences import diff
 from tasks.publish.files import REMOVED
@@ -19,8 +20,9 @@ from tasks.publish.nearest import texts_of
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import read
-from tasks.sources.register import Register, load_register
+from tasks.sources.register import Register
 from tasks.storage.records import Record
+from tasks.storage.tables import opened
 
 READERS = 8  # files that are read at once
 MOST_MEMBERS = 100  # of a cluster, which may have millions
@@ -65,8 +67,8 @@ class Corpus:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.folder, self.manifest = corpus_with_ids(recipe)
-        self.files = [file.path for file in self.manifest.files]
-        self.register: Register = load_register(self.folder)
+        self.files = {file.path: file for file in self.manifest.files}
+        self.register: Register = whole_register(self.folder)
 
     def rows(self, place: str, column: str, value: int, columns: list[str] | None = None) -> pa.Table:
         """Return the rows with a value in a column, from the files of a folder of the corpus."""
@@ -106,12 +108,14 @@ class Corpus:
     @contextmanager
     def opened(self, path: str) -> Iterator[pq.ParquetFile]:
         """Open a published file. Raises Denied where it is damaged."""
-        with self.folder.open(f"{PUBLISHED}/{path}") as stream:
-            try:
-                with stream.decoding():
-                    yield pq.ParquetFile(stream, pre_buffer=True, page_checksum_verification=True)
-            except pa.ArrowException as error:
-                raise Denied(f"{stream.url}: {error}; zyda verify --repair mends it") from error
+        shard = self.files[path].to_read(f"{PUBLISHED}/")
+        if shard is None:
+            raise Denied(f"{self.folder.url}: it was published by an older version; build the corpus again")
+        try:
+            with opened(self.folder, shard) as parquet:
+                yield parquet
+        except Damaged as error:
+            raise Denied(f"{error}; zyda verify --repair mends it") from error
 
     def file_of(self, doc_id: int) -> tuple[str, InputFile, int]:
         """Return the source, file and row of a document. Raises BadInput where there is none."""

@@ -198,7 +198,8 @@ def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
     table = whole_table(corpus, recipe.called("audit"), AUDIT.names)
     if not len(table):
         return None
-    headline = audited(table, recipe.dedup)
+    published = corpus.manifest.audits.get(recipe.called("audit"))
+    headline = audited(table, recipe.dedup, published.by_index if published else None)
     try:
         manifest = last_audit(recipe)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)

@@ -7,6 +7,7 @@ keys, and those of the documents that are found.
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +18,13 @@ from numpy.typing import NDArray
 from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_with_ids, published_manifest
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
+from tasks.intake.built import whole_register
 from tasks.kernels.sets import overlaps
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts
 from tasks.signatures.lookup import files_by_band, looked_up, met
 from tasks.signatures.shingles import shingle_sets
-from tasks.sources.register import load_register
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
@@ -99,7 +100,7 @@ def found_near(folder: Folder, manifest: Published, text: str, compared: int) ->
 
 def places_of(folder: Folder, manifest: Published, doc_ids: Sequence[int]) -> list[tuple[str, str]]:
     """Return the source and the file of some documents: by the corpus's register or, without it, as published."""
-    register = load_register(folder)
+    register = whole_register(folder)
     sources = {origin.number: origin.source for origin in manifest.made_of}
     files = {
         (register.sources[name], number): file.url
@@ -107,9 +108,17 @@ def places_of(folder: Folder, manifest: Published, doc_ids: Sequence[int]) -> li
         for number, file in enumerate(of_source)
     }
     if not files:
-        table = pq.read_table(pa.BufferReader(folder.read(f"{PUBLISHED}/sources.parquet")))
+        table = pq.read_table(pa.BufferReader(whole_account(folder, manifest, "sources.parquet")))
         files = {(row["source_number"], row["file_number"]): row["file"] for row in table.to_pylist()}
     return [(sources[source], files[source, number]) for source, number, _ in map(split, doc_ids)]
+
+
+def whole_account(folder: Folder, manifest: Published, name: str) -> bytes:
+    """Read one of the accounts. Raises Damaged where it is not as it was published."""
+    content, path = folder.read(f"{PUBLISHED}/{name}"), f"{PUBLISHED}/{name}"
+    if sha256(content).hexdigest() not in {file.sha256 for file in manifest.accounts if file.path == name}:
+        raise Damaged(f"{folder.url}/{path} has another content than was written", path)
+    return content
 
 
 def dedup_of(keys: PublishedKeys) -> Dedup:

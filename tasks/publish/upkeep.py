@@ -9,22 +9,34 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, STAMPS, corpus_of, kept_stamps
+from tasks.accounts.published import (
+    MANIFEST,
+    NOTHING,
+    PUBLISHED,
+    STAMPS,
+    Stamps,
+    corpus_of,
+    kept_stamps,
+    manifest_there,
+)
 from tasks.errors import Damaged, Denied
 from tasks.intake.built import BUILT, Built, last_build, whole_register
-from tasks.intake.history import HISTORY
+from tasks.intake.history import damaged_records
 from tasks.intake.watching import WATCHED
 from tasks.recipe.fields import Recipe
+from tasks.sources.listing import Listing
 from tasks.sources.register import REGISTER
 from tasks.storage.artifacts import WORK
 from tasks.storage.artifacts import Manifest as StageManifest
 from tasks.storage.folder import Folder
-from tasks.storage.records import KEY, Record, digest_of, is_sealed, read_record
+from tasks.storage.records import KEY, Record, read_record
+from tasks.tokens.counter import OF_TOKENIZERS, damaged_tokenizers
 from tasks.workers.dask_cluster import cores
 
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
-KEPT = (f"{REGISTER}/", f"{WORK}/tokenizer-", BUILT, WATCHED, STAMPS)
+KEPT = (f"{REGISTER}/", *OF_TOKENIZERS, BUILT, WATCHED, STAMPS)
+NOT_ITSELF = "is cut or changed, or of another place or version"
 AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, and is no build
 
 
@@ -67,22 +79,26 @@ def items_of(recipe: Recipe) -> tuple[list[Item], list[Rot]]:
 
     Raises Denied where nothing is published.
     """
-    folder, manifest = corpus_of(recipe)
+    folder, faults = recipe.folder, list[Rot]()
+    published_files = [*kept_stamps(folder).manifests[-1:]]
+    try:
+        manifest = manifest_there(folder)
+        if manifest is None:
+            raise Denied(NOTHING.format(url=folder.url))
+        published_files += manifest.everything
+    except Damaged:  # what it lists is not known, and nothing else says it
+        if not published_files:
+            faults.append(Rot(path=f"{PUBLISHED}/{MANIFEST}", found=NOT_ITSELF))
     items = [
-        Item(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
-        for file in manifest.everything
+        Item(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256) for file in published_files
     ]
-    stamps = kept_stamps(folder)
-    if stamps.manifest:
-        itself = stamps.manifest
-        items.append(Item(path=f"{PUBLISHED}/{MANIFEST}", size=itself.size, sha256=itself.sha256))
-    faults = list(record_faults(folder))
+    faults += record_faults(folder)
     built = last_build(folder)
     for path in built.manifests if built else ():
         try:
             stage = read_record(folder, path, StageManifest)
         except Damaged:
-            faults.append(Rot(path=path, found="is cut or changed"))
+            faults.append(Rot(path=path, found=NOT_ITSELF))
             continue
         if stage is None:
             faults.append(Rot(path=path, found="is gone"))
@@ -95,19 +111,18 @@ def record_faults(folder: Folder) -> Iterator[Rot]:
     """Yield the records of a corpus that are cut, changed or gone, its register before all."""
     whole_register(folder)
     built = last_build(folder)
-    of_build = (*(built.listings.values() if built else ()), BUILT, STAMPS)
-    for path in (*folder.files(REGISTER), *of_build, *folder.files(HISTORY)):
-        content = folder.read_if_there(path)
-        if content is None or not is_sealed(content):
-            yield Rot(path=path, found="is gone" if content is None else "is cut or changed")
-    for path in folder.files(WORK):
-        name = path.removeprefix(f"{WORK}/tokenizer-")
-        if (
-            name != path
-            and name.endswith(".json")
-            and digest_of(folder.read(path).decode(errors="replace")) != name[:-5]
-        ):
-            yield Rot(path=path, found="has another content than was written")
+    kinds: dict[str, type[Record]] = {BUILT: Built, STAMPS: Stamps}
+    kinds |= dict.fromkeys(built.listings.values() if built else (), Listing)
+    for path, kind in kinds.items():
+        try:
+            if read_record(folder, path, kind) is None:
+                yield Rot(path=path, found="is gone")
+        except Damaged:
+            yield Rot(path=path, found=NOT_ITSELF)
+    for path in damaged_records(folder):
+        yield Rot(path=path, found=NOT_ITSELF)
+    for path in damaged_tokenizers(folder):
+        yield Rot(path=path, found="has another content than was written")
 
 
 def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], object]) -> list[Rot]:

@@ -21,6 +21,7 @@ from tasks.ids import MAX_SOURCES
 from tasks.recipe.steps import MAPPING, OTHER, MappingOrNot, Step, as_steps
 from tasks.recipe.values import (
     SAYS_SOMETHING,
+    Duration,
     Number,
     OneOrMore,
     Strict,
@@ -310,6 +311,12 @@ class Recipe(Strict):
         True,
         description="Publish the band keys of what is published, so that others can deduplicate against it without "
         "its text, and `zyda find` can look texts up: 128 bytes a document with 8 bands.",
+    )
+    reread_after: Duration = Field(
+        "30d",
+        exclude=True,  # it does not change what is published
+        description="How long published files may go unread before a build compares them with their SHA-256 again: "
+        "90m, 12h, 30d, 8w.",
     )
     license: str | None = Field(None, min_length=1, description="Of the corpus, as the hub names it.")
     languages: tuple[str, ...] = Field((), description="Of the corpus, as the hub names them: en, de.")

@@ -1,6 +1,7 @@
 """The kinds of values that a recipe's fields have: URLs without secrets, numbers that are numbers."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import parse_qsl
@@ -9,11 +10,25 @@ from fsspec.registry import known_implementations, registry
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+DURATION = re.compile("[0-9]{1,4}[mhdw]")
 SECRETIVE = "a recipe holds no credentials"
 SECRET_PARAMETERS = {
     "sig", "signature", "token", "access_token", "key", "api_key", "password",
     "x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "x-goog-credential",
 }  # fmt: skip
+
+
+def duration(text: object) -> object:
+    """Refuse what is no duration: a whole number of minutes, hours, days or weeks."""
+    if not isinstance(text, str) or not DURATION.fullmatch(text):
+        raise ValueError("a duration is expected: 90m, 12h, 30d, 8w")
+    return text
+
+
+def in_time(text: str) -> timedelta:
+    """Return a duration as it stands in a recipe."""
+    return timedelta(**{UNITS[text[-1]]: int(text[:-1])})
 
 
 class Strict(BaseModel):
@@ -84,3 +99,6 @@ OneOrMore = (
 )
 Number = BeforeValidator(number)
 Yes = Annotated[bool, Field(strict=True)]
+Duration = Annotated[
+    str, BeforeValidator(duration), Field(json_schema_extra={"pattern": f"^{DURATION.pattern}$"})
+]

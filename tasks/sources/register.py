@@ -13,7 +13,7 @@ from tasks.ids import MAX_FILES, MAX_SOURCES, split
 from tasks.sources.listing import InputFile
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record, seal, unseal
+from tasks.storage.records import Record, seal, unseal_lasting
 
 REGISTER = f"{WORK}/register"
 
@@ -41,14 +41,30 @@ def load_register(folder: Folder) -> Register:
     for expected, path in zip(map(entry_path, range(len(paths))), paths, strict=True):
         if path != expected:
             raise lost_entry(folder, int(expected.rpartition("/")[2].partition(".")[0]))
+    register = Register()
     try:
-        entries = [unseal(folder.read(path), Register, path) for path in paths]
+        for path in paths:
+            entry = unseal_lasting(folder.read(path), Register, path)
+            check_follows(register, entry, path)
+            register += entry
     except Damaged as error:
         raise Denied(
             f"{folder.url}/{error}. It holds the numbers of files, of which documents' ids are made, and cannot "
             "be made again: put it back from a copy, or delete this corpus's folder and build it anew"
         ) from error
-    return sum(entries, Register())
+    return register
+
+
+def check_follows(before: Register, entry: Register, path: str) -> None:
+    """Raise Damaged where the numbers of an entry are not those that come next: it is another's."""
+    sources = sorted(entry.sources.values())
+    are_next = sources == [len(before.sources) + i for i in range(len(sources))]
+    for name, files in entry.files.items():
+        first = len(before.files.get(name, ()))
+        are_next &= name in (before.sources | entry.sources)
+        are_next &= [file.number for file in files] == list(range(first, first + len(files)))
+    if not are_next:
+        raise Damaged(f"{path} is cut or changed: its numbers are not those that come next", path)
 
 
 def lost_entry(folder: Folder, number: int) -> Denied:
@@ -75,7 +91,7 @@ def extend_register(folder: Folder, before: Register, after: Register) -> None:
     if not entry.sources and not entry.files:
         return
     path = entry_path(before.entries)
-    if not folder.create(path, seal(entry)):
+    if not folder.create(path, seal(entry, path)):
         raise Unavailable(f"{folder.url}: another build of this corpus has numbered files at the same time")
 
 

@@ -37,10 +37,12 @@ class SealedReceipts(Serializer):  # of any type: Prefect cannot register one th
     def dumps(self, obj: Receipt | list[Receipt]) -> bytes:
         is_of_group = isinstance(obj, list)
         receipts = obj if isinstance(obj, list) else [obj]
-        return seal(Remembered(receipts=tuple(receipts), is_of_group=is_of_group))
+        return seal(Remembered(receipts=tuple(receipts), is_of_group=is_of_group), RESULTS)
 
     def loads(self, blob: bytes) -> Receipt | list[Receipt]:
-        remembered = unseal(blob, Remembered, "a receipt")
+        remembered = unseal(
+            blob, Remembered, RESULTS
+        )  # under which key, `forget_results_of_nothing` has seen to
         return [*remembered.receipts] if remembered.is_of_group else remembered.receipts[0]
 
 

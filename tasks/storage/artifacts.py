@@ -30,6 +30,8 @@ from tasks.storage.records import KEY, Record, Sealed, digest_of, read_record, w
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
 NAMED = re.compile(MANIFESTS.encode() + rb'/[^"\\]+\.json')
+KEYS = re.compile(rb'\\"key\\":\\"([0-9a-f]{20})\\"')
+SEALED_WITH_PLACE = 2  # the records of keys without it did not say where they belong
 RESULTS = f"{WORK}/prefect"  # what Prefect remembers of the stages, by their keys
 
 
@@ -163,7 +165,7 @@ class Receipt(Record):
 
 def stage_key(stage: str, version: int, parameters: Any, *inputs: str) -> str:
     """Return the key of a stage's output: of all that can change it, and of nothing else."""
-    return digest_of([stage, version, parameters, list(inputs)])
+    return digest_of([stage, version, parameters, list(inputs), SEALED_WITH_PLACE])
 
 
 def shard_path(stage: str, source: str | None, name: str, key: str) -> str:
@@ -223,15 +225,19 @@ def forget(folder: Folder, paths: Iterable[str]) -> None:
 
 
 def forget_results_of_nothing(folder: Folder) -> None:
-    """Remove what Prefect remembers of stages whose manifests are gone, so that they are done again at once."""
+    """Remove what Prefect remembers of stages whose manifests are gone, so that they are done again at once.
+
+    What lies under the key of another goes, too.
+    """
     manifests = {*folder.files(MANIFESTS)}
     finished_keys = {key_of(manifest) for manifest in manifests}
     for path in folder.files(RESULTS):
-        if path.rpartition("/")[2] in finished_keys:
-            continue
+        content, its_key = folder.read_if_there(path) or b"", path.rpartition("/")[2]
         # Those of a group have a key of their own, and name a manifest of each source.
-        named = {found.decode() for found in NAMED.findall(folder.read_if_there(path) or b"")}
-        if not named or not named <= manifests:
+        named = {found.decode() for found in NAMED.findall(content)}
+        keys = [found.decode() for found in KEYS.findall(content)]
+        is_in_its_place = its_key == (keys[0] if len(keys) == 1 else digest_of(keys))
+        if not is_in_its_place or not (its_key in finished_keys or (named and named <= manifests)):
             folder.delete(path)
 
 
@@ -273,4 +279,6 @@ def load_manifest(folder: Folder, receipt: Receipt) -> Manifest:
     manifest = read_record(folder, receipt.path, Manifest)
     if manifest is None:
         raise Damaged(f"{folder.url}/{receipt.path} is gone", receipt.path)
+    if receipt_of(manifest, receipt.key, receipt.path) != receipt:
+        raise Damaged(f"{folder.url}/{receipt.path} is not what its stage said that it left", receipt.path)
     return manifest

@@ -30,6 +30,9 @@ from tasks.storage.stores import Stream, code_of, explained, open_file
 
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
+CHECKSUMS = ("ETag", "md5Hash")
+# They compare what they hold, and what they give, with checksums of their own.
+STORES_WITH_CHECKSUMS = {"s3", "s3a", "gs", "gcs"}
 TIME_FIELDS = ("mtime", "LastModified", "updated", "modified", "created", "timeCreated")
 READ_ONLY = 0o444
 
@@ -64,6 +67,11 @@ class Folder:
     @property
     def is_local(self) -> bool:
         return isinstance(self.fs, LocalFileSystem)
+
+    @property
+    def compares_itself(self) -> bool:
+        """Whether the store compares what it holds with checksums that it keeps."""
+        return get_protocol(self.url) in STORES_WITH_CHECKSUMS
 
     def path(self, path: str) -> str:
         """Return the path of a file in this folder, as its file system wants it."""
@@ -133,6 +141,12 @@ class Folder:
     def written(self, path: str) -> dict[str, tuple[int, float]]:
         """List the files below a path with their bytes and when they were written, in seconds since 1970."""
         return {name: (int(info["size"]), seconds_of(info)) for name, info in self.listed(path).items()}
+
+    def written_at(self, path: str) -> float:
+        """Return when a file was written, in seconds since 1970: a listing may not know yet that it is there."""
+        with explained(f"{self.url}/{path}"):
+            self.fs.invalidate_cache(self.fs._parent(self.path(path)))
+            return seconds_of(self.fs.info(self.path(path)))
 
     def digest_of(self, path: str) -> str:
         """Return the SHA-256 of a file, read some MiB at a time."""
@@ -282,8 +296,13 @@ class Folder:
 
 def stamp_of(info: dict[str, Any]) -> str:
     """Say in a word what a listing says of a file's content: its size, and a hash or a time of change."""
-    mark = next((info[field] for field in CONTENT_FIELDS if info.get(field) is not None), "")
-    return f"{info.get('size')}|{mark}"
+    field = next((field for field in CONTENT_FIELDS if info.get(field) is not None), "")
+    return f"{info.get('size')}|{field}={info.get(field, '')}"
+
+
+def has_checksum(stamp: str) -> bool:
+    """Say whether a stamp has a checksum that a store keeps."""
+    return stamp.partition("|")[2].partition("=")[0] in CHECKSUMS
 
 
 def seconds_of(info: dict[str, Any]) -> float:

@@ -1,13 +1,18 @@
-"""Small JSON files of ours, each with a hash of itself, so that a cut or a change is noticed."""
+"""Small JSON files of ours, each with a hash of itself, of its kind and of its place.
+
+So a cut, a change, and a record that lies where another should are noticed. The place is relative to the corpus's
+folder, which may be moved.
+"""
 
 import base64
 import hashlib
 import json
 import re
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tasks.errors import Damaged
 from tasks.storage.folder import Folder
@@ -41,28 +46,58 @@ def unpack(text: str) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
-def seal(record: Record) -> bytes:
-    """Write a record as JSON with a hash of itself."""
+def seal(record: Record, path: str) -> bytes:
+    """Write a record as JSON with a hash of itself in its place, by its path in the corpus's folder."""
     body = record.model_dump_json().encode()
-    return SEAL + hashlib.sha256(body).hexdigest().encode() + BODY + body + b"}"
+    return SEAL + hash_of(type(record), path, body) + BODY + body + b"}"
 
 
 def unseal(content: bytes, kind: type[Sealed], path: str) -> Sealed:
-    """Read a sealed record. Raises Damaged where it is not as it was written."""
-    if not is_sealed(content):
-        raise Damaged(f"{path} is cut or changed, or of another version", path)
-    return kind.model_validate_json(content.partition(BODY)[2][:-1])
+    """Read a sealed record. Raises Damaged where it is not as it was written, by this version and in this place."""
+    body = body_of(content)
+    if is_sealed(content, kind, path):
+        with suppress(ValidationError):
+            record = kind.model_validate_json(body)
+            if record.model_dump_json().encode() == body:  # or it lacks a field, or has one that nobody knows
+                return record
+    if is_sealed_as_before(content):
+        raise Damaged(f"{path} is of an earlier version, whose records did not say where they belong", path)
+    raise Damaged(f"{path} is cut or changed, or of another place or version", path)
 
 
-def is_sealed(content: bytes) -> bool:
-    """Say whether a record's hash is that of the rest of it."""
-    head, _, sealed = content.partition(BODY)
-    # What is sealed is followed by the last brace; slices, for it may be cut to nothing.
-    return head == SEAL + hashlib.sha256(sealed[:-1]).hexdigest().encode() and sealed[-1:] == b"}"
+def unseal_lasting(content: bytes, kind: type[Sealed], path: str) -> Sealed:
+    """Read a record that cannot be made again: one of an earlier version, too, with the defaults of what it lacks.
+
+    Such a one did not say where it belongs: whoever reads it has to see to that. Raises Damaged.
+    """
+    if is_sealed_as_before(content) or is_sealed(content, kind, path):
+        with suppress(ValidationError):
+            return kind.model_validate_json(body_of(content), extra="forbid")
+    raise Damaged(f"{path} is cut or changed, or of another place or version", path)
+
+
+def hash_of(kind: type[Record], path: str, body: bytes) -> bytes:
+    return hashlib.sha256(f"{kind.__name__} {path}\n".encode() + body).hexdigest().encode()
+
+
+def is_sealed(content: bytes, kind: type[Record], path: str) -> bool:
+    """Say whether a record is as it was written, of this kind and in this place."""
+    body = body_of(content)
+    return content == SEAL + hash_of(kind, path, body) + BODY + body + b"}"
+
+
+def is_sealed_as_before(content: bytes) -> bool:
+    """Say whether a record's hash is that of its content alone."""
+    body = body_of(content)
+    return content == SEAL + hashlib.sha256(body).hexdigest().encode() + BODY + body + b"}"
+
+
+def body_of(content: bytes) -> bytes:
+    return content.partition(BODY)[2][:-1]
 
 
 def write_record(folder: Folder, path: str, record: Record) -> None:
-    folder.write(path, seal(record))
+    folder.write(path, seal(record, path))
 
 
 def read_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:

@@ -6,7 +6,8 @@ A byte-level BPE tokenizer that cuts text as GPT-2 does is counted by `tasks.ker
 faster than by its own library and to the same numbers; any other by its library.
 """
 
-import io
+import zlib
+from base64 import b64decode, b64encode
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,16 +16,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from tasks.errors import BadInput, BadRecipe, first_line
+from tasks.errors import BadInput, BadRecipe, Damaged, first_line
 from tasks.kernels import bpe
 from tasks.kernels.texts import text_buffers
 from tasks.log import warn
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
-from tasks.storage.records import digest_of
+from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.tokens.byte_level import character_classes, make_tables, why_slow
 
 UNHEARD_OF = "zydaq \U0010fffd"
+TOKENIZER, CHARACTERS = OF_TOKENIZERS = (f"{WORK}/tokenizer-", f"{WORK}/characters-")
 BATCH_DOCUMENTS = 256  # 16 to 4,096 are as fast, within a tenth (python -m benchmarks.constants)
 
 
@@ -51,11 +53,9 @@ def store_tokenizer(folder: Folder, name: str) -> str:
     digest = digest_of(text)
     if reason := why_slow(tokenizer):
         warn(f"{name} is counted by its own library, slowly: {reason}")
-    elif not folder.exists(classes_path(digest)):
-        content = io.BytesIO()
-        np.savez_compressed(content, classes=character_classes(tokenizer))
-        folder.write(classes_path(digest), content.getvalue())
-    if not folder.exists(tokenizer_path(digest)):
+    elif not has_characters(folder, digest):
+        write_record(folder, characters_path(digest), Characters.of(character_classes(tokenizer)))
+    if folder.read_if_there(tokenizer_path(digest)) != text.encode():
         folder.write(tokenizer_path(digest), text.encode())
     return digest
 
@@ -68,12 +68,57 @@ def counted_by(tokenizer: Tokenizer) -> str:
     return f"counted by its own library (tokenizers), about 2 to 3 MB/s of text a core: {reason}"
 
 
+class Characters(Record):
+    """The class of each character as a tokenizer's words are cut, by its number: zlib, in base 64."""
+
+    packed: str
+
+    @classmethod
+    def of(cls, classes: NDArray[np.uint8]) -> "Characters":
+        return cls(packed=b64encode(zlib.compress(classes.tobytes())).decode())
+
+    @property
+    def classes(self) -> NDArray[np.uint8]:
+        return np.frombuffer(zlib.decompress(b64decode(self.packed)), np.uint8).copy()  # which may be written
+
+
+def has_characters(folder: Folder, digest: str) -> bool:
+    try:
+        return read_record(folder, characters_path(digest), Characters) is not None
+    except Damaged as error:
+        warn(f"{error}; it is made again")
+        return False
+
+
 def tokenizer_path(digest: str) -> str:
-    return f"{WORK}/tokenizer-{digest}.json"
+    return f"{TOKENIZER}{digest}.json"
 
 
-def classes_path(digest: str) -> str:
-    return f"{WORK}/tokenizer-{digest}.npz"
+def characters_path(digest: str) -> str:
+    return f"{CHARACTERS}{digest}.json"
+
+
+def damaged_tokenizers(folder: Folder) -> list[str]:
+    """List what is stored of tokenizers and is not as it was written."""
+    damaged = list[str]()
+    for path in folder.files(WORK):
+        try:
+            if path.startswith(TOKENIZER) and path.endswith(".json"):
+                stored_tokenizer(folder, path.removeprefix(TOKENIZER).removesuffix(".json"))
+            elif path.startswith(CHARACTERS):
+                read_record(folder, path, Characters)
+        except Damaged:
+            damaged.append(path)
+    return damaged
+
+
+def stored_tokenizer(folder: Folder, digest: str) -> str:
+    """Read a tokenizer. Raises Damaged where it is not that of its digest."""
+    path = tokenizer_path(digest)
+    text = (folder.read_if_there(path) or b"").decode(errors="replace")
+    if digest_of(text) != digest:
+        raise Damaged(f"{folder.url}/{path} has another content than was written", path)
+    return text
 
 
 class Counter:
@@ -122,7 +167,6 @@ class Counter:
 @lru_cache(maxsize=2)
 def stored_counter(folder: Folder, digest: str) -> Counter:
     """Load the counter of a corpus once for all the shards that a worker ingests."""
-    tokenizer = Tokenizer.from_str(folder.read(tokenizer_path(digest)).decode())
-    content = folder.read_if_there(classes_path(digest))
-    classes = np.load(io.BytesIO(content))["classes"] if content else None
-    return Counter(tokenizer, classes)
+    tokenizer = Tokenizer.from_str(stored_tokenizer(folder, digest))
+    characters = read_record(folder, characters_path(digest), Characters)
+    return Counter(tokenizer, characters.classes if characters else None)

@@ -12,20 +12,28 @@ from tasks.dedup.clusters import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import SOURCE_SHIFT
 from tasks.publish import clusters_found
+from tasks.publish.corpus import file
 from tasks.publish.explain import Corpus
 from tasks.storage.folder import Folder
+from tasks.storage.tables import write_shard
 
 NAMES = [f"s{i}" for i in range(11)]
 
 
 def corpus_in(folder, table, row_group_size=7):
     """Return a corpus of which nothing is there but a table of clusters, in two files."""
-    (folder / "published/clusters").mkdir(parents=True)
     half = len(table) // 2
-    for name, part in (("0", table.slice(0, half)), ("1", table.slice(half))):
-        pq.write_table(part, folder / f"published/clusters/{name}.parquet", row_group_size=row_group_size)
     corpus = Corpus.__new__(Corpus)
-    corpus.folder, corpus.files = Folder(str(folder)), ["clusters/0.parquet", "clusters/1.parquet"]
+    corpus.folder, corpus.files = Folder(str(folder)), {}
+    for name, part in (("0", table.slice(0, half)), ("1", table.slice(half))):
+        path = f"clusters/{name}.parquet"
+        shard = write_shard(
+            corpus.folder,
+            f"published/{path}",
+            name,
+            lambda scratch, part=part: pq.write_table(part, scratch, row_group_size=row_group_size),
+        )
+        corpus.files[path] = file("clusters", "", shard).model_copy(update={"path": path})
     # Numbers are given as sources come, and not as they rank.
     corpus.register = SimpleNamespace(sources={name: 10 - i for i, name in enumerate(NAMES)})
     return corpus

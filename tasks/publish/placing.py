@@ -1,0 +1,95 @@
+"""Putting the published folder in place: what was made is read first, and appears whole.
+
+On a local disk the files are linked into a new folder, which then takes the place of the old one by two
+renames. An object store has no folders to swap: there `manifest.json` comes after the files that it
+lists, and files of the corpus before go after it.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+
+from tasks.accounts.published import MANIFEST, PUBLISHED, Published, expect_manifest
+from tasks.errors import Damaged
+from tasks.stage.spread import fan_out
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+from tasks.storage.scratch import SCRATCH, scratch_name
+
+Texts = dict[str, bytes]
+
+
+def text_of(manifest: Published) -> bytes:
+    return manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
+
+
+def strangers(folder: Folder, manifest: Published) -> list[str]:
+    """List the files in the published folder that its manifest does not."""
+    wanted = {f"{PUBLISHED}/{file.path}" for file in manifest.everything} | {f"{PUBLISHED}/{MANIFEST}"}
+    return [path for path in folder.files(PUBLISHED) if path not in wanted]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A file that was made, to be read before it is published: its disk may have changed it since."""
+
+    folder: Folder
+    made: Shard
+
+    def __call__(self) -> str | None:
+        made = self.made
+        return made.path if self.folder.difference(made.path, made.size, made.digest) else None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A file to read and copy inside an object store, on whichever worker. Returns its path where it is damaged."""
+
+    folder: Folder
+    made: Shard
+    path: str
+
+    def __call__(self) -> str | None:
+        if self.folder.difference(self.made.path, self.made.size, self.made.digest):
+            return self.made.path
+        self.folder.copy(self.made.path, self.path)
+        return None
+
+
+def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
+    """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
+    paths = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
+    if damaged := [path for path in paths if path]:
+        raise Damaged(
+            f"{folder.url}/{damaged[0]} was cut or changed, or went away, after it was made", *damaged
+        )
+
+
+def swap_in(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
+    """Make the folder beside the old one, of whose files those at `whole_paths` stay good; then swap."""
+    new_shards = [file.made_as for file in manifest.files if file.made_as and file.path not in whole_paths]
+    all_sound(folder, [Proof(folder, shard) for shard in new_shards])
+    staging = f"{SCRATCH}/{scratch_name()}"
+    for file in manifest.files:
+        path = (
+            f"{PUBLISHED}/{file.path}"
+            if file.path in whole_paths
+            else str(file.made_as and file.made_as.path)
+        )
+        folder.copy(path, f"{staging}/{file.path}")
+    for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
+        folder.write(f"{staging}/{path}", text, read_only=True)
+    expect_manifest(folder, text_of(manifest))
+    folder.replace_folder(staging, PUBLISHED)
+
+
+def put_over(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
+    """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
+    new_files = [file for file in manifest.files if file.made_as and file.path not in whole_paths]
+    copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new_files if file.made_as]
+    # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
+    all_sound(folder, copies)
+    expect_manifest(folder, text_of(manifest))
+    for path, text in {MANIFEST: text_of(manifest), **texts}.items():
+        folder.write(f"{PUBLISHED}/{path}", text)
+    for path in strangers(folder, manifest):
+        folder.delete(path)

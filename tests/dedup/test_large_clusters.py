@@ -1,0 +1,152 @@
+"""Clusters that are too large to compare all pairs: hardly any removal is missed, and what may be is said."""
+
+import numpy as np
+import pytest
+from small_corpus import Corpus, build_here, edited, prose, published, rows, write_rows
+
+from benchmarks.large_clusters import KINDS, RULES, Maker, cluster, missed
+from tasks.accounts.audited import MEASURED, ByIndex
+from tasks.accounts.published import corpus_of
+from tasks.dedup import decisions, large, verify
+from tasks.dedup.large import LargeCluster
+from tasks.kernels import rare
+from tasks.kernels.holders import NOBODY, judge
+
+
+@pytest.fixture(autouse=True)
+def few_counters(monkeypatch):
+    monkeypatch.setattr(large, "COUNTER_BITS", 20)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pages(request):
+    return cluster(request.param, 2, seed=1)
+
+
+@pytest.mark.parametrize("scope", ["across", "global"])
+def test_hardly_any_removal_is_missed(pages, scope):
+    judged = [missed(pages, *rule, scope) for rule in RULES]
+    assert sum(of["gone"] for of in judged) > 50
+    assert sum(of["missed"] for of in judged) <= sum(of["gone"] for of in judged) / 1000
+
+
+def sets_of(found):
+    return lambda places: (found[i] for i in places)
+
+
+def of_numbers(chance, count):
+    return chance.integers(1, 2**63, count).astype(np.uint64)
+
+
+def test_near_copy_is_found_whichever_paragraph_differs():
+    """The rarest shingles of a page may all lie in the paragraph that its copy lacks."""
+    chance = np.random.default_rng(4)
+    own, rarest = of_numbers(chance, 300), of_numbers(chance, 60)
+    page = np.concatenate([own, rarest])
+    copy = np.concatenate([own, of_numbers(chance, 60)])
+    others = [np.concatenate([own[i::10], of_numbers(chance, 330)]) for i in range(10) for _ in range(20)]
+    others.append(np.concatenate([rarest, of_numbers(chance, 300)]))  # the only other page that has them
+    found = [page, *others, copy]
+    judged = LargeCluster(
+        sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.8, is_jaccard=False
+    )
+    holders, shared = judged.judge()
+    assert (holders[-1], shared[-1]) == (0, 300)
+    assert (holders[:-1] == NOBODY).all()
+
+
+def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
+    """More pages share something rare with a page than are compared with it, and the last of them is its original."""
+    chance = np.random.default_rng(5)
+    original = of_numbers(chance, 400)
+    others = [np.concatenate([original[i : i + 30], of_numbers(chance, 370)]) for i in range(200)]
+    copy = np.concatenate([original[:370], of_numbers(chance, 30)])
+    found = [*others, original, copy]
+    judged = LargeCluster(
+        sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.9, is_jaccard=False
+    )
+    assert judged.judge()[0][-1] == len(others)
+
+
+def template(count):
+    """Return pages that have nearly all in common with all others, each with a copy later."""
+    chance = np.random.default_rng(6)
+    base = of_numbers(chance, 380)
+    whole = [np.concatenate([base, of_numbers(chance, 20)]) for _ in range(count)]
+    copies = [np.concatenate([page[:396], of_numbers(chance, 4)]) for page in whole]
+    return [*whole, *copies]
+
+
+@pytest.mark.parametrize("share", [0.96, 0.985])
+def test_documents_that_were_not_compared_with_all_are_counted(share):
+    found = template(600)
+    n = len(found)
+    judged = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=share, is_jaccard=False)
+    holders, _ = judged.judge()
+    asked = {"share": share, "is_jaccard": False}
+    ends = np.cumsum([0, *map(len, found)])
+    exact, _ = judge(
+        np.concatenate(found), ends, np.arange(n), np.ones(n, np.bool_), np.array([0, n]), **asked
+    )
+    lost = int(((exact != NOBODY) & (holders == NOBODY)).sum())
+    assert (exact != NOBODY).sum() == 600
+    assert lost <= min(judged.unsure, 0.6)
+
+
+def test_index_without_room_for_all_shingles_says_so_and_finds_most(monkeypatch):
+    monkeypatch.setattr(rare, "ENTRIES", 1 << 14)
+    hashes, ends = cluster("families", 2, seed=2)
+    n = len(ends) - 1
+    found = [hashes[ends[i] : ends[i + 1]] for i in range(n)]
+    exact, _ = judge(
+        hashes, ends, np.arange(n), np.ones(n, np.bool_), np.array([0, n]), share=0.8, is_jaccard=False
+    )
+    judged = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=0.8, is_jaccard=False)
+    holders, _ = judged.judge()
+    assert judged.index.part < 1
+    stay = int((holders == NOBODY).sum())
+    assert stay / 2 < judged.unsure <= stay
+    lost = ((exact != NOBODY) & (holders == NOBODY)).sum()
+    assert lost <= 0.02 * (exact != NOBODY).sum()
+
+
+def test_no_more_than_so_many_let_others_go_and_it_is_said(monkeypatch):
+    monkeypatch.setattr(large, "MOST_STAYING", 10)
+    chance = np.random.default_rng(7)
+    found = [of_numbers(chance, 50) for _ in range(20)]
+    found += [*found]
+    judged = LargeCluster(sets_of(found), np.arange(40), np.ones(40, np.bool_), share=0.9, is_jaccard=True)
+    holders, _ = judged.judge()
+    assert (holders != NOBODY).sum() == 10
+    assert judged.unsure >= 10
+
+
+def test_card_audit_and_log_say_what_was_judged_by_an_index(tmp_path, monkeypatch):
+    log = list[str]()
+    monkeypatch.setattr(decisions, "warn", log.append)
+    monkeypatch.setattr(verify, "CLUSTER_BYTES", 500)
+    corpus, text = Corpus(tmp_path), prose("many", 200)
+    write_rows(tmp_path / "in/worst-7.arrow", rows(**{f"n{i}": edited(text, i) for i in range(9)}))
+    rule = {"scope": "global", "verify": {"containment": 0.9}}
+    recipe = corpus.load(dedup=rule)
+    build_here(recipe)
+    found = corpus_of(recipe)[1].audits["audit"]
+    assert found.by_index.clusters >= 1
+    assert found.by_index.documents >= 9
+    assert found.by_index.unsure == 0
+    said = found.by_index.sentence()
+    assert said.endswith(MEASURED)
+    assert log == [f"decisions: {said}"]
+    assert said in published(recipe).read("README.md").decode()
+    monkeypatch.undo()
+    whole = corpus.load(dedup=rule, name="whole")
+    build_here(whole)
+    assert corpus_of(whole)[1].audits["audit"].by_index is None
+    assert "index" not in published(whole).read("README.md").decode()
+
+
+def test_clusters_of_parts_add_up():
+    assert ByIndex(clusters=1, documents=2, unsure=3) + ByIndex(clusters=4, documents=5, unsure=6) == ByIndex(
+        clusters=5, documents=7, unsure=9
+    )
+    assert len(Maker(1).paragraph(7).split()) == 7

@@ -1,0 +1,301 @@
+"""What a manifest says of its files is true: when each was read, and that it is what it was."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import pytest
+from small_corpus import SHARED_BY_ALL, Corpus, build_here, contents, shards_of, table_of, without_times, zyda
+
+from flows.command.show_status import of_corpus
+from tasks.accounts import readings
+from tasks.accounts.published import (
+    STAMPS,
+    File,
+    Stamps,
+    corpus_of,
+    expect_manifest,
+    kept_stamps,
+    manifest_there,
+    published_ledger,
+    published_manifest,
+    stamps_now,
+)
+from tasks.errors import BadRecipe, Damaged, Denied
+from tasks.intake.built import ledger_if_complete
+from tasks.publish.explain import explain
+from tasks.publish.findings import find
+from tasks.publish.nearest import nearest
+from tasks.storage import tables
+from tasks.storage.folder import Folder
+from tasks.storage.records import write_record
+
+MANIFEST = "published/manifest.json"
+
+
+@pytest.fixture
+def built(tmp_path):
+    corpus = Corpus(tmp_path)
+    build_here(corpus.load())
+    return corpus
+
+
+def ago(days):
+    return (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
+
+
+def as_if_read(folder, when):
+    """Have the published files been read at another time, as far as anybody knows."""
+    kept = kept_stamps(folder)
+    write_record(folder, STAMPS, kept.model_copy(update={"checked": dict.fromkeys(kept.checked, when)}))
+
+
+def times_in(folder):
+    return {file.path: file.checked_at for file in manifest_there(folder).everything}
+
+
+def rot(*paths):
+    """Change a bit of a file, by all its names, and keep what a listing shows."""
+    content = bytearray(paths[0].read_bytes())
+    content[len(content) // 2] ^= 1
+    for path in paths:
+        before = path.stat()
+        path.chmod(0o644)
+        path.write_bytes(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def changed(corpus, **more):
+    """Return a recipe by which some files stay and others do not."""
+    corpus.recipe["sources"][1]["keep"] = "name <> 'middle_alone' and name <> 'twin_1'"
+    return corpus.load(**more)
+
+
+def paths_read(monkeypatch):
+    read, digest_of = list[str](), Folder.digest_of
+    monkeypatch.setattr(Folder, "digest_of", lambda self, path: read.append(path) or digest_of(self, path))
+    return read
+
+
+def test_manifest_says_when_each_file_was_read_and_nothing_else_of_the_time(built):
+    folder = built.load().folder
+    began = {*times_in(folder).values()}
+    assert all(
+        timedelta() <= datetime.now(UTC) - datetime.fromisoformat(time) < timedelta(hours=1) for time in began
+    )
+    content = folder.read(MANIFEST)
+    assert content.count(b'"checked_at"') == len(manifest_there(folder).everything)
+    assert b"checked_at" not in without_times(content)
+
+
+def test_what_stays_is_not_read_and_keeps_its_time_and_what_is_new_is_read(built, monkeypatch):
+    folder, old = built.load().folder, ago(10)
+    as_if_read(folder, old)
+    read = paths_read(monkeypatch)
+    before = {file.path for file in manifest_there(folder).files}
+    build_here(changed(built))
+    times = times_in(folder)
+    staying = before & times.keys()
+    assert {"best", "worst", "clusters"} <= {path.split("/")[0] for path in staying}
+    assert {times[path] for path in staying} == {old}
+    new = [file for file in manifest_there(folder).everything if file.path not in staying]
+    assert all(file.checked_at > old for file in new)
+    assert not [path for path in read if path.startswith("published/")]
+    assert len(read) == sum(file.rows is not None for file in new)
+
+
+@pytest.mark.parametrize(("days", "after"), [(40, "30d"), (0, "0m"), (3, "2d"), (15, "2w")])
+def test_rot_in_what_stays_is_found_by_its_age_and_published_right(built, days, after, caplog):
+    recipe = changed(built, storage=str(built.folder / "right"))
+    build_here(recipe)
+    right = contents(recipe)
+    folder = built.load().folder
+    as_if_read(folder, ago(days))
+    shard = next(shard for shard in shards_of(built.load(), "publish") if "/worst/" in shard.path)
+    path = next(file.path for file in manifest_there(folder).files if file.sha256 == shard.digest)
+    rot(*(built.folder / "out/small" / name for name in (f"published/{path}", shard.path)))
+    recipe = changed(built, reread_after=after)
+    build_here(recipe)
+    assert f"{path} has another content than was written; it is published again" in caplog.text
+    assert contents(recipe) == right
+    assert min(times_in(folder).values()) > ago(0.1)
+
+
+def test_file_that_nobody_has_read_for_too_long_is_something_to_do(built, monkeypatch):
+    recipe = built.load()
+    folder, before = recipe.folder, recipe.folder.read(MANIFEST)
+    as_if_read(folder, ago(29))
+    assert ledger_if_complete(recipe) is not None
+    as_if_read(folder, ago(31))
+    assert ledger_if_complete(recipe) is None
+    read = paths_read(monkeypatch)
+    build_here(recipe)
+    assert len(read) == len(manifest_there(folder).everything)
+    assert ledger_if_complete(recipe) is not None
+    assert folder.read(MANIFEST) == before  # others know the corpus by its manifest
+    as_if_read(folder, ago(31))
+    assert ledger_if_complete(built.load(reread_after="8w")) is not None
+
+
+def test_files_of_one_build_do_not_fall_due_together():
+    files = [File(path=f"{i}", sha256=f"{i * 0x01000000:08x}" + "0" * 56, size=1) for i in range(256)]
+    after = timedelta(days=30)
+    counts = [
+        len(readings.due(files, {file.path: ago(days) for file in files}, after)) for days in (14, 20, 25, 31)
+    ]
+    assert counts[0] == 0
+    assert counts[-1] == 256
+    assert 70 < counts[1] < 100
+    assert 150 < counts[2] < 190
+    assert len(readings.due(files, {}, after)) == 256
+    assert len(readings.due(files, {file.path: ago(0) for file in files}, timedelta())) == 256
+
+
+@pytest.mark.parametrize(
+    ("url", "stamp", "is_compared"),
+    [
+        ("s3://bucket/corpus", "3|ETag=abc", True),
+        ("gs://bucket/corpus", "3|md5Hash=abc", True),
+        ("gs://bucket/corpus", "3|updated=abc", False),
+        ("/a/corpus", "3|mtime=1.5", False),
+        ("memory://corpus", "3|created=abc", False),
+    ],
+)
+def test_checksum_that_a_store_keeps_itself_counts_as_a_reading(built, url, stamp, is_compared):
+    manifest, old = published_manifest(built.load().folder), ago(20)
+    (first, second, *_) = (file.path for file in manifest.files)
+    kept = Stamps(stamps={first: stamp, second: stamp}, checked={first: old, second: old})
+    times = readings.times_checked(Folder(url), manifest, kept, {first: stamp, second: f"{stamp}d"})
+    assert (times[first] > old) is is_compared
+    assert times[second] == old
+
+
+def test_verify_remembers_what_it_has_read_and_found_whole(built):
+    recipe = built.load()
+    folder, old = recipe.folder, ago(20)
+    before = folder.read(MANIFEST)
+    as_if_read(folder, old)
+    path = next(file.path for file in manifest_there(folder).files if file.path.startswith("best/"))
+    (built.folder / "out/small/published" / path).unlink()
+    assert zyda("verify", str(built.path)).returncode == 1
+    checked = kept_stamps(folder).checked
+    assert checked.pop(path) == old
+    assert min(checked.values()) > old
+    assert folder.read(MANIFEST) == before
+    build_here(changed(built))
+    assert min(times_in(folder).values()) > old
+
+
+def test_rot_in_work_on_a_store_is_not_published(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load(storage="memory://of-rot")
+    build_here(recipe)
+    right, folder = contents(recipe), recipe.folder
+    for path in [path for path in folder.files("work/publish") if path.endswith(".parquet")]:
+        content = bytearray(folder.read(path))
+        content[len(content) // 2] ^= 1
+        folder.write(path, bytes(content))
+    folder.delete("published")
+    build_here(recipe)
+    assert contents(recipe) == right
+
+
+def with_another_digit(folder):
+    """Change a number in the manifest, and keep what a listing shows."""
+    path = folder / "out/small" / MANIFEST
+    before, text = path.stat(), path.read_bytes()
+    path.chmod(0o644)
+    path.write_bytes(text.replace(b'"tokens": 2391', b'"tokens": 2392'))
+    assert path.read_bytes() != text
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_changed_digit_in_the_manifest_is_told_by_nobody(built):
+    recipe = built.load()
+    before = contents(recipe)
+    with_another_digit(built.folder)
+    looks = (corpus_of, published_ledger, find, lambda recipe: nearest(recipe, "a text"))
+    for look in (*looks, lambda recipe: explain(recipe, "0")):
+        with pytest.raises(Denied, match=r"manifest\.json is not as it was published; zyda verify --repair"):
+            look(recipe)
+    _, line = islice(of_corpus(str(built.path), None, None), 2)
+    assert line.endswith("published/manifest.json is not as it was published; zyda verify --repair mends it")
+    assert zyda("verify", str(built.path)).returncode == 1
+    assert ledger_if_complete(recipe) is None
+    build_here(recipe)
+    assert contents(recipe) == before
+    assert ledger_if_complete(recipe) is not None
+
+
+def test_build_that_ends_while_it_publishes_leaves_a_manifest_that_is_believed(built):
+    recipe = built.load()
+    folder = recipe.folder
+    before, content = manifest_there(folder), folder.read(MANIFEST)
+    expect_manifest(folder, content.replace(b'"tokens": 2391', b'"tokens": 2392'))
+    assert manifest_there(folder) == before  # it ended before the folders were exchanged
+    with_another_digit(built.folder)
+    assert manifest_there(folder) != before  # it ended after that
+    folder.write(MANIFEST, content.replace(b'"tokens": 2391', b'"tokens": 2393'))
+    with pytest.raises(Damaged):
+        manifest_there(folder)
+    folder.delete(STAMPS)
+    assert manifest_there(folder) is not None  # nothing is known of it
+
+
+DAMAGES = {
+    "cut": lambda content: content[:-30],
+    "emptied": lambda _: b"",
+    "changed": lambda content: b"PAR1" + bytes(len(content) - 8) + b"PAR1",
+    "a bit": lambda content: content[:9] + bytes([content[9] ^ 1]) + content[10:],
+}
+
+
+@pytest.mark.parametrize("place", ["removed", "clusters", "best", "middle", "bands", "audit"])
+def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, place):
+    recipe = built.load()
+    (row, *_) = table_of(recipe, "removed")
+    paths = sorted((built.folder / "out/small/published" / place).glob("*.parquet"))
+    looks = {
+        "explain": lambda: explain(recipe, str(row["doc_id"])),
+        "report": lambda: find(recipe),
+        "find": lambda: nearest(recipe, SHARED_BY_ALL),
+    }
+    for name, damage in DAMAGES.items():
+        whole = {path: path.read_bytes() for path in paths}
+        for path, content in whole.items():
+            path.unlink()
+            path.write_bytes(damage(content))
+        said = [line for line in map(said_by, looks.values()) if line]
+        assert said or name == "a bit"  # which nobody may read
+        assert all(line.endswith("zyda verify --repair mends it") for line in said)
+        for path, content in whole.items():
+            path.write_bytes(content)
+        tables.FOOTERS.clear()
+    for path in paths:
+        path.unlink()
+    assert any(paths[0].name in line for line in map(said_by, looks.values()))
+
+
+def said_by(look):
+    """Return the line that something ends with, if it does."""
+    try:
+        look()
+    except Denied as error:
+        (line,) = str(error).splitlines()
+        return line
+    return ""
+
+
+@pytest.mark.parametrize("given", ["30", 30, "d", "1.5d", "30 days", "-1d", True, None, "99999d", "1y"])
+def test_duration_that_is_none_is_one_line(corpus, given):
+    with pytest.raises(BadRecipe) as caught:
+        corpus.load(reread_after=given)
+    assert str(caught.value).count("\n") == 0
+    assert "reread_after: a duration is expected: 90m, 12h, 30d, 8w" in str(caught.value)
+
+
+def test_how_often_files_are_read_is_no_other_corpus(built):
+    assert "reread_after" not in json.loads(built.load().folder.read(MANIFEST))["recipe"]
+    assert ledger_if_complete(built.load(reread_after="1d")) is not None
+    assert stamps_now(built.load().folder)

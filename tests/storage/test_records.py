@@ -1,0 +1,230 @@
+"""A record is believed in its own place, as its own kind, and as it was written by this version."""
+
+import hashlib
+import shutil
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
+
+from tasks.accounts.published import Stamps
+from tasks.errors import Damaged, Denied
+from tasks.intake.built import Built, last_build, ledger_if_complete
+from tasks.intake.history import Build, builds_of
+from tasks.intake.ingest import IngestedPiece
+from tasks.publish.files import PublishedShard
+from tasks.publish.upkeep import items_of
+from tasks.sources.listing import Listing
+from tasks.sources.register import Register, load_register
+from tasks.storage.artifacts import Manifest, Shard, load_manifest, receipt_of
+from tasks.storage.folder import Folder
+from tasks.storage.records import BODY, SEAL, body_of, read_record, seal, unseal, unseal_lasting
+from tasks.tokens.counter import Characters
+
+KINDS = {
+    "work/manifests/": Manifest,
+    "work/listings/": Listing,
+    "work/register/": Register,
+    "work/characters-": Characters,
+    "work/built.json": Built,
+    "work/published.json": Stamps,
+    "history/": Build,
+}
+
+
+def kind_of(path):
+    if path.endswith(".parquet.json"):
+        return Shard
+    named = next((kind for place, kind in KINDS.items() if path.startswith(place)), None)
+    return named or (IngestedPiece if path.startswith("work/ingest/") else PublishedShard)
+
+
+def built_twice(folder):
+    """Return a corpus with two entries in its register and two builds in its history."""
+    corpus = Corpus(folder)
+    build_here(corpus.load())
+    write_rows(folder / "in/worst-5.arrow", rows(**{f"n{i}": prose(f"n{i}") for i in range(5)}))
+    build_here(corpus.load())
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory):
+    return built_twice(tmp_path_factory.mktemp("records"))
+
+
+@pytest.fixture
+def copied(twice, tmp_path):
+    """Give the same corpus in a folder of the test's own."""
+    shutil.copytree(twice.folder / "out", tmp_path / "out")
+    corpus = twice.elsewhere(tmp_path)
+    build_here(corpus.load())  # notes where it is now
+    return corpus
+
+
+def records_of(folder):
+    paths = [path for place in ("work", "history") for path in folder.files(place)]
+    return [path for path in paths if path.endswith(".json") and "tokenizer-" not in path]
+
+
+def test_no_record_is_believed_in_the_place_of_another(twice):
+    folder = twice.load().folder
+    records = {path: folder.read(path) for path in records_of(folder)}
+    assert len(records) > 100
+    for place in records:
+        unseal(records[place], kind_of(place), place)
+        for path, content in records.items():
+            if path != place:
+                for read in (unseal, unseal_lasting):
+                    with pytest.raises(Damaged, match="of another place or version"):
+                        read(content, kind_of(place), place)
+
+
+def test_record_of_another_kind_without_a_field_or_with_one_more_is_refused():
+    class Later(Register):
+        added: int = 1
+
+    later = Later()
+    whole = seal(Register(), "a.json")
+    assert unseal(whole, Register, "a.json") == Register()
+    body = body_of(whole)
+    for changed in (body.replace(b'"sources":{},', b""), later.model_dump_json().encode(), b"{}", b"7"):
+        digest = hashlib.sha256(b"Register a.json\n" + changed).hexdigest().encode()
+        with pytest.raises(Damaged):
+            unseal(SEAL + digest + BODY + changed + b"}", Register, "a.json")
+    with pytest.raises(Damaged):
+        unseal(whole, Built, "a.json")
+    with pytest.raises(Damaged):
+        unseal(whole, Register, "b.json")
+
+
+def as_before(content):
+    """Seal a record as versions did whose records did not say where they belong."""
+    body = body_of(content)
+    return SEAL + hashlib.sha256(body).hexdigest().encode() + BODY + body + b"}"
+
+
+def test_corpus_of_an_earlier_version_keeps_its_numbers_and_history_and_makes_the_rest_anew(copied, caplog):
+    recipe = copied.load()
+    folder, before = recipe.folder, contents(recipe)
+    numbers, builds = load_register(folder), builds_of(folder)
+    for path in records_of(folder):
+        folder.write(path, as_before(folder.read(path)))
+    assert (load_register(folder), builds_of(folder)) == (numbers, builds)
+    build_here(recipe)
+    assert "built.json is of an earlier version" in caplog.text
+    assert contents(recipe) == before
+    assert load_register(folder) == numbers
+    assert ledger_if_complete(recipe) is not None
+
+
+@pytest.mark.parametrize("sealed", [bytes, as_before], ids=["now", "earlier"])
+@pytest.mark.parametrize(("of", "at"), [(0, 1), (1, 0)])
+def test_entry_of_the_register_in_the_place_of_another_ends_in_one_line(copied, of, at, sealed):
+    recipe = copied.load()
+    content = recipe.folder.read(f"work/register/{of:06d}.json")
+    recipe.folder.write(f"work/register/{at:06d}.json", sealed(content))
+    with pytest.raises(Denied, match=rf"register/{at:06d}\.json is cut or changed.*put it back from a copy"):
+        build_here(recipe)
+    with pytest.raises(Denied, match="put it back from a copy"):
+        items_of(recipe)
+
+
+def test_register_that_is_not_its_own_is_one_line_in_a_terminal(copied):
+    folder = copied.load().folder
+    folder.write("work/register/000001.json", folder.read("history/000001.json"))
+    for arguments in (["find", str(copied.path), "a text"], ["explain", str(copied.path), "0"]):
+        said = zyda(*arguments)
+        assert said.returncode == 1
+        assert "Traceback" not in said.stderr
+        assert said.stderr.count("put it back from a copy") == 1
+
+
+def test_built_in_place_of_the_register_is_no_register(copied):
+    recipe = copied.load()
+    for path in ("work/built.json", "work/published.json", "history/000001.json"):
+        for content in (recipe.folder.read(path), as_before(recipe.folder.read(path))):
+            recipe.folder.write("work/register/000001.json", content)
+            with pytest.raises(Denied, match="put it back from a copy"):
+                load_register(recipe.folder)
+
+
+def test_manifest_in_the_place_of_another_is_found_by_verify_and_made_again(copied, caplog):
+    recipe = copied.load()
+    folder = recipe.folder
+    of = {path.split("/")[-1].split("-")[0]: path for path in last_build(folder).manifests}
+    folder.write(of["minhash"], folder.read(of["index"]))
+    assert [fault.path for fault in items_of(recipe)[1]] == [of["minhash"]]
+    changed = {"dedup": {"scope": "global"}}
+    right = copied.load(storage=str(copied.folder / "right"), **changed)
+    build_here(right)
+    wrong = copied.load(**changed)
+    build_here(wrong)
+    assert f"{of['minhash']} is cut or changed, or of another place" in caplog.text
+    assert contents(wrong) == contents(right)
+
+
+def test_receipt_that_is_not_of_its_manifest_is_not_believed(copied):
+    folder = copied.load().folder
+    path = next(path for path in folder.files("work/manifests") if "/publish-" in path)
+    manifest = read_record(folder, path, Manifest)
+    receipt = receipt_of(manifest, "key", path)
+    assert load_manifest(folder, receipt) == manifest
+    with pytest.raises(Damaged, match="not what its stage said"):
+        load_manifest(folder, receipt.model_copy(update={"identity": "another"}))
+
+
+def test_record_of_a_build_in_the_place_of_another_is_said_and_removed(copied, caplog):
+    recipe = copied.load()
+    folder = recipe.folder
+    assert ledger_if_complete(recipe) is not None
+    folder.write("history/000001.json", folder.read("history/000002.json"))
+    assert ledger_if_complete(recipe) is None  # or it would be left as it is
+    build_here(recipe)
+    assert "history/000001.json is cut or changed, or another's; it cannot be made again" in caplog.text
+    assert [build.number for build in builds_of(folder)] == [2, 3]
+    assert ledger_if_complete(recipe) is not None
+
+
+def test_build_does_not_ask_a_listing_when_its_manifest_was_written(copied, monkeypatch):
+    recipe = copied.load()
+    folder = recipe.folder
+    folder.delete("history")
+    listed = Folder.listed
+    monkeypatch.setattr(
+        Folder,
+        "listed",
+        lambda self, path: {
+            name: info for name, info in listed(self, path).items() if not name.endswith("manifest.json")
+        },
+    )
+    build_here(recipe)
+    (build,) = builds_of(folder)
+    assert datetime.now(UTC) - datetime.fromisoformat(build.time) < timedelta(hours=1)
+
+
+def tokenizer_of(folder, place):
+    return next(path for path in folder.files("work") if path.startswith(f"work/{place}-"))
+
+
+@pytest.mark.parametrize("place", ["tokenizer", "characters"])
+@pytest.mark.parametrize("is_valid", [False, True])
+def test_stored_tokenizer_that_was_changed_is_made_again(copied, place, is_valid):
+    recipe = copied.load()
+    folder = recipe.folder
+    path = tokenizer_of(folder, place)
+    before = folder.read(path)
+    changed = before.replace(b'"sha256":"', b'"sha256":"0') if place == "characters" else before[:-2]
+    if is_valid:
+        other = seal(Characters(packed=""), path)
+        changed = other.replace(b"a", b"b") if place == "characters" else before.replace(b":", b": ", 1)
+    folder.write(path, changed)
+    assert [fault.path for fault in items_of(recipe)[1]] == [path]
+    write_rows(copied.folder / "in/late.jsonl", rows(late=prose("late")))
+    copied.recipe["sources"][2]["files"] = [*copied.recipe["sources"][2]["files"], "in/late.jsonl"]
+    recipe = copied.load()
+    build_here(recipe)
+    fresh = copied.load(storage=str(copied.folder / "fresh"))
+    build_here(fresh)
+    assert folder.read(path) == before
+    assert contents(recipe) == contents(fresh)
