@@ -12,7 +12,7 @@ from flows.dashboard.rows import Cell, Row
 from flows.dashboard.time_left import EACH_MB, END, LEAST, ONCE, START, USUAL, Clockwork, Part
 from tasks import pipeline
 from tasks.kernels.compiled import are_compiled
-from tasks.quality.cost import seconds_of
+from tasks.quality.cost import CORES, seconds_of
 from tasks.recipe.fields import Recipe
 from tasks.stage.task import opened
 from tasks.storage.artifacts import Counts, Receipt
@@ -117,14 +117,19 @@ class BuildState:
         parts, now, weights = self.clockwork.parts, self.clock(), self.weights
         self.clockwork.spend(now)
         start = parts.setdefault(STARTING, Part(START))
-        start.know(START, 0.0, float(self.has_begun), 1.0, is_on=not self.has_begun)
+        start.know(0.0, float(self.has_begun), 1.0, is_on=not self.has_begun)
         for name, row in self.rows.items():
+            part = parts.setdefault(
+                name, Part(ONCE.get(name.rstrip("0123456789"), USUAL))
+            )  # of whatever round
+            part.waves = sum(cell.total for cell in row.cells.values()) / CORES
             done, made = row.fraction(weights), row.made_now(weights)
-            done = 1 - (1 - done) / made if made else 1.0
-            is_on = row.began is not None and not row.is_over
-            once = ONCE.get(name.rstrip("0123456789"), USUAL)  # whatever the number of its round
-            parts.setdefault(name, Part()).know(once, self.cost_by_size(row), done, made, is_on=is_on)
-        parts.setdefault(ENDING, Part(END)).know(END, 0.0, 0.0, 1.0, is_on=self.is_at_end)
+            at_something = any(cell.total and not cell.receipt for cell in row.cells.values())
+            part.know(
+                self.cost_by_size(row), 1 - (1 - done) / made if made else 1.0, made,
+                is_on=at_something and not row.is_over,
+            )  # fmt: skip
+        parts.setdefault(ENDING, Part(END)).know(0.0, 0.0, 1.0, is_on=self.is_at_end)
         self.farthest = max(self.farthest, min(self.clockwork.fraction(), 1.0 if self.is_sized else UNSIZED))
 
     def cost_by_size(self, row: Row) -> float:
@@ -167,11 +172,17 @@ class BuildState:
 
     @property
     def weights(self) -> dict[str | None, int]:
-        """The bytes of text of each source, 1 at least, where ingest has finished all, else its shards so far."""
+        """The bytes of text of each source, 1 at least, as far as they are known or can be judged by its shards."""
         cells = self.rows["ingest"].cells
-        if all(cell.receipt for cell in cells.values()):
-            return {source: max(1, cell.receipt.out.bytes) for source, cell in cells.items() if cell.receipt}
-        return {source: cell.total for source, cell in cells.items() if cell.total}
+        known = {
+            source: self.size_of(str(source)).bytes
+            for source, cell in cells.items()
+            if cell.done or cell.receipt
+        }
+        shards = sum(cells[source].total for source in known)
+        usual = sum(known.values()) / shards if shards else 1.0
+        judged = {source: usual * cell.total for source, cell in cells.items() if cell.total}
+        return {source: max(1, round(size)) for source, size in (judged | known).items()}
 
     @property
     def fraction(self) -> float:

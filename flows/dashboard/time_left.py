@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 START, END = 6.0, 3.0
 ONCE, USUAL = {"prepare": 3.0, "ingest": 4.0, "minhash": 2.0, "audit": 1.5, "publish": 1.5}, 0.7
 EACH_MB = {"ingest": 0.016, "minhash": 0.008, "publish": 0.008, "removals": 0.001, "index": 0.002}
-LATELY = 120.0  # seconds of a stage
-ENOUGH = 0.15  # of a stage, to go by its own pace: what is done first may be what is quickly done
+MODELS = "classify"
+LATELY, MARKS = 120.0, 5  # seconds of a stage, and shards at the least, by which its pace is known
+ENOUGH, LONG = 0.2, 30.0  # of a stage, or seconds of it, after which it goes by its own pace alone
 LEAST = 0.1  # of the work: before that is done, nobody can say how long it takes
 
 
@@ -31,26 +32,32 @@ class Part:
     done: float = 0.0
     spent: float = 0.0
     is_on: bool = False
+    waves: float = 1.0  # in which its shards are done, those of a wave at the same time
     marks: deque[tuple[float, float]] = field(default_factory=lambda: deque([(0.0, 0.0)]))
 
-    def know(self, once: float, more: float, done: float, made: float, *, is_on: bool) -> None:
+    def know(self, more: float, done: float, made: float, *, is_on: bool) -> None:
         if done > self.done:
             self.marks.append((self.spent, done))
             # What comes before the first shard, imports and kernels to be compiled, does so only once.
-            while len(self.marks) > 2 and (not self.marks[0][1] or self.spent - self.marks[1][0] > LATELY):
+            if len(self.marks) > 2 and not self.marks[0][1]:
                 self.marks.popleft()
-        self.once, self.more, self.done, self.made, self.is_on = once, more, done, made, is_on
+            while len(self.marks) > MARKS and self.spent - self.marks[1][0] > LATELY:
+                self.marks.popleft()
+        self.more, self.done, self.made, self.is_on = more, done, made, is_on
 
     def left(self, pace: float) -> float:
         """Return the seconds that are left of it. pace: how many times as long as usual the build takes."""
         if self.done >= 1:
             return 0.0
+        usual = (self.once + self.more) * self.made * pace
         (before, done_before), (then, done) = self.marks[0], self.marks[-1]
-        if done <= done_before or then <= before or done < ENOUGH:
-            return max((self.once + self.more) * self.made * pace - self.spent, self.spent / 2)
+        if done <= done_before or then <= before:
+            return max(usual - self.spent, self.spent * max(self.waves - 1, 0.5))
         # Nothing is heard of a shard before it is done: between two of them, time goes by as it did.
-        rest = (1 - done) * (then - before) / (done - done_before)
-        return max(rest - (self.spent - then), rest / 2)
+        whole = (1 - done) * (then - before) / (done - done_before)
+        own = max(whole - (self.spent - then), whole / 2)
+        trust = min(1.0, max(self.done / ENOUGH, self.spent / LONG))
+        return trust * own + (1 - trust) * max(usual * (1 - self.done), 0.0)
 
 
 @dataclass
@@ -59,20 +66,25 @@ class Clockwork:
 
     parts: dict[str, Part] = field(default_factory=dict)
     looked_at: float | None = None
+    idle: float = 0.0  # seconds in which no stage said that it was at something
 
     def spend(self, now: float) -> None:
         """Share the time since the last look among what is under way."""
-        on = [part for part in self.parts.values() if part.is_on]
+        under_way = {name: part for name, part in self.parts.items() if part.is_on}
+        # What is under way beside a model waits for it, or is nothing beside it.
+        on = [under_way[MODELS]] if MODELS in under_way else [*under_way.values()]
+        seconds = now - (now if self.looked_at is None else self.looked_at)
         for part in on:
-            part.spent += (now - (now if self.looked_at is None else self.looked_at)) / len(on)
+            part.spent += seconds / len(on)
+        self.idle += 0.0 if on else seconds
         self.looked_at = now
 
     @property
     def pace(self) -> float:
-        """How many times as long as usual what is done has taken."""
-        begun = [part for part in self.parts.values() if part.spent and part.done]
+        """How many times as long as usual what is done has taken, but for models, whose pace is their own."""
+        begun = [part for name, part in self.parts.items() if part.spent and part.done and name != MODELS]
         usual = sum((part.once + part.more * part.done) * part.made for part in begun)
-        return sum(part.marks[-1][0] for part in begun) / usual if usual else 1.0
+        return (self.idle + sum(part.marks[-1][0] for part in begun)) / usual if usual else 1.0
 
     def left(self) -> float:
         pace = self.pace
@@ -80,5 +92,5 @@ class Clockwork:
 
     def fraction(self) -> float:
         """How much of the build is done, by time."""
-        spent = sum(part.spent for part in self.parts.values())
+        spent = self.idle + sum(part.spent for part in self.parts.values())
         return spent / (spent + self.left()) if spent else 0.0

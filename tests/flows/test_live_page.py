@@ -239,7 +239,7 @@ def test_time_left_is_not_said_before_anybody_can_know(state):
         for source in ("best", "middle", "worst"):
             state.hear(reports("ingest", source, done, 20, done))
         state.look()
-    assert 30 < state.seconds_left() < 150  # 30 s of ingest, and what comes after it
+    assert 30 < state.seconds_left() < 300  # 30 s of ingest, and what comes after it
     state.finish()
     assert state.seconds_left() is None
 
@@ -264,9 +264,10 @@ def test_time_left_of_a_model_is_known_by_its_size_and_then_by_its_pace(corpus):
         state.look()
         left.append(state.seconds_left())
     said = [seconds for seconds in left if seconds is not None]
-    assert len(said) >= 8
+    assert len(said) >= 7
     assert said == sorted(said, reverse=True)  # it never grows while the model goes on as it did
-    assert all(0.7 < found / (100 * to_come) < 1.5 for to_come, found in enumerate(said[::-1], 1))
+    of_what_is_true = [found / (100 * to_come) for to_come, found in enumerate(said[::-1], 1)]
+    assert all(0.7 < share < 1.5 for share in of_what_is_true), of_what_is_true
 
 
 def test_what_was_made_before_says_nothing_of_how_fast_it_goes(state):
@@ -288,7 +289,7 @@ def test_what_was_made_before_says_nothing_of_how_fast_it_goes(state):
 
 def test_pace_is_that_of_the_last_minutes(state):
     state.hear(reports("ingest", "best", 0, 100, 0))
-    for done in (90, 91, 92, 93):
+    for done in (90, 91, 92, 93, 94, 95, 96):
         state.look()
         state.clock.now += 100
         state.hear(reports("ingest", "best", done, 100, done))
