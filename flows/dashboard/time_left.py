@@ -14,6 +14,7 @@ ONCE, USUAL = {"prepare": 3.0, "ingest": 4.0, "minhash": 2.0, "audit": 1.5, "pub
 EACH_MB = {"ingest": 0.016, "minhash": 0.008, "publish": 0.008, "removals": 0.001, "index": 0.002}
 MODELS = "classify"
 LATELY, MARKS = 120.0, 5  # seconds of a stage, and shards at the least, by which its pace is known
+LITTLE = 0.005  # of a stage, which says nothing of it: a source of a few documents
 ENOUGH, LONG = 0.2, 30.0  # of a stage, or seconds of it, after which it goes by its own pace alone
 LEAST = 0.1  # of the work: before that is done, nobody can say how long it takes
 
@@ -43,7 +44,7 @@ class Part:
                 self.marks.popleft()
             while len(self.marks) > MARKS and self.spent - self.marks[1][0] > LATELY:
                 self.marks.popleft()
-        self.more, self.done, self.made, self.is_on = more, done, made, is_on
+        self.more, self.done, self.made, self.is_on = more, max(done, self.done), made, is_on
 
     def left(self, pace: float) -> float:
         """Return the seconds that are left of it. pace: how many times as long as usual the build takes."""
@@ -51,7 +52,7 @@ class Part:
             return 0.0
         usual = (self.once + self.more) * self.made * pace
         (before, done_before), (then, done) = self.marks[0], self.marks[-1]
-        if done <= done_before or then <= before:
+        if done <= done_before or then <= before or done < LITTLE:
             return max(usual - self.spent, self.spent * max(self.waves - 1, 0.5))
         # Nothing is heard of a shard before it is done: between two of them, time goes by as it did.
         whole = (1 - done) * (then - before) / (done - done_before)

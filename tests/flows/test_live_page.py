@@ -137,7 +137,7 @@ def test_page_moves_with_the_reports_of_workers_and_says_speed_and_time(state):
     ingest = stage_of(page_of(state), "ingest")
     assert ingest["done"] == f"{bar(1 / 6, 6)} 17 %"  # the third source counts as much as the others
     assert ingest["MB/s"] == "5.0"
-    assert ingest["time"] == "20 s, 1 min 40 s left"
+    assert ingest["time"] == "20 s, 1 min 28 s left"
     best, middle, *_ = rows_of(page_of(state), "Sources")
     assert (best["at"], best["documents"], middle["documents"]) == ("ingest", "100", "")
 
