@@ -27,25 +27,26 @@ def zyda(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 @contextmanager
-def stack() -> Iterator[str]:
-    """Start what a build needs, with an empty history; give the dashboard's address."""
+def stack() -> Iterator[Any]:
+    """Start what a build needs, with an empty history; give the API of its server."""
     with tempfile.TemporaryDirectory() as home:
         os.environ["PREFECT_HOME"] = home
         if zyda("up").wait():
             raise SystemExit("the stack did not start")
-        from deployments.local import stack_url
+        from deployments.stack import stack_api
 
         try:
-            yield str(stack_url()).removesuffix("/api")
+            yield stack_api()
         finally:
             zyda("down").wait()
 
 
-def artifacts(url: str) -> dict[str, Any]:
+def artifacts(api: Any) -> dict[str, Any]:
     """Return the artifacts of the build by what they show."""
     import httpx
 
-    answer = httpx.post(f"{url}/api/artifacts/filter", json={"limit": 50}, timeout=30)
+    login = tuple(api.login.split(":", 1))
+    answer = httpx.post(f"{api.url}/artifacts/filter", json={"limit": 50}, timeout=30, auth=login)
     return {one["key"].split("-")[1]: one for one in answer.json() if one["key"]}
 
 
@@ -67,20 +68,22 @@ def main() -> None:
 
     shutil.rmtree(STORAGE, ignore_errors=True)
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    with stack() as url, sync_playwright() as started:
+    with stack() as api, sync_playwright() as started:
+        url = api.dashboard
         browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        page.goto(f"{url}/runs")  # so that the first picture does not wait for the dashboard itself
+        page.goto(api.link)  # so that the first picture does not wait for the dashboard itself
+        page.wait_for_url("**/runs")
         build = zyda("build", str(HERE.parent / "recipes/demo.yaml"), "--storage", STORAGE)
         deadline = time.monotonic() + SECONDS
         while build.poll() is None and time.monotonic() < deadline:
-            found = artifacts(url).get("build")
+            found = artifacts(api).get("build")
             if found and is_half_way(found["data"]):
                 picture(page, url, "live-page", found, "Stages")
                 break
             time.sleep(0.2)
         build.wait(SECONDS)
-        picture(page, url, "report", artifacts(url)["report"], "Tokens")
+        picture(page, url, "report", artifacts(api)["report"], "Tokens")
         browser.close()
     shutil.rmtree(STORAGE)
 
