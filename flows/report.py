@@ -6,6 +6,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from pydantic import Field
 
+from flows.dashboard.markdown import without_code
 from flows.dashboard.run_artifacts import artifact_key
 from flows.reporting.report_markdown import as_markdown
 from flows.reporting.report_page import PAGE, page
@@ -36,7 +37,9 @@ def show_report(recipe: Recipe) -> str:
     findings = find(recipe)
     url = written(recipe, findings)
     create_markdown_artifact(
-        as_markdown(recipe, findings), key=artifact_key(recipe, "report"), description="The report"
+        without_code(as_markdown(recipe, findings)),
+        key=artifact_key(recipe, "report"),
+        description="The report",
     )
     return url
 

@@ -1,10 +1,15 @@
 """Markdown as Prefect's dashboard shows it: each line end in a paragraph is a break there."""
 
+import html
 import re
 from collections.abc import Iterable, Sequence
 
 SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<>#|"})
 LOST, MOST_LOSSES = "🔴", 20  # a mark that both dashboards show: they take the colours out of texts
+LINK = re.compile(
+    r"(\]\(\s*|\]:\s*)(<[^>]*>|[^)\s>]+)|(<[^>\s]+>)"
+)  # what comes before a target, and the target
+PAGES = ("http", "https")
 FULL, EMPTY = "█", "░"
 
 
@@ -23,6 +28,22 @@ def in_cell(text: str) -> str:
 def plain(text: str) -> str:
     """Write a text so that nothing in it means anything in Markdown."""
     return " ".join(text.split()).translate(SPECIAL)
+
+
+def without_code(text: str) -> str:
+    """Take the target out of each link that a browser would run: recipes can have some."""
+    return LINK.sub(
+        lambda link: link[0] if leads_to_a_page(link[2] or link[3]) else f"{link[1] or ''}#", text
+    )
+
+
+def leads_to_a_page(target: str) -> bool:
+    """Say whether a link's target is a page, a place on this one, or a picture that is in it."""
+    plain_target = "".join(
+        c for c in html.unescape(target).lstrip("<") if c.isprintable() and not c.isspace()
+    )
+    scheme = re.match(r"([a-z][a-z0-9+.-]*):", plain_target, re.IGNORECASE)
+    return not scheme or scheme[1].lower() in PAGES or plain_target.startswith("data:image/")
 
 
 def bar(fraction: float, width: int = 10) -> str:

@@ -12,7 +12,7 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.states import Failed
 
-from flows.dashboard.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrapped
+from flows.dashboard.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrapped, without_code
 from tasks.accounts.ledger import Ledger, large_losses
 from tasks.accounts.published import Published, corpus_of
 from tasks.errors import ADVICE, BadRecipe, ZydaError, on_one_line
@@ -41,7 +41,7 @@ def key_of(name: str, what: str, place: str) -> str:
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
     _, manifest = corpus_of(recipe)
-    text = unwrapped(card(recipe, manifest).partition("---\n\n")[2])
+    text = unwrapped(card(recipe, manifest).partition("\n---\n\n")[2])
     losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
     parts = [
         f"It is in `{recipe.folder.url}/published`.",
@@ -50,9 +50,8 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
         text,
     ]
     parts += audits(recipe, manifest)
-    create_markdown_artifact(
-        "\n\n".join(parts), artifact_key(recipe, "corpus"), "The corpus and its accounts"
-    )
+    shown = without_code("\n\n".join(parts))
+    create_markdown_artifact(shown, artifact_key(recipe, "corpus"), "The corpus and its accounts")
 
 
 @task(task_run_name="report", **ONCE_A_BUILD)

@@ -1,5 +1,6 @@
 """The page of a build: what it says at each moment, and that it adds up."""
 
+import html
 import re
 
 import pytest
@@ -7,7 +8,7 @@ from prefect.exceptions import UnfinishedRun
 from small_corpus import QUALITY, build_here
 
 from flows.dashboard.live_page import MOST_SOURCES, page_of
-from flows.dashboard.markdown import bar, duration, table, unwrapped
+from flows.dashboard.markdown import bar, duration, table, unwrapped, without_code
 from flows.dashboard.state import BuildState
 from tasks.storage.artifacts import Counts, Receipt
 
@@ -370,6 +371,27 @@ def test_durations_are_said_as_people_do(seconds, said):
 
 def test_names_with_bars_and_breaks_stay_in_their_cell():
     assert table(["a"], [["x | y\nz"]]).splitlines()[2] == "| x \\| y z |"
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "[x](javascript:alert(1))", "[x]( JavaScript:alert(1))", "[x](java&#115;cript:alert(1))", "[x](<javascript:a>)",
+        "[x](<java\tscript:a>)", "<javascript:alert(1)>", "[x][1]\n\n[1]: javascript:alert(1)", "[x](data:text/html,a)",
+        "[x](vbscript:a)", "[x](\njavascript:a)", "![x](javascript:a)", "[x](file:///etc/passwd)",
+    ],
+)  # fmt: skip
+def test_links_that_a_browser_would_run_lead_nowhere(link):
+    assert not re.search(
+        r"script:|data:text|file:", html.unescape(without_code(link)).replace("\t", ""), re.IGNORECASE
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["[a](/runs) [b](https://x.y/z) ![c](data:image/svg+xml;base64,PHN2) [d](#e) <a@b> 1 < x: y > 2"]
+)
+def test_other_links_stay(text):
+    assert without_code(text) == text
 
 
 def test_paragraphs_are_unwrapped_and_blocks_are_not(corpus):
