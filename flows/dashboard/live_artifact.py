@@ -24,6 +24,7 @@ from tasks.errors import ZydaError, on_one_line
 from tasks.recipe.fields import Recipe
 from tasks.stage.progress import TOPIC
 from tasks.stage.spread import this_run
+from tasks.tokens.counter import counted_by, load_tokenizer
 from tasks.workers.events import follow
 
 LOOK_SECONDS = 0.5
@@ -72,6 +73,8 @@ def why_of(error: BaseException) -> str:
 def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: threading.Event) -> None:
     """Look at the build twice a second, and write its page every few seconds."""
     written, looks = "", 0
+    with suppress(ZydaError):  # of which the build says more
+        state.counting = counted_by(load_tokenizer(state.recipe.tokenizer))
     with get_client(sync_client=True) as client:
         while not is_over.wait(LOOK_SECONDS):
             state.look()

@@ -45,8 +45,9 @@ def headline(state: BuildState) -> str:
     if (left := state.seconds_left()) is not None:
         said.append(f"about **{duration(left)}** left")
     said.append(f"at {', '.join(state.now_at())}" if state.has_begun else STARTING)
-    if not state.is_compiled and not state.rows["ingest"].is_over:
-        said.append(COMPILING)
+    if not state.rows["ingest"].is_over:
+        said += [] if state.is_compiled else [COMPILING]
+        said += [f"tokens are {state.counting}"] if state.counting else []
     return f"# {name}: running\n\n{' · '.join(said)}"
 
 

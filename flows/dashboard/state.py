@@ -32,6 +32,7 @@ class BuildState:
         self.why = ""
         self.outcome = ""  # empty while it runs, then `complete`, or what ended it
         self.waits_for = ""
+        self.counting = ""  # by what tokens are counted, and about how fast
         self.clockwork = Clockwork()
         self.farthest = 0.0
         self.is_compiled = are_compiled()
