@@ -2,10 +2,10 @@
 
 import os
 import re
-import time
 from datetime import timedelta
 
 import pytest
+from patience import wait_for
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
 from prefect.concurrency.sync import concurrency
@@ -53,13 +53,6 @@ def runs_to_come():
         return len(runs)
 
 
-def wait_for(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(1)
-    assert condition()
-
-
 def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselves(stack, watched_corpora):
     for corpus in watched_corpora:
         assert "watching every" in watch(stack, corpus.path, "--every", "10s")
@@ -67,12 +60,12 @@ def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselve
     assert listed(stack) == [("10s", name) for name in names]
     for corpus in watched_corpora:
         write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
-    wait_for(lambda: all(map(has_build, watched_corpora)), 150)
+    wait_for(lambda: all(map(has_build, watched_corpora)), every=1)
     for corpus in watched_corpora:  # saying it again changes how often
         watch(stack, corpus.path, "--every", "1h")
     assert listed(stack) == [("1h", name) for name in names]
     for corpus in watched_corpora:
-        wait_for(lambda corpus=corpus: "newcomer" in kept_names(corpus.load()), 150)
+        wait_for(lambda corpus=corpus: "newcomer" in kept_names(corpus.load()), every=1)
 
 
 def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_corpora):
@@ -82,7 +75,7 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
         patch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
         register(environment(load_stack()))
     assert listed(stack) == before
-    wait_for(runs_to_come, 30)
+    wait_for(runs_to_come, every=1)
     with get_client(sync_client=True) as client:
         known = client.read_deployment_by_name("watch/watch")
         scheduled = client.get_scheduled_flow_runs_for_deployments([known.id])
