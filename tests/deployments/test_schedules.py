@@ -1,6 +1,5 @@
 """Watching by schedule: a person says how often, and the build comes by itself."""
 
-import os
 import re
 from datetime import timedelta
 
@@ -9,10 +8,12 @@ from patience import wait_for
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
 from prefect.concurrency.sync import concurrency
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
 from deployments.local import environment, load_stack, register
 from deployments.schedules import NotUnderstood, duration, in_words
+from flows.command.cli import main
 from flows.server.exclusion import limit_of, taken
 from flows.server.liveness import LEASE_SECONDS, runs_in
 from flows.watch import watch as watch_flow
@@ -135,13 +136,10 @@ def test_other_durations_are_refused(text):
         (["nothing.yaml", "--every", "1h"], r".*nothing\.yaml: cannot be read: .*"),
     ],
 )
-def test_what_cannot_be_watched_is_one_line(corpus, tmp_path, arguments, said):
+def test_what_cannot_be_watched_is_one_line(corpus, tmp_path, arguments, said, monkeypatch, capsys):
     path = corpus.write()
-    alone = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-    found = zyda(
-        "watch",
-        *(one.format(path) for one in arguments),
-        env={**alone, "PREFECT_HOME": str(tmp_path / "home")},
-    )
-    assert found.returncode == 1
-    assert re.fullmatch(f"zyda: {said}\n", found.stderr)
+    monkeypatch.setattr("sys.argv", ["zyda", "watch", *(one.format(path) for one in arguments)])
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with temporary_settings({PREFECT_HOME: tmp_path / "home"}, restore_defaults={PREFECT_API_URL}):
+        assert main() == 1
+    assert re.fullmatch(f"zyda: {said}\n", capsys.readouterr().err)

@@ -40,13 +40,13 @@ def test_store_that_breaks_some_requests_at_random(larger, undisturbed, broken_s
     assert contents(recipe) == undisturbed
 
 
-def test_store_that_is_away_for_longer_than_its_library_tries(larger, undisturbed, broken_s3, s3, server):
+def test_store_that_refuses_a_dozen_connections_one_after_another(larger, undisturbed, broken_s3, s3, server):
     proxy, environment = broken_s3
-    proxy.away_from, proxy.to_refuse = b"/work/ingest/", 60
+    proxy.away_from, proxy.to_refuse = b"/work/ingest/", 12
     path, recipe = corpus_on_s3(larger, s3, "refuses")
     done = zyda("build", path, env=using(server, **environment))
     assert done.returncode == 0, done.stderr[-3000:]
-    assert proxy.broken["refused"] == 60
+    assert proxy.broken["refused"] == 12
     assert contents(recipe) == undisturbed
 
 

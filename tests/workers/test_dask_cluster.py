@@ -378,7 +378,7 @@ def test_build_that_waits_for_a_store_has_two_threads_for_each_core(corpus, monk
 
 
 def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_others():
-    stack = Stack(parts={"scheduler": Part(name="scheduler", pid=1, started=0, address="tcp://127.0.0.1:1")})
+    stack = Stack(parts={"scheduler": Part(name="scheduler", pid=1, birth="", address="tcp://127.0.0.1:1")})
     assert list(worker_commands(stack, 3, 0)) == ["dask-workers", "worker"]
     with_gpus = worker_commands(stack, 3, 2)
     assert list(with_gpus) == ["dask-workers", "gpu-workers", "worker"]
