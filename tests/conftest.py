@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partialmethod
 from pathlib import Path
 
 import dask
@@ -11,7 +12,9 @@ import distributed
 import pytest
 from browser import browser, deceived_browser, page  # noqa: F401 (fixtures)
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
+from patience import HANG
 from postgres import postgres  # noqa: F401 (fixture)
 from report_pages import labelled  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
@@ -36,6 +39,11 @@ IMPATIENT = {
     "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
 }
 os.environ.update(IMPATIENT)
+# And no example of Hypothesis fails because the machine has more to do.
+settings.register_profile("whenever", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("whenever")
+# Dask's nannies kill a worker that does not end in 4 seconds, and fail where it lives for one more.
+distributed.Nanny.close = partialmethod(distributed.Nanny.close, timeout=HANG)
 # Hundreds of processes are started here; each would compile every file of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("ZYDA_ENGINE", None)
@@ -236,7 +244,7 @@ def server(prefect_home, request):
     with temporary_settings({PREFECT_HOME: prefect_home}), used_by_all(clients_of(api, prefect_home)):
         yield api.url
     process.kill()
-    process.wait(20)
+    process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ from flows.server.births import birth_of, is_process
 
 OURS = ("build", "watch", "report")
 LEASE_SECONDS = 60  # the least that Prefect's server grants
-STARTING = 120  # seconds that a run may take to start its cluster and to say that it lives
+STARTING = 600  # seconds that a run may take to start its cluster and to say that it lives
 TAKEN = 600  # seconds after which a run that a worker took and that never began is given up
 SECOND_LOOK = 2  # seconds in which a run that has just ended tells the server so
 PAGE = 200

@@ -24,7 +24,8 @@ from flows.server.login import LOGIN, Api, configured_api, new_login
 from tasks.errors import ZydaError
 from tasks.workers.ports import LOOPBACK, free_port
 
-START_SECONDS = 180
+START_SECONDS = 600  # on a machine with much else to do; a server that cannot start ends at once
+ANSWER_SECONDS = 30
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
 SERVER_LOGIN = "PREFECT_SERVER_API_AUTH_STRING"
@@ -70,7 +71,7 @@ def configured_server() -> Api | None:
 
 def is_healthy(api_url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{api_url}/health", timeout=5) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{api_url}/health", timeout=ANSWER_SECONDS) as answer:  # noqa: S310
             return bool(answer.status == 200)
     except (OSError, ValueError, HTTPException):  # nobody there, or no address at all
         return False
@@ -81,7 +82,7 @@ def refuses(api: Api) -> bool:
     headers = {"Authorization": f"Basic {api.token}"} if api.login else {}
     request = urllib.request.Request(f"{api.url}/admin/version", headers=headers)  # noqa: S310
     try:
-        urllib.request.urlopen(request, timeout=5).close()  # noqa: S310
+        urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()  # noqa: S310
     except HTTPError as error:
         return error.code == HTTPStatus.UNAUTHORIZED
     except (OSError, HTTPException):  # busy, or gone: not what is asked here

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import websockets
+from browser import new_page
+from patience import HANG
 from prefect.client.orchestration import get_client
 from small_corpus import zyda
 
@@ -51,7 +53,7 @@ def status_of(url, method="GET", content=None, **headers):
         method=method,
     )
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=HANG) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -90,7 +92,7 @@ def test_sockets_give_and_take_nothing_without_the_login(api, path, protocols):
         url = api.url.replace("http://", "ws://") + path
         async with websockets.connect(url, subprotocols=protocols, origin="http://evil.example") as socket:
             await socket.send(json.dumps({"type": "auth", "token": "guessed"}))
-            return await asyncio.wait_for(socket.recv(), 20)
+            return await asyncio.wait_for(socket.recv(), HANG)
 
     with pytest.raises((websockets.exceptions.ConnectionClosed, websockets.exceptions.InvalidStatus)):
         asyncio.run(talk())
@@ -132,7 +134,7 @@ def page_of_another_site():
 
 
 def test_page_of_another_site_starts_and_reads_nothing(api, deceived_browser, page_of_another_site):
-    page = deceived_browser.new_page()
+    page = new_page(deceived_browser)
     page.goto(f"http://evil.example:{page_of_another_site}/")
     assert page.evaluate(ATTACK, api.url) == ["TypeError: Failed to fetch"] * 3
 
@@ -140,7 +142,7 @@ def test_page_of_another_site_starts_and_reads_nothing(api, deceived_browser, pa
 def test_page_whose_name_becomes_our_address_starts_and_reads_nothing(api, deceived_browser):
     """By DNS rebinding: the browser takes the server for the page's own."""
     port = api.dashboard.rpartition(":")[2]
-    page = deceived_browser.new_page()
+    page = new_page(deceived_browser)
     page.goto(f"http://evil.example:{port}/api/health")
     assert page.evaluate(ATTACK, f"http://evil.example:{port}/api") == [401] * 3
 

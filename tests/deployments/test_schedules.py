@@ -1,19 +1,20 @@
 """Watching by schedule: a person says how often, and the build comes by itself."""
 
-import os
 import re
-import time
 from datetime import timedelta
 
 import pytest
+from patience import wait_for
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
 from prefect.concurrency.sync import concurrency
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
 from deployments.local import register
 from deployments.schedules import NotUnderstood, duration, in_words
 from deployments.stack import environment, load_stack
+from flows.command.cli import main
 from flows.server.exclusion import limit_of, taken
 from flows.server.liveness import LEASE_SECONDS, runs_in
 from flows.watch import watch as watch_flow
@@ -54,13 +55,6 @@ def runs_to_come():
         return len(runs)
 
 
-def wait_for(condition, seconds):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(1)
-    assert condition()
-
-
 def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselves(stack, watched_corpora):
     for corpus in watched_corpora:
         assert "watching every" in watch(stack, corpus.path, "--every", "10s")
@@ -68,12 +62,12 @@ def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselve
     assert listed(stack) == [("10s", name) for name in names]
     for corpus in watched_corpora:
         write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
-    wait_for(lambda: all(map(has_build, watched_corpora)), 150)
+    wait_for(lambda: all(map(has_build, watched_corpora)), every=1)
     for corpus in watched_corpora:  # saying it again changes how often
         watch(stack, corpus.path, "--every", "1h")
     assert listed(stack) == [("1h", name) for name in names]
     for corpus in watched_corpora:
-        wait_for(lambda corpus=corpus: "newcomer" in kept_names(corpus.load()), 150)
+        wait_for(lambda corpus=corpus: "newcomer" in kept_names(corpus.load()), every=1)
 
 
 def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_corpora):
@@ -83,7 +77,7 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
         patch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
         register(environment(load_stack()))
     assert listed(stack) == before
-    wait_for(runs_to_come, 30)
+    wait_for(runs_to_come, every=1)
     with get_client(sync_client=True) as client:
         known = client.read_deployment_by_name("watch/watch")
         scheduled = client.get_scheduled_flow_runs_for_deployments([known.id])
@@ -143,13 +137,10 @@ def test_other_durations_are_refused(text):
         (["nothing.yaml", "--every", "1h"], r".*nothing\.yaml: cannot be read: .*"),
     ],
 )
-def test_what_cannot_be_watched_is_one_line(corpus, tmp_path, arguments, said):
+def test_what_cannot_be_watched_is_one_line(corpus, tmp_path, arguments, said, monkeypatch, capsys):
     path = corpus.write()
-    alone = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-    found = zyda(
-        "watch",
-        *(one.format(path) for one in arguments),
-        env={**alone, "PREFECT_HOME": str(tmp_path / "home")},
-    )
-    assert found.returncode == 1
-    assert re.fullmatch(f"zyda: {said}\n", found.stderr)
+    monkeypatch.setattr("sys.argv", ["zyda", "watch", *(one.format(path) for one in arguments)])
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with temporary_settings({PREFECT_HOME: tmp_path / "home"}, restore_defaults={PREFECT_API_URL}):
+        assert main() == 1
+    assert re.fullmatch(f"zyda: {said}\n", capsys.readouterr().err)

@@ -6,13 +6,13 @@ import shlex
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 import yaml
 from disturbances import code_run_by, is_refused, pids_alive, task_runs_of
+from patience import HANG, wait_for
 from prefect.client.orchestration import get_client
 from small_corpus import (
     COMMAND,
@@ -45,7 +45,7 @@ def run(name, **parameters):
     """Run a deployment and wait for its end; return the flow run."""
     from prefect.deployments import run_deployment
 
-    return run_deployment(name, parameters=parameters, timeout=120, poll_interval=1)
+    return run_deployment(name, parameters=parameters, poll_interval=1)
 
 
 def flow_runs(prefix):
@@ -88,7 +88,7 @@ def test_dask_takes_no_work_from_who_has_not_the_key(stack):
         (address, [certificate]),
     ]:
         assert is_refused(code_run_by(place, *files))
-    assert code_run_by(address, certificate, certificate, key).stdout == f"{os.getuid()}\n"
+    assert code_run_by(address, certificate, certificate, key, seconds=HANG).stdout == f"{os.getuid()}\n"
 
 
 def test_key_is_readable_by_its_owner_alone(stack):
@@ -103,7 +103,7 @@ def test_settings_of_the_stack_can_be_had_for_other_programs(stack):
     assert f"export PREFECT_API_URL={stack['PREFECT_API_URL']}\n" in settings
     said = subprocess.run(
         ["sh", "-c", f"{settings}\n{shlex.quote(sys.executable)} -c {shlex.quote(program)}"],
-        env=home, capture_output=True, text=True, timeout=60, check=False,
+        env=home, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert said.stdout == "3\n", said.stderr
 
@@ -157,10 +157,7 @@ def test_watcher_starts_a_build_when_a_source_has_changed_and_come_to_rest(stack
     assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
     assert len(flow_runs("build")) == builds
     assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
-    deadline = time.monotonic() + 90
-    while "newcomer" not in kept_names(recipe) and time.monotonic() < deadline:
-        time.sleep(1)
-    assert "newcomer" in kept_names(recipe)
+    wait_for(lambda: "newcomer" in kept_names(recipe), every=1)
     assert len(flow_runs("build")) == builds + 1
 
 
@@ -171,13 +168,9 @@ def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, co
     started = [
         run_deployment("build/build", parameters={"recipe": str(corpus.path)}, timeout=0) for _ in range(2)
     ]
-    deadline = time.monotonic() + 150
     with get_client(sync_client=True) as client:
-        while time.monotonic() < deadline:
-            runs = [client.read_flow_run(one.id) for one in started]
-            if all(one.state.is_final() for one in runs):
-                break
-            time.sleep(1)
+        wait_for(lambda: all(client.read_flow_run(one.id).state.is_final() for one in started), every=1)
+        runs = [client.read_flow_run(one.id) for one in started]
         assert all(one.state.is_completed() for one in runs), [one.state for one in runs]
         corpora = []
         for one in runs:
@@ -199,7 +192,7 @@ def up_twice_at_once(environment):
         )
         for _ in range(2)
     ]
-    said = [one.communicate(timeout=300)[0] for one in both]
+    said = [one.communicate()[0] for one in both]
     assert [one.returncode for one in both] == [0, 0]
     return sorted(said, key=lambda text: "waiting for its end" in text)
 

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import psutil
-from disturbances import is_under_way, pids_alive, start_build, task_runs_of, wait_for
+from disturbances import is_under_way, pids_alive, start_build, task_runs_of
+from patience import HANG, wait_for
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -43,7 +44,7 @@ def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_s
     build = start_build(larger.write(), unset(stack))  # it finds the stack by itself
     wait_for(lambda: is_under_way(larger), process=build)
     psutil.Process(before.parts["scheduler"].pid).kill()
-    _, errors = build.communicate(timeout=90)
+    _, errors = build.communicate()
     assert build.returncode == 1
     assert len(errors.splitlines()) == 3, errors
     on_stack, _, end = errors.splitlines()
@@ -84,7 +85,7 @@ def kill_all(stack):
     for member in family:
         with contextlib.suppress(psutil.NoSuchProcess):
             member.kill()
-    psutil.wait_procs(family, timeout=20)
+    assert not processes.alive_after(HANG, family)
 
 
 def pages_of(run):
@@ -129,7 +130,7 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
     page = pages_of(broken.id)["small-build"]
     assert page.startswith(f"# small: crashed\n\n{state.message}\n\nWhen it last said something: ")
     assert not is_asked_for(path, None, None)  # so that the watcher asks again
-    run = run_deployment("build/build", parameters={"recipe": path}, timeout=200)
+    run = run_deployment("build/build", parameters={"recipe": path}, poll_interval=1)
     assert run.state.is_completed(), run.state
     with get_client(sync_client=True) as client:
         logged = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))
@@ -141,7 +142,8 @@ def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     before = parts(stack).parts["dask-workers"]
     children = children_that_stay(before.pid)
     for child in children:
-        child.suspend()  # or they would see that their parent is gone
+        with contextlib.suppress(psutil.NoSuchProcess):  # a helper that has ended
+            child.suspend()  # or they would see that their parent is gone
     psutil.Process(before.pid).kill()
     said = zyda("up", "--workers", "2", env=unset(stack)).stdout
     assert "stopped what was left of the dask-workers, which had died" in said
@@ -157,7 +159,7 @@ def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
     )  # fmt: skip
     wait_for(Path(alone["PREFECT_HOME"], "zyda/server.log").exists, process=starting)  # and not yet an answer
     os.killpg(starting.pid, signal.SIGINT)  # to all processes of the terminal, as Ctrl-C does
-    _, errors = starting.communicate(timeout=60)
+    _, errors = starting.communicate()
     assert (starting.returncode, len(errors.splitlines())) == (130, 1)
     assert errors.endswith("what has been started runs on; zyda up starts the rest, zyda down ends it\n")
     begun = parts(alone).parts
@@ -176,7 +178,7 @@ def test_part_that_ctrl_c_ends_before_it_has_its_session_is_started_again(tmp_pa
         started.append(popen(*command, **options))
         if len(started) == 1:
             started[0].send_signal(signal.SIGINT)
-            started[0].wait(20)
+            started[0].wait()
         return started[-1]
 
     monkeypatch.setattr(processes.subprocess, "Popen", begin)
@@ -184,18 +186,19 @@ def test_part_that_ctrl_c_ends_before_it_has_its_session_is_started_again(tmp_pa
     assert [one.returncode for one in started] == [-signal.SIGINT, None]
     assert process is started[1]
     process.terminate()
-    process.wait(20)
+    process.wait()
 
 
-PART = "import subprocess, time; subprocess.Popen(['sleep', '60']); time.sleep(60)"
+PART = f"import subprocess, time; subprocess.Popen(['sleep', '{HANG}']); time.sleep({HANG})"
 PARENT_THAT_DOES_NOT_ASK = f"""
 import subprocess, sys, time
 print(subprocess.Popen([sys.executable, "-c", {PART!r}], start_new_session=True).pid, flush=True)
-time.sleep(60)
+time.sleep({HANG})
 """
 
 
-def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it_ended():
+def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it_ended(monkeypatch):
+    monkeypatch.setattr(processes, "STOP_SECONDS", HANG)  # as long as it would wait for what never comes
     with subprocess.Popen([sys.executable, "-c", PARENT_THAT_DOES_NOT_ASK], stdout=subprocess.PIPE) as parent:
         killed = psutil.Process(int(parent.stdout.readline()))
         part = Part(name="part", pid=killed.pid, birth=birth_of(killed))
@@ -204,9 +207,7 @@ def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it
         killed.kill()
         wait_for(lambda: not part.runs)
         assert killed.status() == psutil.STATUS_ZOMBIE
-        began = time.monotonic()
         assert processes.stop(part)
         assert child.pid not in pids_alive()
         assert not processes.stop(part)  # nothing is left of it
-        assert time.monotonic() - began < processes.STOP_SECONDS
         parent.kill()

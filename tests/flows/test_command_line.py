@@ -12,7 +12,7 @@ import pytest
 import yaml
 from small_corpus import COMMAND, REPOSITORY, build_here, table_of, zyda
 
-from flows.command.cli import app
+from flows.command.cli import app, main
 from tasks.recipe.loading import load_recipe
 
 
@@ -40,9 +40,14 @@ def test_commands_are_listed_in_groups():
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize("command", NAMES)
-def test_help_breaks_only_where_the_terminal_ends(command, columns):
+def test_help_breaks_only_where_the_terminal_ends(command, columns, monkeypatch, capsys):
     """A line that ends before a word that would have had room is the end of a sentence, or an example."""
-    said = zyda(command, "--help", env={**os.environ, "COLUMNS": str(columns)}).stdout
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr("sys.argv", ["zyda", command, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) == columns
     prose, _, examples = said.partition("For example:")
     above = prose.partition("╭─")[0].strip("\n ").splitlines()
     for line, following in pairwise(line.strip() for line in above):
@@ -134,10 +139,10 @@ def test_interruption_of_a_command_that_works_is_one_line(corpus):
         [*COMMAND, "find", corpus.write(), "-"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    with pytest.raises(subprocess.TimeoutExpired):  # it reads what somebody would type
-        pages.wait(3)
+    # All of this is written only when it reads what somebody would type.
+    pages.stdin.write("more than a pipe holds, " * 10_000)
     pages.send_signal(signal.SIGINT)
-    assert pages.communicate(timeout=20) == ("", "zyda: interrupted\n")
+    assert pages.communicate() == ("", "zyda: interrupted\n")
     assert pages.returncode == 130
 
 

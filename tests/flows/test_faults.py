@@ -5,16 +5,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
-import dask
 import distributed
-import psutil
 import pytest
 from broken_proxy import Proxy
-from disturbances import family_of, is_under_way, start_build, using, wait_for
+from disturbances import family_of, is_under_way, start_build, using
+from patience import HANG, wait_for
 from small_corpus import contents, zyda
 
+from deployments.processes import alive_after
 from tasks.sources.register import load_register
 from tasks.workers.ports import free_port
 
@@ -41,16 +40,13 @@ def test_store_that_breaks_some_requests_at_random(larger, undisturbed, broken_s
     assert contents(recipe) == undisturbed
 
 
-def test_store_that_refuses_connections_for_20_seconds(larger, undisturbed, broken_s3, s3, server):
+def test_store_that_refuses_a_dozen_connections_one_after_another(larger, undisturbed, broken_s3, s3, server):
     proxy, environment = broken_s3
+    proxy.away_from, proxy.to_refuse = b"/work/ingest/", 12
     path, recipe = corpus_on_s3(larger, s3, "refuses")
-    process = start_build(path, using(server, **environment))
-    wait_for(lambda: recipe.folder.files("work/ingest"), process=process)
-    proxy.refuses_until = time.monotonic() + 20
-    assert not recipe.folder.exists("published")
-    said = process.communicate(timeout=200)[1]
-    assert process.returncode == 0, said[-3000:]
-    assert proxy.broken["refused"] > 0
+    done = zyda("build", path, env=using(server, **environment))
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert proxy.broken["refused"] == 12
     assert contents(recipe) == undisturbed
 
 
@@ -96,12 +92,11 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, s
     family = family_of(build)
     assert len(family) >= 4
     os.killpg(build.pid, number)
-    _, errors = build.communicate(timeout=60)
+    _, errors = build.communicate()
     assert build.returncode == status, errors
     if said:
         assert re.fullmatch(ONE_LINE.format(said), errors)
-    _, alive = psutil.wait_procs(family, timeout=30)
-    assert not alive
+    assert not alive_after(HANG, family)
 
 
 SWALLOWED = """
@@ -127,7 +122,7 @@ def test_signal_that_comes_out_as_another_error_is_still_one_line():
 
 
 IN_THE_COLLECTOR = """
-import gc, os, signal, time
+import gc, os, signal, threading, time
 from flows.server.signals import ends_in_order
 
 came = []
@@ -139,13 +134,13 @@ def collecting(phase, info):
 gc.callbacks.append(collecting)
 with ends_in_order():
     gc.collect()
-    time.sleep(20)
+    threading.Event().wait()
 """
 
 
 def test_signal_that_comes_while_garbage_is_collected_ends_the_build_all_the_same():
     ended = subprocess.run(
-        [sys.executable, "-c", IN_THE_COLLECTOR], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", IN_THE_COLLECTOR], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 130
     assert re.fullmatch(r"zyda: interrupted\n", ended.stderr)
@@ -162,7 +157,7 @@ def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
         if one.cmdline()[1:4] == ["-m", "flows.server.prefect_server", "server"]
     )
     found.kill()
-    _, errors = build.communicate(timeout=30)
+    _, errors = build.communicate()
     assert build.returncode == 1
     assert re.fullmatch(ONE_LINE.format(r"the Prefect server at http://\S+ is gone"), errors)
     done = zyda("build", larger.write(), env=using(server))
@@ -171,27 +166,28 @@ def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
 
 
 def test_cluster_without_workers_is_waited_for_aloud_and_then_given_up(larger, server):
-    with (
-        dask.config.set({"distributed.scheduler.no-workers-timeout": "25s"}),
-        distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster,
-    ):
-        said = zyda(
-            "build", larger.write(),
-            env={
-                **os.environ,
-                "PREFECT_API_URL": server,
-                "DASK_SCHEDULER_ADDRESS": cluster.scheduler_address,
-                "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT": "25s",
-            },
-        )  # fmt: skip
-    assert said.returncode == 1
-    _, waiting, end = said.stderr.splitlines()
+    with distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
+        cluster.scheduler.no_workers_timeout = HANG
+        build = start_build(
+            larger.write(),
+            using(
+                server,
+                DASK_SCHEDULER_ADDRESS=cluster.scheduler_address,
+                DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT="25s",
+            ),
+        )
+        _, waiting = build.stderr.readline(), build.stderr.readline()
+        cluster.scheduler.no_workers_timeout = 0.1
+        _, end = build.communicate()
+    assert build.returncode == 1
     assert re.fullmatch(
         r"zyda: waiting for a worker of the Dask cluster at tcp://\S+: there has been none for \d+ s; "
-        r"the build ends after 25s of that, unless the scheduler waits longer",
+        r"the build ends after 25s of that, unless the scheduler waits longer\n",
         waiting,
     )
-    assert end == "zyda: the Dask cluster has had no worker for 25s; start workers, and then the build again"
+    assert end.startswith(
+        "zyda: the Dask cluster has had no worker for 25s; start workers, and then the build"
+    )
 
 
 def test_cluster_that_is_not_there_is_one_line(larger, server):
@@ -213,7 +209,7 @@ def test_two_builds_from_two_prefect_servers_at_once_number_every_file_once(larg
     """No server knows of the other, so both builds run; what they share is the storage."""
     builds = [start_build(larger.write(), terminal(name)) for name in ("one", "other")]
     for build in builds:
-        _, said = build.communicate(timeout=300)
+        _, said = build.communicate()
         assert build.returncode == 0, said
     recipe = larger.load()
     assert contents(recipe) == undisturbed

@@ -7,12 +7,14 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 
 import dask
 import distributed
 import psutil
 import pytest
-from disturbances import start_build, task_runs_of, using, wait_for
+from disturbances import start_build, task_runs_of, using
+from patience import wait_for
 from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, LogFilter, LogFilterFlowRunId
@@ -48,13 +50,18 @@ def task_states(count):
     """Return the state of every task run of the last flow run, by the task run's name."""
     with get_client(sync_client=True) as client:
         last = client.read_flow_runs(sort="START_TIME_DESC", limit=1)[0]
-        deadline = time.monotonic() + 30
-        while True:
-            runs = task_runs_of(client, last.id)
-            is_all = len(runs) >= count and all(run.state and run.state.is_final() for run in runs)
-            if is_all or time.monotonic() > deadline:
-                return {run.name: run.state_name for run in runs}
-            time.sleep(0.5)
+        runs = []
+
+        def are_over():
+            runs[:] = task_runs_of(client, last.id)
+            return len(runs) >= count and all(run.state and run.state.is_final() for run in runs)
+
+        wait_for(are_over, every=0.5)
+    return {run.name: run.state_name for run in runs}
+
+
+def how_often(client, run, name):
+    return [task.name for task in task_runs_of(client, run.id)].count(name)
 
 
 def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached(larger, undisturbed, build):
@@ -125,11 +132,9 @@ def test_stages_whose_manifests_are_gone_are_done_again_in_one_go(larger, undist
         runs = runs_in(client, *StateType, flows=["build"])
         assert len(runs) == before + 1
         last = max(runs, key=lambda run: run.start_time)
-        deadline = time.monotonic() + 20
-        while len(prepared := [t for t in task_runs_of(client, last.id) if t.name == "prepare"]) < 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.5)
-    assert len(prepared) == 1
+        prepared = partial(how_often, client, last, "prepare")
+        wait_for(prepared, every=0.5)
+        assert prepared() == 1
     assert contents(recipe) == undisturbed
 
 
@@ -164,24 +169,19 @@ def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, serv
     assert len(asked) == 2
 
 
-def logged(text):
-    """Say whether the last flow run's log has a text, as soon as the server has been told."""
+def wait_until_logged(text):
+    """Wait until the last flow run's log, of which the server is told a moment later, has a text."""
     with get_client(sync_client=True) as client:
         last = client.read_flow_runs(sort="START_TIME_DESC", limit=1)[0]
         of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[last.id]))
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if any(text in line.message for line in client.read_logs(of_run, limit=200)):
-                return True
-            time.sleep(0.5)
-    return False
+        wait_for(lambda: any(text in line.message for line in client.read_logs(of_run, limit=200)), every=0.5)
 
 
 def test_log_of_the_run_says_that_a_tokenizer_is_counted_by_its_own_library(corpus, build):
     path = str(corpus.folder / "words.json")
     Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?")).save(path)
     build(corpus.write(tokenizer=path))
-    assert logged(f"{path} is counted by its own library, slowly: its model is WordLevel")
+    wait_until_logged(f"{path} is counted by its own library, slowly: its model is WordLevel")
 
 
 def runs_of(corpus):
@@ -215,8 +215,7 @@ def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undi
     recipe = larger.load()
     process = start_build(larger.write(), using(server))
     waiting = [stage for stage in STAGES if stage != "decisions"]  # one file, and as good as at once
-    deadline = time.monotonic() + 420
-    while process.poll() is None and time.monotonic() < deadline:
+    while process.poll() is None:
         if waiting and has_begun(recipe.folder, waiting[0]):
             for worker in workers_of(process)[:1]:
                 with contextlib.suppress(
@@ -225,7 +224,7 @@ def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undi
                     worker.send_signal(signal.SIGKILL)
                     waiting.pop(0)
         time.sleep(0.02)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate()[1]
     assert process.returncode == 0, said[-3000:]
     assert not waiting
     assert contents(recipe) == undisturbed

@@ -2,11 +2,15 @@
 
 import html
 import re
+from contextlib import nullcontext
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from prefect.exceptions import UnfinishedRun
 from small_corpus import QUALITY, build_here
 
+from flows.dashboard import live_artifact
 from flows.dashboard.live_page import MOST_SOURCES, page_of
 from flows.dashboard.markdown import bar, duration, table, unwrapped, without_code
 from flows.dashboard.state import BuildState
@@ -359,6 +363,21 @@ def test_stage_of_a_name_that_no_build_has_is_left_out(state):
 
 def test_bars_are_full_only_where_all_is_done():
     assert [bar(part, 4) for part in (0, 0.5, 0.999, 1)] == ["░░░░", "██░░", "███░", "████"]
+
+
+def test_page_is_written_every_few_seconds_however_often_it_changes(monkeypatch):
+    clock, written = Clock(), []
+
+    def wait(seconds):
+        clock.now += seconds
+        return clock.now > 160
+
+    client = SimpleNamespace(update_artifact=lambda *_: written.append(clock.now))
+    monkeypatch.setattr(live_artifact, "get_client", lambda **_: nullcontext(client))
+    monkeypatch.setattr(live_artifact, "page_of", lambda *_: f"at {clock.now}")
+    live_artifact.keep_written(None, SimpleNamespace(look=lambda: None), [], SimpleNamespace(wait=wait))
+    assert len(written) == 20
+    assert {later - earlier for earlier, later in pairwise(written)} == {live_artifact.WRITE_SECONDS}
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
 
     def run(line, **more):
         return subprocess.run(
-            ["bash", "-c", line], cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+            ["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False,
             env={**environment, **more},
         )  # fmt: skip
 

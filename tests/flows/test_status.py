@@ -57,7 +57,7 @@ def test_corpus_as_it_was_built(corpus, alone):
     assert place == f"corpus {recipe.folder.url}/published"
     documents = len(kept_names(recipe))
     found = re.fullmatch(
-        r"published on \S+ at \S+, \d+ seconds? ago: (\d+) documents, [\d,]+ tokens", published
+        r"published on \S+ at \S+, \d+ (?:second|minute)s? ago: (\d+) documents, [\d,]+ tokens", published
     )
     assert found, published
     assert int(found[1]) == documents
@@ -158,10 +158,12 @@ def test_runs_of_a_server(server, corpus):
     with pytest.raises(ValueError, match="of no use"):
         fails()
     of_server, of_recipe = seen
-    assert any(re.search(r"Running +for \d seconds? +build living$", line) for line in of_server)
-    assert re.fullmatch(r"a build of it is under way: Running for \d seconds? build living", of_recipe[-1])
+    assert any(re.search(r"Running +for \d+ (second|minute)s? +build living$", line) for line in of_server)
+    assert re.fullmatch(
+        r"a build of it is under way: Running for \d+ (second|minute)s? build living", of_recipe[-1]
+    )
     lines = list(of_machine())
-    assert any(re.search(r"Completed +\d+ seconds? ago +build living$", line) for line in lines)
+    assert any(re.search(r"Completed +\d+ (second|minute)s? ago +build living$", line) for line in lines)
     assert any(re.search(r"Failed .* build failing: .*of no use$", line) for line in lines)
     assert said_of(corpus)[-1] == "no build of it is under way on this server"
 

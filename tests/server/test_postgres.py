@@ -25,7 +25,7 @@ def url(database, tmp_path, monkeypatch):
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", api.login)
     yield api.url
     process.terminate()
-    process.wait(30)
+    process.wait()
 
 
 def rows_of(database, query):

@@ -2,14 +2,18 @@
 
 import gzip
 import http.server
+import io
+import json
 import re
 import threading
+from functools import cache
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import prose, rows, write_rows
+import zstandard
+from small_corpus import prose
 
 from tasks.errors import BadInput, Unavailable, ZydaError
 from tasks.recipe.fields import Source
@@ -22,27 +26,28 @@ FILES = ("x.parquet", "x.jsonl", "x.jsonl.gz", "x.jsonl.zst", "x.arrow")
 PAGE = b"<!DOCTYPE html><title>Sign in</title>"
 
 
+@cache
 def texts_of(version):
     return [f"{version} {prose(f'{i}', 60)}" for i in range(80)]
 
 
-def content_of(folder, name, version):
+@cache
+def content_of(name, version):
     """Return a file of 80 documents; those of both versions are equally large, and their heads are the same."""
-    path, documents = folder / name, rows(**{f"n{i}": text for i, text in enumerate(texts_of(version))})
-    table = pa.Table.from_pylist(documents)
+    table = pa.table({"name": [f"n{i}" for i in range(80)], "text": texts_of(version)})
+    file, lines = io.BytesIO(), "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
     if name == "x.parquet":
         pq.write_table(
-            table, path, row_group_size=10, compression="none", use_dictionary=False, write_statistics=False
+            table, file, row_group_size=10, compression="none", use_dictionary=False, write_statistics=False
         )
     elif name == "x.arrow":
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        with pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table, 10)
     elif name == "x.jsonl.gz":
-        write_rows(folder / "x.jsonl", documents)
-        path.write_bytes(gzip.compress((folder / "x.jsonl").read_bytes(), compresslevel=0, mtime=0))
+        return gzip.compress(lines, compresslevel=0, mtime=0)
     else:
-        write_rows(path, documents)
-    return path.read_bytes()
+        return zstandard.compress(lines) if name == "x.jsonl.zst" else lines
+    return file.getvalue()
 
 
 class Site:
@@ -136,7 +141,7 @@ class Placed:
     """A file on some store, which a test may replace."""
 
     def __init__(self, kind, name, folder, request):
-        self.folder, self.name, self.kind = folder, name, kind
+        self.name, self.kind = name, kind
         if kind == "http":
             self.site = request.getfixturevalue("site")
             self.url = self.site.url(name)
@@ -150,7 +155,7 @@ class Placed:
         self.put("one")
 
     def put(self, version, cut=0):
-        content = content_of(self.folder, self.name, version)
+        content = content_of(self.name, version)
         content = content[: len(content) - cut]
         if self.kind == "http":
             self.site.content, self.site.marks = content, {"ETag": f'"{version}"'}
@@ -213,8 +218,8 @@ def test_file_that_was_replaced_before_it_is_opened_is_not_read_as_what_was_list
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("mark", ["ETag", "Last-Modified", "size"])
-def test_web_server_tells_another_version_by_any_of_its_marks_in_any_answer(tmp_path, site, name, mark):
-    one, two = (content_of(tmp_path, name, version) for version in ("one", "two"))
+def test_web_server_tells_another_version_by_any_of_its_marks_in_any_answer(site, name, mark):
+    one, two = (content_of(name, version) for version in ("one", "two"))
     for at in (1, 2, 4):
         site.content, site.marks = one, {} if mark == "size" else {mark: "one"}
         file = look_at(site.url(name))
@@ -228,8 +233,8 @@ def test_web_server_tells_another_version_by_any_of_its_marks_in_any_answer(tmp_
         site.instead = lambda site, asked: None
 
 
-def test_web_server_whose_parts_are_of_another_version_than_it_says_is_said(tmp_path, site):
-    site.content = content_of(tmp_path, "x.parquet", "one")
+def test_web_server_whose_parts_are_of_another_version_than_it_says_is_said(site):
+    site.content = content_of("x.parquet", "one")
     file = look_at(site.url("x.parquet"))
 
     def of_another(site, asked):
@@ -258,8 +263,8 @@ PAGES = {
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("page", PAGES)
-def test_answer_that_is_no_data_is_asked_for_again_and_is_no_damage(tmp_path, site, name, page):
-    site.content = content_of(tmp_path, name, "one")
+def test_answer_that_is_no_data_is_asked_for_again_and_is_no_damage(site, name, page):
+    site.content = content_of(name, "one")
     for at in (1, 2, 3, 7):
         last = site.gets + at
         site.instead = lambda site, asked, last=last: PAGES[page] if site.gets in (last, last + 1) else None
@@ -271,8 +276,8 @@ def test_answer_that_is_no_data_is_asked_for_again_and_is_no_damage(tmp_path, si
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_part_that_was_not_asked_for_is_never_put_beside_others(tmp_path, site, name):
-    site.content = content_of(tmp_path, name, "one")
+def test_part_that_was_not_asked_for_is_never_put_beside_others(site, name):
+    site.content = content_of(name, "one")
 
     def shifted(site, asked):
         return (206, *site.part(int(asked[1]) + 3, int(asked[2]) + 3)) if site.gets % 3 == 0 else None
@@ -285,16 +290,16 @@ def test_part_that_was_not_asked_for_is_never_put_beside_others(tmp_path, site, 
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_answer_of_fewer_bytes_than_asked_for_is_gone_on_from(tmp_path, site, name):
-    site.content = content_of(tmp_path, name, "one")
+def test_answer_of_fewer_bytes_than_asked_for_is_gone_on_from(site, name):
+    site.content = content_of(name, "one")
     site.instead = lambda site, asked: (206, *site.part(int(asked[1]), (int(asked[1]) + int(asked[2])) // 2))
     assert texts_in(look_at(site.url(name))) == texts_of("one")
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("says", ["nothing of ranges", "that it has none", "not how large its answer is"])
-def test_server_without_ranges_is_read_right(tmp_path, site, name, says):
-    site.content, site.has_ranges = content_of(tmp_path, name, "one"), False
+def test_server_without_ranges_is_read_right(site, name, says):
+    site.content, site.has_ranges = content_of(name, "one"), False
     site.says_size = says != "not how large its answer is"
     if says == "that it has none":
         site.marks["Accept-Ranges"] = "none"
@@ -308,10 +313,8 @@ def test_server_without_ranges_is_read_right(tmp_path, site, name, says):
 @pytest.mark.parametrize("lacks", [-1000, 1000])
 @pytest.mark.parametrize("has_ranges", [True, False])
 @pytest.mark.parametrize("says_size", [True, False])
-def test_server_that_says_another_size_than_it_sends_is_said(
-    tmp_path, site, name, lacks, has_ranges, says_size
-):
-    site.content, site.head_lacks, site.has_ranges = content_of(tmp_path, name, "one"), lacks, has_ranges
+def test_server_that_says_another_size_than_it_sends_is_said(site, name, lacks, has_ranges, says_size):
+    site.content, site.head_lacks, site.has_ranges = content_of(name, "one"), lacks, has_ranges
     site.says_size = says_size
     with pytest.raises(ZydaError, match=rf"{re.escape(name)}.*bytes") as raised:
         texts_in(look_at(site.url(name)))

@@ -190,7 +190,6 @@ def test_without_characters_that_join_a_text_is_in_its_normal_form(form):
     assert unicodedata.normalize(form, text) == text
 
 
-@pytest.mark.timeout(120)
 def test_texts_of_the_shared_corpora(judged):
     texts = judged.texts.take(np.arange(0, len(judged.texts), 20))
     check(texts.to_pylist(), {})
