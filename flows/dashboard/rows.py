@@ -17,12 +17,17 @@ class Cell:
     total: int = 0
     seen: Counts = field(default_factory=Counts)
     receipt: Receipt | None = None
+    inside: dict[str, float] = field(
+        default_factory=dict
+    )  # how far shards are that take long, by their names
 
     @property
     def fraction(self) -> float:
         if self.receipt:
             return 1.0
-        return self.done / self.total if self.total else 0.0
+        # As many of them as are done are those that had come farthest.
+        under_way = sum(sorted(self.inside.values())[: max(0, len(self.inside) - self.done)])
+        return (self.done + under_way) / self.total if self.total else 0.0
 
 
 @dataclass

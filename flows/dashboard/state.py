@@ -69,6 +69,9 @@ class BuildState:
             if source not in row.cells:
                 return
             cell = row.cells[source]
+            if "part" in report:
+                cell.inside[report["shard"]] = report["part"]
+                return
             row.began = self.clock() if row.began is None else row.began
             cell.done, cell.total = report["done"], report["total"]
             cell.seen = Counts(**report["seen"])

@@ -17,6 +17,7 @@ from tasks.errors import NotConserved, bad_input
 from tasks.quality.forms import Model, load_model
 from tasks.recipe.fields import Recipe
 from tasks.sources.register import place_of
+from tasks.stage.progress import told_inside
 from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
 from tasks.stage.verdicts import JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
@@ -110,7 +111,8 @@ class AnswersForShard(JobSoFar):
         answers = load_model(self.model, self.max_tokens, self.device)
         tables = tables_of(self.folder, self.so_far.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
-        columns = answers(documents.column("text").to_pylist())
+        with told_inside(self.stage, self.source, self.name):
+            columns = answers(documents.column("text").to_pylist())
         return pa.table([documents.column("doc_id"), *columns], schema=self.model.table_schema)
 
 

@@ -22,6 +22,7 @@ from transformers.utils import logging
 
 from tasks.log import warn
 from tasks.quality.encoders import WEIGHTS, backbone_config, labels_of, load_config
+from tasks.stage.progress import INSIDE
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
 WINDOW = 4096  # texts that are sorted by length together
@@ -104,17 +105,23 @@ class Classifier:
                 tokens = encoded.popleft().result()
                 if i + AHEAD < len(windows):
                     encoded.append(tokenising.submit(self.encode, windows[i + AHEAD]))
-                outputs.append(self.logits_of(tokens))
+                outputs.append(self.logits_of(tokens, i, len(windows)))
         return np.concatenate(outputs)
 
     @torch.inference_mode()
-    def logits_of(self, tokens: list[list[int]]) -> NDArray[np.float32]:
-        """Return the raw outputs for texts cut into tokens: (n, labels) float32."""
+    def logits_of(self, tokens: list[list[int]], before: int, windows: int) -> NDArray[np.float32]:
+        """Return the raw outputs for a window's texts, cut into tokens: (n, labels) float32.
+
+        before: how many of the windows are done.
+        """
         outputs, order = list[Tensor](), list[int]()
+        read, whole = 0, max(1, sum(map(len, tokens)))
         for batch in batches([len(ids) for ids in tokens], self.tokens_per_batch):
             for places, raw in self.outputs_of(tokens, batch):
                 outputs.append(raw)
                 order += places
+                read += sum(len(tokens[place]) for place in places)
+                INSIDE.get()((before + read / whole) / windows)
         result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
         result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)  # once: each copy waits
         return result

@@ -1,10 +1,13 @@
 """How far a stage is, to whoever follows the build."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from tasks.storage.artifacts import Counts, Shard
-from tasks.workers.events import tell
+from tasks.workers.events import RUN, tell
 
 Result = TypeVar("Result")
 
@@ -43,6 +46,39 @@ class Progress:
         report: dict[str, Any] = {"stage": self.stage, "source": self.source}
         report |= {"done": self.done, "total": self.total, "seen": self.seen.model_dump()}
         tell(TOPIC, self.run, report)
+
+
+class Inside:
+    """Tells how far a shard is that takes long, from the worker that is at it."""
+
+    def __init__(self, stage: str, source: str | None, shard: str) -> None:
+        self.report = {"stage": stage, "source": source, "shard": shard}
+        self.reported = time.monotonic()
+
+    def __call__(self, part: float) -> None:
+        """Know that so much of the shard is done, from 0 to 1."""
+        if (now := time.monotonic()) - self.reported > SECONDS_BETWEEN_REPORTS:
+            self.reported = now
+            tell(TOPIC, RUN.get(), self.report | {"part": part})
+
+
+def nobody_asks(_: float) -> None:
+    """Keep to oneself how far a shard is."""
+
+
+INSIDE: ContextVar[Callable[[float], None]] = ContextVar(
+    "inside", default=nobody_asks
+)  # of what is done here
+
+
+@contextmanager
+def told_inside(stage: str, source: str | None, shard: str) -> Iterator[None]:
+    """Let what is called in the block say by INSIDE how far it is."""
+    token = INSIDE.set(Inside(stage, source, shard))
+    try:
+        yield
+    finally:
+        INSIDE.reset(token)
 
 
 def seen_in(result: object) -> Counts:

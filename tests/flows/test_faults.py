@@ -72,9 +72,7 @@ def test_full_disk_is_said_and_loses_nothing(larger, undisturbed, server, tmp_pa
         subprocess.run(["umount", str(disk)], check=False)
 
 
-ONE_LINE = (
-    r"dashboard: http://127\.0\.0\.1:\d+/runs\nzyda: {}; what is finished is kept; start the build again .*\n"
-)
+ONE_LINE = r"dashboard: http://127\.0\.0\.1:\d+/zyda/sign-in#\S+\nzyda: {}; what is finished is kept; start the build again .*\n"
 
 
 @pytest.mark.parametrize(

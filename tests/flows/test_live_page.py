@@ -256,6 +256,21 @@ def test_time_left_is_not_said_before_anybody_can_know(state):
     assert state.seconds_left() is None
 
 
+def test_shard_that_takes_long_moves_while_it_is_under_way(state):
+    def inside(shard, part):
+        state.hear({"stage": "publish", "source": "worst", "shard": shard, "part": part})
+        return state.rows["publish"].cells["worst"].fraction
+
+    state.hear(reports("publish", "worst", 0, 4, 0))
+    assert inside("a", 0.5) == 0.125
+    assert inside("b", 0.7) == pytest.approx(0.3)
+    assert inside("a", 0.9) == pytest.approx(0.4)
+    state.hear(reports("publish", "worst", 1, 4, 10))  # whose name nobody has said
+    assert 0.4 < state.rows["publish"].cells["worst"].fraction < 0.7
+    state.hear(reports("publish", "worst", 4, 4, 10))
+    assert state.rows["publish"].cells["worst"].fraction == 1
+
+
 def test_time_left_of_a_model_is_known_by_its_size_and_then_by_its_pace(corpus):
     corpus.recipe["sources"][2]["classify"] = {"model": str(QUALITY), "keep": ["High"]}
     state = BuildState(corpus.load(), clock=Clock())
@@ -365,8 +380,9 @@ def test_bars_are_full_only_where_all_is_done():
     assert [bar(part, 4) for part in (0, 0.5, 0.999, 1)] == ["░░░░", "██░░", "███░", "████"]
 
 
-def test_page_is_written_every_few_seconds_however_often_it_changes(monkeypatch):
+def test_page_is_written_every_few_seconds_however_often_it_changes(monkeypatch, corpus):
     clock, written = Clock(), []
+    state = SimpleNamespace(look=lambda: None, recipe=corpus.load())
 
     def wait(seconds):
         clock.now += seconds
@@ -375,7 +391,8 @@ def test_page_is_written_every_few_seconds_however_often_it_changes(monkeypatch)
     client = SimpleNamespace(update_artifact=lambda *_: written.append(clock.now))
     monkeypatch.setattr(live_artifact, "get_client", lambda **_: nullcontext(client))
     monkeypatch.setattr(live_artifact, "page_of", lambda *_: f"at {clock.now}")
-    live_artifact.keep_written(None, SimpleNamespace(look=lambda: None), [], SimpleNamespace(wait=wait))
+    live_artifact.keep_written(None, state, [], SimpleNamespace(wait=wait))
+    assert state.counting.startswith("counted by ")
     assert len(written) == 20
     assert {later - earlier for earlier, later in pairwise(written)} == {live_artifact.WRITE_SECONDS}
 
