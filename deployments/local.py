@@ -24,7 +24,7 @@ from flows.server.local_server import (
     start_server,
     wait_until_healthy,
 )
-from flows.server.login import keep, kept, talking_to
+from flows.server.login import keep, talking_to
 from flows.server.signals import held_back
 from tasks.workers.dask_cluster import (
     CPU,
@@ -44,8 +44,11 @@ from tasks.workers.process import FORKED
 
 POOL = "zyda"
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
-# What is to be started again when a part was: it holds connections to that, or its address.
-DEPENDENTS = {"server": ("worker",), "scheduler": ("worker", "dask-workers", "gpu-workers")}
+# What is to be started again when a part was: it holds connections to that, its address or its login.
+DEPENDENTS = {
+    "server": ("worker", "dask-workers", "gpu-workers"),
+    "scheduler": ("worker", "dask-workers", "gpu-workers"),
+}
 WORKER_LOOKS, LOOK_SECONDS = (
     "PREFECT_WORKER_QUERY_SECONDS",
     "2",
@@ -137,10 +140,8 @@ def port_for(stack: Stack, name: str) -> int:
 
 
 def begin_server(stack: Stack) -> Part:
-    """Start the server: its login is new, unless something still runs that knows the one of before."""
-    before = kept(home()) if any(map(stack.runs, stack.parts)) else None
-    port = port_for(stack, "server")
-    process, api = start_server(port, home() / "server.log", before.login if before else None)
+    """Start the server, with a new login: while none ran, anybody could listen on its port for the one of before."""
+    process, api = start_server(port_for(stack, "server"), home() / "server.log")
     keep(api, home())
     return part("server", process, api.url)
 

@@ -114,15 +114,12 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
         return {}
 
 
-def start_server(
-    port: int, log: Path, login: str | None = None, *, guarded: bool = False
-) -> tuple[subprocess.Popen[bytes], Api]:
+def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subprocess.Popen[bytes], Api]:
     """Start a server on the loopback address; return its process and its API.
 
-    login: which it asks for, a new one if not given.
     guarded: it ends with this process, however this one ends.
     """
-    api = Api(url=f"http://{LOOPBACK}:{port}/api", login=login or new_login())
+    api = Api(url=f"http://{LOOPBACK}:{port}/api", login=new_login())
     settings = {
         SERVER_LOGIN: str(api.login),
         # Nobody else's page may read what it answers: its own asks it without leave.
@@ -216,7 +213,7 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
     if api := configured_server():
         meanwhile()
         with used_by_all({LOGIN: api.login} if api.login else {}):
-            yield Server(api, partial(answers, api.url), AWAY_SECONDS)
+            yield Server(api, partial(serves, api), AWAY_SECONDS)
         return
     log = made_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
@@ -254,6 +251,11 @@ def used_by_all(clients: dict[str, str]) -> Iterator[None]:
         for name, value in before.items():
             os.environ.pop(name, None)
             os.environ.update({name: value} if value is not None else {})
+
+
+def serves(api: Api) -> bool:
+    """Say whether a server is there, and still takes our login: one that was started again has another."""
+    return answers(api.url) and not refuses(api)
 
 
 def answers(url: str) -> bool:

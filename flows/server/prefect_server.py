@@ -19,6 +19,7 @@ from typing import Any
 from flows.server.first_names import name_runs_by_recipe
 from flows.server.login import SIGN_IN
 
+UNFRAMED = [(b"x-frame-options", b"DENY"), (b"content-security-policy", b"frame-ancestors 'none'")]
 SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
 localStorage.setItem("prefect-password", location.hash.slice(1));
 location.replace("/runs");
@@ -42,6 +43,21 @@ def collect() -> None:
         gc.collect(2 if turn % FULL == 0 else 1)
 
 
+class NoFrames:
+    """Lets no page show the dashboard inside itself, where a person clicks without seeing on what."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def send_unframed(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *UNFRAMED]
+            await send(message)
+
+        await self.app(scope, receive, send_unframed)
+
+
 def sign_in_by_link() -> None:
     """Have the server that this process is about to make show the page that signs a browser in."""
     from prefect.server.api import server
@@ -53,6 +69,7 @@ def sign_in_by_link() -> None:
     def create_app(*arguments: Any, **options: Any) -> Any:
         app = create(*arguments, **options)
         app.router.routes.insert(0, Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)))
+        app.add_middleware(NoFrames)
         return app
 
     server.create_app = create_app

@@ -133,6 +133,13 @@ def page_of_another_site():
         site.shutdown()
 
 
+def test_no_page_shows_the_dashboard_inside_itself(api):
+    for path in ("/runs", "/v2/runs", SIGN_IN, "/api/health"):
+        with urllib.request.urlopen(f"{api.dashboard}{path}") as answer:
+            assert answer.headers["X-Frame-Options"] == "DENY"
+            assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+
+
 def test_page_of_another_site_starts_and_reads_nothing(api, deceived_browser, page_of_another_site):
     page = new_page(deceived_browser)
     page.goto(f"http://evil.example:{page_of_another_site}/")

@@ -24,6 +24,7 @@ from deployments import processes
 from deployments.processes import Part
 from deployments.stack import Stack
 from flows.server.births import birth_of
+from flows.server.local_server import refuses
 from flows.server.login import kept, talking_to
 from flows.watch import is_under_way as is_asked_for
 
@@ -139,16 +140,20 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
 
 
 def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
-    before = parts(stack).parts["dask-workers"]
+    before, its_login = parts(stack).parts["dask-workers"], kept(Path(stack["PREFECT_HOME"], "zyda"))
     children = children_that_stay(before.pid)
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):  # a helper that has ended
             child.suspend()  # or they would see that their parent is gone
     psutil.Process(before.pid).kill()
+    psutil.Process(parts(stack).parts["server"].pid).kill()
     said = zyda("up", "--workers", "2", env=unset(stack)).stdout
     assert "stopped what was left of the dask-workers, which had died" in said
     assert "starting the dask-workers" in said
     assert not pids_alive() & {child.pid for child in children}
+    # Anybody could listen on the server's port while it was dead, and be told its login by all that waited for it.
+    now = kept(Path(stack["PREFECT_HOME"], "zyda"))
+    assert (now.url, refuses(now), refuses(its_login)) == (its_login.url, False, True)
 
 
 def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
