@@ -45,10 +45,8 @@ from tasks.workers.process import FORKED
 POOL = "zyda"
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
 # What is to be started again when a part was: it holds connections to that, its address or its login.
-DEPENDENTS = {
-    "server": ("worker", "dask-workers", "gpu-workers"),
-    "scheduler": ("worker", "dask-workers", "gpu-workers"),
-}
+WORKERS = ("worker", "dask-workers", "gpu-workers")
+DEPENDENTS = {"server": WORKERS, "scheduler": WORKERS}
 WORKER_LOOKS, LOOK_SECONDS = (
     "PREFECT_WORKER_QUERY_SECONDS",
     "2",
@@ -140,7 +138,7 @@ def port_for(stack: Stack, name: str) -> int:
 
 
 def begin_server(stack: Stack) -> Part:
-    """Start the server, with a new login: while none ran, anybody could listen on its port for the one of before."""
+    """Start the server, with a new login: while it was away, anybody could listen on its port for the old one."""
     process, api = start_server(port_for(stack, "server"), home() / "server.log")
     keep(api, home())
     return part("server", process, api.url)
