@@ -25,6 +25,7 @@ from tasks.quality.encoders import WEIGHTS, backbone_config, labels_of, load_con
 from tasks.stage.progress import INSIDE
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
+TOKENS_LIKE_A_PAIR = 500  # so many tokens beside a token cost as much as it does itself
 WINDOW = 4096  # texts that are sorted by length together
 AHEAD = 2  # windows that are cut into tokens before the model asks for them
 CHARACTERS_PER_TOKEN = 12  # a text is first cut here; one that then has too few tokens is not cut
@@ -115,12 +116,12 @@ class Classifier:
         before: how many of the windows are done.
         """
         outputs, order = list[Tensor](), list[int]()
-        read, whole = 0, max(1, sum(map(len, tokens)))
+        read, whole = 0, max(1, sum(map(cost_of, tokens)))
         for batch in batches([len(ids) for ids in tokens], self.tokens_per_batch):
             for places, raw in self.outputs_of(tokens, batch):
                 outputs.append(raw)
                 order += places
-                read += sum(len(tokens[place]) for place in places)
+                read += sum(cost_of(tokens[place]) for place in places)
                 INSIDE.get()((before + read / whole) / windows)
         result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
         result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)  # once: each copy waits
@@ -258,6 +259,11 @@ def precision(device: str | None = None) -> str:
 
 def best_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def cost_of(tokens: list[int]) -> int:
+    """Return about what a text costs beside others: each token, and each pair of them, which a model compares."""
+    return len(tokens) * (len(tokens) + TOKENS_LIKE_A_PAIR)
 
 
 def batches(lengths: Sequence[int], tokens_per_batch: int) -> Iterator[list[int]]:
