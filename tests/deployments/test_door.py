@@ -135,7 +135,8 @@ def page_of_another_site():
 
 def test_no_page_shows_the_dashboard_inside_itself(api):
     for path in ("/runs", "/v2/runs", SIGN_IN, "/api/health"):
-        with urllib.request.urlopen(f"{api.dashboard}{path}") as answer:
+        request = urllib.request.Request(f"{api.dashboard}{path}", headers={"Accept": "text/html"})
+        with urllib.request.urlopen(request) as answer:
             assert answer.headers["X-Frame-Options"] == "DENY"
             assert answer.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
 
