@@ -1,9 +1,12 @@
 """The dataset card: the README.md that the Hugging Face hub shows, and reads its settings from."""
 
+from typing import Any
+
 import yaml
 
 from tasks.accounts.ledger import as_markdown, reasons_as_markdown
 from tasks.accounts.published import Published
+from tasks.publish.files import REMOVED
 from tasks.recipe.fields import Dedup, Recipe, Verify
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
@@ -36,6 +39,9 @@ Tokens of each source, best-ranked first:
 {recipe}```
 
 ## What is here
+
+`datasets.load_dataset(<this folder>)` gives the documents of all sources, with `doc_id`, `text` and `n_tokens`. With
+the name of a source it gives that source with all its columns, with `removed` or `clusters` that table.
 
 - `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `n_tokens`, the
   `cluster_id` of a document with near-duplicates, and what a quality model said.
@@ -75,8 +81,6 @@ def card(recipe: Recipe, manifest: Published) -> str:
     """Write the card of a corpus."""
     ledger = manifest.ledger
     counts = ledger.of(ledger.stages[-1])
-    names = [source for source in ledger.sources if ledger.of(ledger.stages[-1], source).documents]
-    configs = [{"config_name": name, "data_files": f"{name}/*.parquet"} for name in names]
     head = {
         **({"license": recipe.license} if recipe.license else {}),
         **({"language": list(recipe.languages)} if recipe.languages else {}),
@@ -84,7 +88,7 @@ def card(recipe: Recipe, manifest: Published) -> str:
         "task_categories": ["text-generation"],
         "size_categories": [next((text for size, text in SIZES if counts.documents < size), "n>1T")],
         "tags": ["pretraining", "deduplicated"],
-        "configs": configs,
+        "configs": configurations(manifest),
     }
     body = TEXT.format(
         name=recipe.corpus,
@@ -107,6 +111,28 @@ def card(recipe: Recipe, manifest: Published) -> str:
         **counts.model_dump(),
     )
     return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n{body}"
+
+
+def configurations(manifest: Published) -> list[dict[str, Any]]:
+    """Say what `datasets.load_dataset` gives: all documents without a name, and a source or a table by its name.
+
+    All documents have the columns that every source has, and those that were removed the columns of every stage.
+    """
+    places = dict.fromkeys(file.path.rpartition("/")[0] for file in manifest.files)
+    sources = [name for name in manifest.ledger.sources if name in places]
+    clusters = [place for place in places if place.startswith("clusters") and place not in sources]
+    everything = {
+        "config_name": "default",
+        "default": True,
+        "data_files": [f"{name}/*.parquet" for name in sources],
+        "columns": ["doc_id", "text", "n_tokens"],
+    }
+    removed = {"config_name": "removed", "data_files": "removed/*.parquet", "columns": REMOVED.names}
+    return [
+        *([everything] if sources else []),
+        *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in [*sources, *clusters]),
+        *([removed] if "removed" in places else []),
+    ]
 
 
 def found_by(dedup: Dedup) -> str:

@@ -40,7 +40,7 @@ MOST_ROUNDS = 9
 RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2, 10))),
     "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
-    "cleaned.parquet",
+    "cleaned.parquet", "default",
 }  # fmt: skip
 PREFERENCES = ("source", "longest")
 DIRECTIONS = {"asc": "ascending", "desc": "descending"}
@@ -265,7 +265,7 @@ class Source(Strict):
     @classmethod
     def not_reserved(cls, name: str) -> str:
         if name.lower() in RESERVED_NAMES:
-            raise ValueError(f"{name} is in every published corpus; choose another name")
+            raise ValueError(f"{name} names something in every published corpus; choose another name")
         return name
 
 

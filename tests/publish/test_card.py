@@ -1,0 +1,50 @@
+"""The card: what the field's own reader, which goes by it, makes of a published corpus."""
+
+import datasets
+import pytest
+from small_corpus import STEPS, Corpus, build_here, table_of
+
+from tasks.publish.files import REMOVED
+
+OF_ALL = ["doc_id", "text", "n_tokens"]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory, compiled):
+    """Give a corpus whose sources have other columns each, and whose stages say other things of what went."""
+    corpus = Corpus(tmp_path_factory.mktemp("card"))
+    best, *others = corpus.recipe["sources"]
+    sources = [{**best, "documents": STEPS, "name": "best"}, *others]
+    recipe = corpus.load(sources=sources, dedup={"scope": "global", "verify": {"containment": 0.8}})
+    build_here(recipe)
+    return recipe
+
+
+@pytest.fixture
+def load(recipe, tmp_path):
+    """Return what reads the corpus, all of it or what has a name."""
+    folder = recipe.folder.folder("published").url
+    return lambda *name: datasets.load_dataset(folder, *name, split="train", cache_dir=str(tmp_path)).to_list()
+
+
+def test_corpus_without_a_name_is_all_documents(recipe, load):
+    rows = [row for source in recipe.sources for row in table_of(recipe, source.name)]
+    assert load() == [{name: row[name] for name in OF_ALL} for row in rows]
+
+
+@pytest.mark.parametrize("place", ["best", "middle", "worst", "clusters"])
+def test_source_and_clusters_have_all_their_columns(recipe, load, place):
+    assert load(place) == table_of(recipe, place)
+
+
+def test_removed_are_those_of_all_sources_with_the_columns_that_all_have(recipe, load):
+    rows = table_of(recipe, "removed")
+    assert len({frozenset(row) for row in rows}) == 1  # read with null where a file has no such column
+    assert set(rows[0]) > set(REMOVED.names)
+    assert load("removed") == [{name: row[name] for name in REMOVED.names} for row in rows]
+
+
+def test_name_that_the_card_gives_to_all_documents_is_no_name_of_a_source(tmp_path):
+    corpus = Corpus(tmp_path)
+    with pytest.raises(Exception, match="default names something in every published corpus"):
+        corpus.load(sources=[{"name": "default", "files": "in/best-*.parquet"}])
