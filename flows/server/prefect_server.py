@@ -64,12 +64,15 @@ def sign_in_by_link() -> None:
     from starlette.responses import HTMLResponse
     from starlette.routing import Route
 
-    create = server.create_app
+    create, prepared = server.create_app, set[Any]()
 
     def create_app(*arguments: Any, **options: Any) -> Any:
         app = create(*arguments, **options)
-        app.router.routes.insert(0, Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)))
-        app.add_middleware(NoFrames)
+        # The server itself asks for its application again, for the actions of automations, and is given the same.
+        if app not in prepared:
+            prepared.add(app)
+            app.router.routes.insert(0, Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)))
+            app.add_middleware(NoFrames)
         return app
 
     server.create_app = create_app

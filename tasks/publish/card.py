@@ -40,8 +40,8 @@ Tokens of each source, best-ranked first:
 
 ## What is here
 
-`datasets.load_dataset(<this folder>)` gives the documents of all sources, with `doc_id`, `text` and `n_tokens`. With
-the name of a source it gives that source with all its columns, with `removed` or `clusters` that table.
+`datasets.load_dataset(<this folder>)` gives the documents of all sources, with `doc_id`, `text` and `n_tokens`.
+With the name of a source it gives that source with all its columns, with `removed` or `clusters` that table.
 
 - `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `n_tokens`, the
   `cluster_id` of a document with near-duplicates, and what a quality model said.

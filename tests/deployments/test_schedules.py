@@ -62,9 +62,11 @@ def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselve
     assert listed(stack) == [("10s", name) for name in names]
     for corpus in watched_corpora:
         write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
-    wait_for(lambda: all(map(has_build, watched_corpora)), every=1)
-    for corpus in watched_corpora:  # saying it again changes how often
-        watch(stack, corpus.path, "--every", "1h")
+    try:
+        wait_for(lambda: all(map(has_build, watched_corpora)), every=1)
+    finally:
+        for corpus in watched_corpora:  # saying it again changes how often
+            watch(stack, corpus.path, "--every", "1h")
     assert listed(stack) == [("1h", name) for name in names]
     for corpus in watched_corpora:
         wait_for(lambda corpus=corpus: "newcomer" in kept_names(corpus.load()), every=1)

@@ -24,7 +24,9 @@ def recipe(tmp_path_factory, compiled):
 def load(recipe, tmp_path):
     """Return what reads the corpus, all of it or what has a name."""
     folder = recipe.folder.folder("published").url
-    return lambda *name: datasets.load_dataset(folder, *name, split="train", cache_dir=str(tmp_path)).to_list()
+    return lambda *name: datasets.load_dataset(
+        folder, *name, split="train", cache_dir=str(tmp_path)
+    ).to_list()
 
 
 def test_corpus_without_a_name_is_all_documents(recipe, load):
