@@ -89,7 +89,7 @@ def large_losses(state: BuildState) -> list[str]:
 
 
 def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[str]:
-    fraction, seconds = row.fraction(state.weights), row.seconds(state.clock())
+    fraction, seconds = state.fraction_of(row), row.seconds(state.clock())
     cells = [row.step.name, done_of(row, fraction)]
     if row.step.sources:
         of_all = left_after(state, row) if row.is_over else None
@@ -174,7 +174,7 @@ def where(state: BuildState, some: tuple[str, ...]) -> dict[str, str]:
         for source in some
         if source in row.cells
     ]
-    done = sum(cell.fraction for _, cell in cells) / len(cells)
+    done = sum(cell.fraction() for _, cell in cells) / len(cells)
     at = dict.fromkeys(name for name, cell in cells if cell.total and not cell.receipt)
     return {"done": f"{bar(done, SHORT_BAR)} {percent(done)}", "at": ", ".join(at)}
 

@@ -24,8 +24,7 @@ class Bars:
     def __call__(self, state: BuildState) -> None:
         """Move the bars to where the stages are."""
         with state.lock:
-            weights = state.weights
-            begun = {name: (row.fraction(weights), size_of(row)) for name, row in state.rows.items()
+            begun = {name: (state.fraction_of(row), size_of(row)) for name, row in state.rows.items()
                      if row.began is not None}  # fmt: skip
         for name, (fraction, size) in begun.items():
             if name not in self.ids:

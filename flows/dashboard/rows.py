@@ -1,5 +1,6 @@
 """What is known of each stage of a build, and of each source in it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +22,16 @@ class Cell:
         default_factory=dict
     )  # how far shards are that take long, by their names
 
-    @property
-    def fraction(self) -> float:
-        if self.receipt:
+    def fraction(self, expected: int | None = None) -> float:
+        """Return how much of it is done. expected: the bytes of text of all its shards, where they are known."""
+        if self.receipt or not self.total:
+            return float(self.receipt is not None)
+        of_done = self.seen.bytes / expected if expected and self.seen.bytes else self.done / self.total
+        if self.done >= self.total:
             return 1.0
-        # As many of them as are done are those that had come farthest.
+        # As many of them as are done are those that had come farthest; each may be as large as another.
         under_way = sum(sorted(self.inside.values())[: max(0, len(self.inside) - self.done)])
-        return (self.done + under_way) / self.total if self.total else 0.0
+        return of_done + max(0.0, 1 - of_done) * under_way / (self.total - self.done)
 
 
 @dataclass
@@ -60,12 +64,15 @@ class Row:
         """Those of the sources at which it looked in this build."""
         return sum((entered(cell) for cell in self.cells.values() if cell.total), Counts())
 
-    def fraction(self, weights: dict[str | None, int]) -> float:
-        """Return how much of the stage is done, by the size of the sources; of which it is not known, the mean."""
+    def fraction(self, weights: dict[str | None, int], expected: Callable[[str | None], int | None]) -> float:
+        """Return how much of the stage is done, by the size of the sources; of which it is not known, the mean.
+
+        expected: the bytes that it looks at of a source, where they are known.
+        """
         if self.is_over:
             return 1.0
         sizes = self.sizes(weights)
-        done = sum(sizes[source] * cell.fraction for source, cell in self.cells.items())
+        done = sum(sizes[source] * cell.fraction(expected(source)) for source, cell in self.cells.items())
         return done / max(1, sum(sizes.values()))
 
     def sizes(self, weights: dict[str | None, int]) -> dict[str | None, float]:

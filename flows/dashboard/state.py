@@ -3,13 +3,15 @@
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from prefect.exceptions import UnfinishedRun
 from prefect.futures import PrefectFuture
 
 from flows.dashboard.rows import Cell, Row
-from flows.dashboard.time_left import EACH_MB, END, LEAST, ONCE, START, USUAL, Clockwork, Part
+from flows.dashboard.time_left import EACH_MB, EACH_SHARD, END, LEAST, ONCE, START, USUAL, Clockwork, Part
 from tasks import pipeline
 from tasks.kernels.compiled import are_compiled
 from tasks.quality.cost import CORES, seconds_of
@@ -127,7 +129,7 @@ class BuildState:
                 name, Part(ONCE.get(name.rstrip("0123456789"), USUAL))
             )  # of whatever round
             part.waves = sum(cell.total for cell in row.cells.values()) / CORES
-            done, made = row.fraction(weights), row.made_now(weights)
+            done, made = self.fraction_of(row), row.made_now(weights)
             at_something = any(cell.total and not cell.receipt for cell in row.cells.values())
             part.know(
                 self.cost_by_size(row), 1 - (1 - done) / made if made else 1.0, made,
@@ -136,14 +138,26 @@ class BuildState:
         parts.setdefault(ENDING, Part(END)).know(0.0, 0.0, 1.0, is_on=self.is_at_end)
         self.farthest = max(self.farthest, min(self.clockwork.fraction(), 1.0 if self.is_sized else UNSIZED))
 
+    def fraction_of(self, row: Row) -> float:
+        """Return how much of a stage is done."""
+        return row.fraction(self.weights, partial(self.entering, row))
+
+    def entering(self, row: Row, source: str | None) -> int | None:
+        """Return the bytes of a source that a stage finds left, where the stages before it have said so."""
+        before = takewhile(lambda other: other is not row, self.rows.values())
+        receipts = [cell.receipt for other in before if (cell := other.cells.get(source)) and cell.receipt]
+        return receipts[-1].out.bytes if receipts else None
+
     def cost_by_size(self, row: Row) -> float:
-        """Return what the text of a stage's sources usually costs: seconds."""
+        """Return what the text and the shards of a stage's sources usually cost: seconds."""
         sizes = {
             source: self.size_of(source) for source in row.step.sources or self.rows["ingest"].step.sources
         }
         if row.step.name != "classify":
             megabytes = sum(size.bytes for size in sizes.values()) / 1e6
-            return megabytes * EACH_MB.get(row.step.name.rstrip("0123456789"), 0.0)
+            shards = sum(self.rows["ingest"].cells[source].total for source in sizes)
+            kind = row.step.name.rstrip("0123456789")  # of whatever round
+            return megabytes * EACH_MB.get(kind, 0.0) + shards * EACH_SHARD.get(kind, 0.0)
         models = {source: self.recipe.source(source).classify for source in sizes}
         return sum(
             seconds_of(model, sizes[source].documents, sizes[source].tokens)
@@ -195,14 +209,14 @@ class BuildState:
 
     def seconds_left(self) -> float | None:
         """Return about how long the build goes on, or None where nobody can say yet."""
-        if self.outcome or self.is_at_end or not self.is_sized or self.clockwork.fraction() < LEAST:
+        if self.outcome or self.is_at_end or not self.is_sized or self.farthest < LEAST:
             return None
         return self.clockwork.left()
 
     @property
     def is_sized(self) -> bool:
         """Whether enough text has been read to judge the rest by."""
-        return self.rows["ingest"].fraction(self.weights) >= LEAST
+        return self.fraction_of(self.rows["ingest"]) >= LEAST
 
     @property
     def has_begun(self) -> bool:

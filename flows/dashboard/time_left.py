@@ -8,10 +8,11 @@ all that is done has cost beside what it usually would.
 from collections import deque
 from dataclasses import dataclass, field
 
-# Seconds on two cores that are idle otherwise: of a stage, and of a MB of text in it.
+# Seconds on two cores that are idle otherwise: of a stage, and of a MB of text and of a shard in it.
 START, END = 6.0, 3.0
 ONCE, USUAL = {"prepare": 3.0, "ingest": 4.0, "minhash": 2.0, "audit": 1.5, "publish": 1.5}, 0.7
 EACH_MB = {"ingest": 0.016, "minhash": 0.008, "publish": 0.008, "removals": 0.001, "index": 0.002}
+EACH_SHARD = {"removals": 0.03, "audit": 0.005, "index": 0.01}
 MODELS = "classify"
 LATELY, MARKS = 120.0, 5  # seconds of a stage, and shards at the least, by which its pace is known
 LITTLE = 0.005  # of a stage, which says nothing of it: a source of a few documents
@@ -53,7 +54,9 @@ class Part:
         usual = (self.once + self.more) * self.made * pace
         (before, done_before), (then, done) = self.marks[0], self.marks[-1]
         if done <= done_before or then <= before or done < LITTLE:
-            return max(usual - self.spent, self.spent * max(self.waves - 1, 0.5))
+            # The first of its shards is not done: all of them may take longer than usual, or it alone.
+            slow = (usual * self.spent * self.waves) ** 0.5
+            return max(max(usual, slow) - self.spent, self.spent / 2)
         # Nothing is heard of a shard before it is done: between two of them, time goes by as it did.
         whole = (1 - done) * (then - before) / (done - done_before)
         own = max(whole - (self.spent - then), whole / 2)

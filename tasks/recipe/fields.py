@@ -265,7 +265,7 @@ class Source(Strict):
     @classmethod
     def not_reserved(cls, name: str) -> str:
         if name.lower() in RESERVED_NAMES:
-            raise ValueError(f"{name} names something in every published corpus; choose another name")
+            raise ValueError(f"{name} is in every published corpus; choose another name")
         return name
 
 

@@ -57,9 +57,9 @@ def runs_to_come():
 
 def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselves(stack, watched_corpora):
     for corpus in watched_corpora:
-        assert "watching every" in watch(stack, corpus.path, "--every", "10s")
+        assert "watching every" in watch(stack, corpus.path, "--every", "20s")
     names = sorted(corpus.folder.name for corpus in watched_corpora)
-    assert listed(stack) == [("10s", name) for name in names]
+    assert listed(stack) == [("20s", name) for name in names]
     for corpus in watched_corpora:
         write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
     try:

@@ -1,5 +1,6 @@
 """What a build does when what it stands on breaks: it ends like one that was left alone, or says why not."""
 
+import json
 import os
 import re
 import signal
@@ -47,6 +48,27 @@ def test_store_that_refuses_a_dozen_connections_one_after_another(larger, undist
     done = zyda("build", path, env=using(server, **environment))
     assert done.returncode == 0, done.stderr[-3000:]
     assert proxy.broken["refused"] == 12
+    assert contents(recipe) == undisturbed
+
+
+IMPATIENT_S3 = json.dumps({"config_kwargs": {"read_timeout": 2}})
+
+
+@pytest.mark.parametrize("how", ["cuts_bodies", "stalls_bodies", "flips_bodies"])
+def test_store_whose_answers_end_early_stop_or_have_another_bit(
+    larger, undisturbed, broken_s3, s3, server, how
+):
+    proxy, environment = broken_s3
+    proxy.only = b"/work/"
+    setattr(proxy, how, 0.04)
+    path, recipe = corpus_on_s3(larger, s3, how)
+    done = zyda("build", path, env=using(server, FSSPEC_S3=IMPATIENT_S3, **environment))
+    assert proxy.broken[how] > 3
+    if done.returncode:  # more than a build puts up with
+        assert re.search(r"^zyda: .*s3://", done.stderr.splitlines()[-1])
+        setattr(proxy, how, 0)
+        again = zyda("build", path, env=using(server, **environment))
+        assert again.returncode == 0, again.stderr
     assert contents(recipe) == undisturbed
 
 

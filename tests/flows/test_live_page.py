@@ -53,8 +53,8 @@ def receipt(stage, source, entering, removed=0, aside=0):
     )  # fmt: skip
 
 
-def reports(stage, source, done, total, documents):
-    seen = {"documents": documents, "tokens": 10 * documents, "bytes": 10**6 * documents}
+def reports(stage, source, done, total, documents, bytes_of_one=10**6):
+    seen = {"documents": documents, "tokens": 10 * documents, "bytes": bytes_of_one * documents}
     return {"stage": stage, "source": source, "done": done, "total": total, "seen": seen}
 
 
@@ -259,16 +259,16 @@ def test_time_left_is_not_said_before_anybody_can_know(state):
 def test_shard_that_takes_long_moves_while_it_is_under_way(state):
     def inside(shard, part):
         state.hear({"stage": "publish", "source": "worst", "shard": shard, "part": part})
-        return state.rows["publish"].cells["worst"].fraction
+        return state.rows["publish"].cells["worst"].fraction()
 
     state.hear(reports("publish", "worst", 0, 4, 0))
     assert inside("a", 0.5) == 0.125
     assert inside("b", 0.7) == pytest.approx(0.3)
     assert inside("a", 0.9) == pytest.approx(0.4)
     state.hear(reports("publish", "worst", 1, 4, 10))  # whose name nobody has said
-    assert 0.4 < state.rows["publish"].cells["worst"].fraction < 0.7
+    assert 0.4 < state.rows["publish"].cells["worst"].fraction() < 0.7
     state.hear(reports("publish", "worst", 4, 4, 10))
-    assert state.rows["publish"].cells["worst"].fraction == 1
+    assert state.rows["publish"].cells["worst"].fraction() == 1
 
 
 def test_time_left_of_a_model_is_known_by_its_size_and_then_by_its_pace(corpus):
@@ -287,7 +287,7 @@ def test_time_left_of_a_model_is_known_by_its_size_and_then_by_its_pace(corpus):
     left = []
     for done in range(1, 10):
         state.clock.now += 100
-        state.hear(reports("classify", "worst", done, 10, 1000 * done))
+        state.hear(reports("classify", "worst", done, 10, 1000 * done, bytes_of_one=50))
         state.look()
         left.append(state.seconds_left())
     said = [seconds for seconds in left if seconds is not None]
@@ -320,7 +320,7 @@ def test_pace_is_that_of_the_last_minutes(state):
         state.look()
         state.clock.now += 100
         state.hear(reports("ingest", "best", done, 100, done))
-    fraction = state.rows["ingest"].fraction(state.weights)
+    fraction = state.fraction_of(state.rows["ingest"])
     left = state.seconds_left_of(state.rows["ingest"])
     assert left == pytest.approx(100 * (1 - fraction) / (0.01 / 3), rel=0.01)
 

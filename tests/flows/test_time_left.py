@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from small_corpus import REPOSITORY
 
 from flows.dashboard.state import BuildState
 from tasks.recipe.fields import Recipe
@@ -46,7 +47,8 @@ class Recording:
 
     def __init__(self, name):
         with gzip.open(BUILDS / f"{name}.jsonl.gz", "rt") as lines:
-            self.events = [json.loads(line) for line in lines]
+            models = f'"{REPOSITORY}/recipes/models/'
+            self.events = [json.loads(line.replace('"recipes/models/', models)) for line in lines]
         self.clock, self.futures = Clock(), {}
         first = self.events.pop(0)
         self.began, self.ended = first["t"], self.events[-1]["t"]

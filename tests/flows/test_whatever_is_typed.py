@@ -132,8 +132,8 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "source of no files": (of_source(files=[]), r"sources\[0\]\.files: "),
     "source of an empty name": (of_source(files=""), r"sources\[0\]\.files"),
     "source of numbers": (of_source(files=[1]), r"sources\[0\]\.files"),
-    "source called as a file of ours": (of_source(name="manifest.json"), "manifest.json names something in every published"),
-    "source called as our card": (of_source(name="readme.md"), "names something in every published"),
+    "source called as a file of ours": (of_source(name="manifest.json"), "manifest.json is in every published"),
+    "source called as our card": (of_source(name="readme.md"), "is in every published"),
     "two sources of one name": (
         {"sources": [{"name": "a", "files": "in/a.parquet"}, {"name": "A", "files": "in/a.parquet"}]},
         "two sources are called",

@@ -48,5 +48,5 @@ def test_removed_are_those_of_all_sources_with_the_columns_that_all_have(recipe,
 
 def test_name_that_the_card_gives_to_all_documents_is_no_name_of_a_source(tmp_path):
     corpus = Corpus(tmp_path)
-    with pytest.raises(Exception, match="default names something in every published corpus"):
+    with pytest.raises(Exception, match="default is in every published corpus"):
         corpus.load(sources=[{"name": "default", "files": "in/best-*.parquet"}])
