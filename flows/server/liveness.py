@@ -167,10 +167,12 @@ def runs_in(client: SyncPrefectClient, *states: StateType, flows: Sequence[str] 
 
 def is_beginning(run: FlowRun, worker_is_new: bool) -> bool:
     """Say whether a run that says nothing of itself may be about to, or has just ended."""
+    pid = run.infrastructure_pid or ""
+    is_gone = not psutil.pid_exists(int(pid)) if pid.isdigit() else run.state_type is StateType.PENDING
+    if worker_is_new and is_gone:
+        return False
     if run.state_type is StateType.PENDING:
-        pid = run.infrastructure_pid or ""
-        is_gone = not (pid.isdigit() and psutil.pid_exists(int(pid)))
-        return not (worker_is_new and is_gone) and seconds_since(run.expected_start_time) < TAKEN
+        return seconds_since(run.expected_start_time) < TAKEN
     return run.state is None or seconds_since(run.state.timestamp) < STARTING
 
 
