@@ -1,5 +1,6 @@
 """The program `zyda`: a signal ends it in order at every moment, also while it still imports."""
 
+import os
 import signal
 import sys
 
@@ -11,6 +12,11 @@ KEPT_BY = {"build": KEPT, "up": STARTED}  # of other commands there is nothing t
 
 def main() -> int:
     """Run the command line and return its exit status."""
+    # Python looks for modules in the folder that it is started in, which may be a dataset with files of any name:
+    # what is started from here does not, or starts in another folder.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    if home := os.environ.get("PREFECT_HOME"):
+        os.environ["PREFECT_HOME"] = os.path.abspath(os.path.expanduser(home))
     command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     try:
         with ends_in_order(KEPT_BY.get(command, "")):

@@ -26,12 +26,12 @@ class Cell:
         """Return how much of it is done. expected: the bytes of text of all its shards, where they are known."""
         if self.receipt or not self.total:
             return float(self.receipt is not None)
-        of_done = self.seen.bytes / expected if expected and self.seen.bytes else self.done / self.total
         if self.done >= self.total:
             return 1.0
+        of_done = self.seen.bytes / expected if expected and self.seen.bytes else self.done / self.total
         # As many of them as are done are those that had come farthest; each may be as large as another.
         under_way = sum(sorted(self.inside.values())[: max(0, len(self.inside) - self.done)])
-        return of_done + max(0.0, 1 - of_done) * under_way / (self.total - self.done)
+        return min(1.0, of_done + (1 - of_done) * under_way / (self.total - self.done))
 
 
 @dataclass

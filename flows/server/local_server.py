@@ -139,7 +139,7 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603
-            [*guard, *command], env={**os.environ, **settings}, stdout=output, stderr=output,
+            [*guard, *command], env={**os.environ, **settings}, stdout=output, stderr=output, cwd="/",
             stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     return process, api

@@ -57,7 +57,7 @@ def judged_apart(expression: str, schema: pa.Schema) -> str | None:
     }
     try:
         done = subprocess.run(  # noqa: S603 (this Python, and code of ours)
-            [sys.executable, "-c", APART], input=asked, capture_output=True, text=True, timeout=10 * SECONDS,
+            [sys.executable, "-P", "-c", APART], input=asked, capture_output=True, text=True, timeout=10 * SECONDS,
             env=environment, check=True,
         )  # fmt: skip
         answer: str | None = json.loads(done.stdout)

@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import yaml
@@ -223,3 +225,21 @@ def test_explain_of_an_id_that_is_none(corpus, built, doc_id, fault):
 def test_every_recipe_of_the_project_loads():
     for path in (REPOSITORY / "recipes").glob("*.yaml"):
         assert load_recipe(str(path)).name == yaml.safe_load(path.read_text())["name"]
+
+
+NAMED_LIKE_MODULES = ("distributed", "flows", "json", "multiprocessing", "prefect", "pyarrow", "tasks")
+
+
+def test_files_of_the_folder_that_one_is_in_are_no_code(corpus, terminal):
+    """A person goes into the folder of a dataset, which has files of any name, and builds there."""
+    folder = corpus.folder / "in"
+    for name in NAMED_LIKE_MODULES:
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({name!r})")
+    program = [Path(sys.executable).with_name("zyda"), "build", corpus.write()]
+    home = {"PREFECT_HOME": "relative"}
+    shutil.copytree(terminal()["PREFECT_HOME"], folder / "relative")
+    said = subprocess.run(
+        program, cwd=folder, env=terminal("other") | home, capture_output=True, text=True, check=False
+    )
+    assert not (folder / "ran").exists(), (folder / "ran").read_text()
+    assert said.returncode == 0, said.stderr

@@ -1,5 +1,6 @@
 """What a build does when what it stands on breaks: it ends like one that was left alone, or says why not."""
 
+import contextlib
 import json
 import os
 import re
@@ -8,13 +9,15 @@ import subprocess
 import sys
 
 import distributed
+import fsspec
 import pytest
 from broken_proxy import Proxy
 from disturbances import family_of, is_under_way, start_build, using
 from patience import HANG, wait_for
-from small_corpus import contents, zyda
+from small_corpus import build_here, contents, zyda
 
 from deployments.processes import alive_after
+from tasks.errors import Denied
 from tasks.sources.register import load_register
 from tasks.workers.ports import free_port
 
@@ -30,14 +33,19 @@ def corpus_on_s3(larger, s3, name):
     return larger.write(storage=f"{s3}/{name}"), larger.load(storage=f"{s3}/{name}")
 
 
-def test_store_that_breaks_some_requests_at_random(larger, undisturbed, broken_s3, s3, server):
+IMPATIENT_S3 = json.dumps({"config_kwargs": {"read_timeout": 2}})
+
+
+def test_store_that_breaks_some_requests_and_answers_at_random(larger, undisturbed, broken_s3, s3, server):
     proxy, environment = broken_s3
-    proxy.answers_500, proxy.resets = 0.05, 0.03
+    proxy.answers_500, proxy.resets, proxy.cuts_bodies, proxy.stalls_bodies = 0.05, 0.03, 0.02, 0.02
     path, recipe = corpus_on_s3(larger, s3, "breaks")
-    done = zyda("build", path, env=using(server, **environment))
+    done = zyda("build", path, env=using(server, FSSPEC_S3=IMPATIENT_S3, **environment))
     assert done.returncode == 0, done.stderr
     assert proxy.broken["answers_500"] > 3
     assert proxy.broken["resets"] > 3
+    assert proxy.broken["cuts_bodies"]
+    assert proxy.broken["stalls_bodies"]
     assert contents(recipe) == undisturbed
 
 
@@ -51,22 +59,21 @@ def test_store_that_refuses_a_dozen_connections_one_after_another(larger, undist
     assert contents(recipe) == undisturbed
 
 
-IMPATIENT_S3 = json.dumps({"config_kwargs": {"read_timeout": 2}})
-
-
-def test_store_whose_answers_end_early_stop_or_have_another_bit(larger, undisturbed, broken_s3, s3, server):
+def test_bit_that_a_store_flips_in_its_answers_reaches_no_corpus(corpus, broken_s3, s3, monkeypatch):
     proxy, environment = broken_s3
-    faults = {"cuts_bodies": 0.03, "stalls_bodies": 0.03, "flips_bodies": 0.02}
-    proxy.only = b"/work/"
-    vars(proxy).update(faults)
-    path, recipe = corpus_on_s3(larger, s3, "odd")
-    done = zyda("build", path, env=using(server, FSSPEC_S3=IMPATIENT_S3, **environment))
-    assert all(proxy.broken[fault] for fault in faults), proxy.broken
-    if done.returncode:  # more than a build puts up with
-        assert re.search(r"^zyda: .*s3://", done.stderr.splitlines()[-1])
-        again = zyda("build", path, env=using(server))  # beside the proxy
-        assert again.returncode == 0, again.stderr
-    assert contents(recipe) == undisturbed
+    build_here(corpus.load())
+    monkeypatch.setenv("AWS_ENDPOINT_URL", environment["AWS_ENDPOINT_URL"])
+    file_system = fsspec.get_filesystem_class("s3")
+    file_system.clear_instance_cache()
+    proxy.only, proxy.flips_bodies = b"/work/", 0.1
+    recipe = corpus.load(storage=f"{s3}/flips")
+    with contextlib.suppress(Denied):  # what was made again was damaged at once
+        build_here(recipe)
+    assert proxy.broken["flips_bodies"]
+    proxy.flips_bodies = 0
+    build_here(recipe)
+    assert contents(recipe) == contents(corpus.load())
+    file_system.clear_instance_cache()
 
 
 def test_full_disk_is_said_and_loses_nothing(larger, undisturbed, server, tmp_path):

@@ -2,7 +2,7 @@
 
 import datasets
 import pytest
-from small_corpus import STEPS, Corpus, build_here, table_of
+from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_rows
 
 from tasks.publish.files import REMOVED
 
@@ -13,8 +13,10 @@ OF_ALL = ["doc_id", "text", "n_tokens"]
 def recipe(tmp_path_factory, compiled):
     """Give a corpus whose sources have other columns each, and whose stages say other things of what went."""
     corpus = Corpus(tmp_path_factory.mktemp("card"))
+    middle = [{"language": "en", **row} for row in SOURCES["middle.jsonl.gz"]]
+    write_rows(corpus.folder / "in/middle.jsonl.gz", middle)
     best, *others = corpus.recipe["sources"]
-    sources = [{**best, "documents": STEPS, "name": "best"}, *others]
+    sources = [{**best, "documents": STEPS}, *others]
     recipe = corpus.load(sources=sources, dedup={"scope": "global", "verify": {"containment": 0.8}})
     build_here(recipe)
     return recipe
@@ -31,6 +33,7 @@ def load(recipe, tmp_path):
 
 def test_corpus_without_a_name_is_all_documents(recipe, load):
     rows = [row for source in recipe.sources for row in table_of(recipe, source.name)]
+    assert len({frozenset(row) for row in rows}) > 1
     assert load() == [{name: row[name] for name in OF_ALL} for row in rows]
 
 

@@ -69,8 +69,8 @@ def opened(stream: Input, **options: Any) -> pq.ParquetFile:
     footer = footer_of(stream)
     metadata = pq.read_metadata(BytesIO(footer))
     if OF_ENCRYPTED_COLUMN.search(footer):
-        ask = [sys.executable, "-c", ASK_OF_COLUMNS]
-        if subprocess.run(ask, input=footer, check=False, stderr=DEVNULL).returncode:  # noqa: S603
+        ask = [sys.executable, "-P", "-c", ASK_OF_COLUMNS]
+        if subprocess.run(ask, input=footer, check=False, stderr=DEVNULL).returncode < 0:  # noqa: S603
             raise ValueError("columns are encrypted, and nobody has their key here")
     return pq.ParquetFile(stream, metadata=metadata, **options)
 
@@ -79,7 +79,8 @@ def footer_of(stream: Input) -> bytes:
     """Read the end of a file: its footer and what follows it, or what is there of a file without one."""
     tail = last_bytes(stream, FOOTER_AT_ONCE)
     size = int.from_bytes(tail[-8:-4], "little") + 8
-    return tail[-size:] if size <= len(tail) or not tail.endswith(b"PAR1") else last_bytes(stream, size)
+    is_longer = tail.endswith(b"PAR1") and len(tail) < size <= stream.expected
+    return last_bytes(stream, size) if is_longer else tail[-size:]
 
 
 def last_bytes(stream: Input, size: int) -> bytes:
