@@ -79,8 +79,11 @@ def footer_of(stream: Input) -> bytes:
     """Read the end of a file: its footer and what follows it, or what is there of a file without one."""
     tail = last_bytes(stream, FOOTER_AT_ONCE)
     size = int.from_bytes(tail[-8:-4], "little") + 8
-    is_longer = tail.endswith(b"PAR1") and len(tail) < size <= stream.expected
-    return last_bytes(stream, size) if is_longer else tail[-size:]
+    if not tail.endswith(b"PAR1") or size <= len(tail):
+        return tail[-size:]
+    if size > stream.expected:
+        raise ValueError(f"its footer would be of {size - 8:,} bytes, and the file is of {stream.expected:,}")
+    return last_bytes(stream, size)
 
 
 def last_bytes(stream: Input, size: int) -> bytes:
