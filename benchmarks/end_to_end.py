@@ -30,7 +30,7 @@ FILE_MEGABYTES = 800  # more than a shard, as the files of the hub sometimes are
 ROW_GROUP = 5_000
 WORDS_FOR_ONE_EDIT = 200
 ZYDA1 = [{"clean": "zyda1"}, {"filter": "zyda1"}]
-ONE_CORE = [stage for stage in pipeline.names() if stage != "classify"]
+ONE_CORE = [stage for stage in pipeline.names() if stage not in {"rules", "matches", "against", "classify"}]
 
 
 def copies(texts: list[str], count: int) -> Iterator[list[str]]:
@@ -87,18 +87,18 @@ def write_recipe(folder: Path, name: str, tokenizer: str, **more: object) -> str
 
 def on_one_core(recipe: Recipe) -> dict[str, float]:
     """Build a corpus in this process, shard after shard; return the seconds of each stage."""
-    from flows.build import made
-    from tasks.stage.task import HERE
+    from flows.build import run_pipeline
+    from tasks.stage.results import HERE
 
     spent = dict[str, float]()
 
     def timed(stage: Any, *inputs: Any, **options: Any) -> Any:
         start = time.perf_counter()
-        result = stage.fn(*inputs, **options)
+        result = HERE.submit(stage, *inputs, **options)
         spent[stage.name] = spent.get(stage.name, 0) + time.perf_counter() - start
         return result
 
-    made(recipe, HERE._replace(submit=timed))
+    run_pipeline(recipe, HERE._replace(submit=timed))
     return spent
 
 

@@ -25,14 +25,14 @@ import yaml
 
 from benchmarks.duplicates import WORDS, near_copy
 from benchmarks.measure import REPOSITORY, as_workers_are, show
-from flows.build import made
+from flows.build import run_pipeline
 from tasks.publish.nearest import nearest
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.signatures import index
 from tasks.signatures.bands import key_ranges, write_band_rows
 from tasks.signatures.keys import band_keys, index_parameters
-from tasks.stage.task import HERE
+from tasks.stage.results import HERE
 from tasks.storage.folder import Folder
 from tasks.storage.tables import FOOTERS, write_shard
 
@@ -75,11 +75,11 @@ def timed_build(recipe: Recipe) -> dict[str, float]:
     def submit(stage: Any, *inputs: Any, **options: Any) -> Any:
         start = time.perf_counter()
         done = HERE.submit(stage, *inputs, **options)
-        name = str(stage.fn.__name__)
+        name = str(stage.name)
         spent[name] = spent.get(name, 0.0) + time.perf_counter() - start
         return done
 
-    made(recipe, HERE._replace(submit=submit))
+    run_pipeline(recipe, HERE._replace(submit=submit))
     return spent
 
 

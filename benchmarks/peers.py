@@ -23,12 +23,12 @@ import yaml
 from numpy.typing import NDArray
 
 from benchmarks.measure import REPOSITORY, as_workers_are, load_texts, show
-from flows.build import made
+from flows.build import run_pipeline
 from tasks.kernels.sets import overlaps
 from tasks.recipe.fields import Dedup
 from tasks.recipe.loading import load_recipe
 from tasks.signatures.shingles import shingle_sets
-from tasks.stage.task import HERE
+from tasks.stage.results import HERE
 
 LIKE = 0.8
 ASKED = {"shingle": "words", "width": 5, "bands": 14, "rows": 8}
@@ -64,7 +64,7 @@ def ours(folder: Path, **more: object) -> list[int]:
     }  # fmt: skip
     path = folder / f"ours-{len(more)}.yaml"
     path.write_text(yaml.safe_dump(recipe))
-    made(load_recipe(str(path)), HERE)
+    run_pipeline(load_recipe(str(path)), HERE)
     published = folder / f"out/ours-{len(more)}/published/only"
     return [number for file in published.iterdir() for number in numbers_in(pq.read_table(file))]
 

@@ -1,6 +1,6 @@
 """A build whose stages do nothing: what is left is orchestration.
 
-The flow's own wiring (`flows.build.made`), on tasks that have the options of the real ones, with their keys,
+The flow's own wiring (`flows.build.run_pipeline`), on tasks that have the options of the real ones, their keys,
 manifests, receipts and the page of the build in the dashboard. Each spreads as many items over the cluster as a
 source has files, and every item returns at once.
 
@@ -10,22 +10,25 @@ file of all sources, a stage about all sources as many as one source. A real bui
 shards hold many files each.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from prefect import flow
 
-from flows.build import made, on_prefect
+from flows.build import on_prefect, run_pipeline
 from flows.dashboard.live_artifact import live_page
 from flows.dashboard.state import BuildState
 from tasks import pipeline
 from tasks.intake.plan import IngestParameters, SourcePlan
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.remembered import results_beside_manifests
+from tasks.stage.results import Work
 from tasks.stage.runner import task_runner
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, ONCE_A_BUILD, STAGE, as_it_is, leaves_manifest, task
+from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Manifest, stage_key
 
 
@@ -41,51 +44,42 @@ def simulate(path: str, sources: int, files: int) -> None:
         on = on_prefect(state)
 
         def submit(stage: Any, *inputs: Any, **options: Any) -> Any:
-            return on.submit(stages[pipeline.name_of(stage)], *inputs, **options)
+            return on.submit(stages[stage.name], *inputs, **options)
 
         with live_page(plan, state):
             results_beside_manifests(plan)
-            made(plan, on._replace(submit=submit))
+            run_pipeline(plan, on._replace(submit=submit))
 
     flow(build, name="simulation", task_runner=task_runner(1), persist_result=False)()
 
 
-def stages_that_do_nothing(sources: int, files: int) -> dict[str, Any]:
-    """Return a task for each of the flow's, by its name, with its options and without its work."""
-    of_all = {pipeline.name_of(stage): getattr(stage.fn, "of_all", None) for stage in pipeline.stages()}
-    done: dict[str, Any] = {
+def stages_that_do_nothing(sources: int, files: int) -> dict[str, Work]:
+    """Return a stage or task for each of the flow's, by its name, with its options and without its work."""
+    tasks = {
         "prepare": partial(plans_of, sources, files), "check_losses": nothing, "publish_corpus": nothing,
         "note_built": nothing,
     }  # fmt: skip
     return {
-        name: task(cache_policy=BY_MANIFEST, **STAGE)(stage_of_nothing(name, files, about_all))
-        for name, about_all in of_all.items()
-        if about_all is not None
-    } | {name: task(**ONCE_A_BUILD)(called(name, call)) for name, call in done.items()}
+        **{stage.name: without_work(stage, files) for stage in pipeline.stages()},
+        **{name: task(name=name, **ONCE_A_BUILD)(call) for name, call in tasks.items()},
+    }
 
 
-def called(name: str, call: Any) -> Any:
-    """Return a function of a name, as a stage has one."""
-
-    def stage(recipe: Recipe, *inputs: Any, **options: Any) -> Any:
-        return call(recipe, *inputs, **options)
-
-    stage.__name__ = name
-    return stage
-
-
-def stage_of_nothing(name: str, files: int, of_all: bool) -> Any:
+def without_work(stage: Stage, files: int) -> Stage:
     """Return a stage that spreads its items, and leaves a manifest of nothing."""
 
+    def source_of(*inputs: Any) -> str | None:
+        return None if stage.scope == "corpus" else str(inputs[0].source)
+
     def key(recipe: Recipe, *inputs: Any) -> str:
-        return stage_key(recipe.called(name), 1, files, "" if of_all else inputs[0].source)
+        return stage_key(recipe.called(stage.name), 1, files, source_of(*inputs) or "")
 
-    def stage(recipe: Recipe, *inputs: Any) -> Manifest:
-        source = None if of_all else inputs[0].source
-        fan_out(nothing, range(files), stage=name, source=source)
-        return Manifest(stage=name, source=source)
+    def run(recipe: Recipe, *inputs: Any) -> Manifest:
+        source = source_of(*inputs)
+        fan_out(nothing, range(files), stage=stage.name, source=source)
+        return Manifest(stage=stage.name, source=source)
 
-    return leaves_manifest(name, key, of_all=as_it_is if of_all else None)(stage)
+    return replace(stage, run=run, key=key)
 
 
 def plans_of(sources: int, files: int, *_: Any, **__: Any) -> list[Any]:

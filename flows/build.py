@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from operator import methodcaller
 from typing import Annotated, Any
 
-from prefect import Task, flow
+from prefect import flow
 from prefect.futures import PrefectFuture
 from prefect.logging import get_run_logger
 from pydantic import Field
@@ -19,32 +19,18 @@ from flows.server.run_names import by_corpus
 from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.errors import ZydaError
-from tasks.pipeline import (
-    AUDITED_PAIRS,
-    against,
-    audit,
-    check_losses,
-    clusters,
-    decisions,
-    edges,
-    index,
-    ingest,
-    matches,
-    minhash,
-    note_built,
-    other_corpora,
-    prepare,
-    publish,
-    publish_corpus,
-    removals,
-)
+from tasks.intake.prepare import prepare
+from tasks.intake.watching import note_built
+from tasks.others.matches import other_corpora
+from tasks.publish.corpus import publish_corpus
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
-from tasks.stage.groups import in_groups, receipts_of
+from tasks.stage.groups import receipts_of
 from tasks.stage.healing import healed
 from tasks.stage.remembered import results_beside_manifests
+from tasks.stage.results import Results, Runner, Work, opened, task_of
 from tasks.stage.runner import task_runner
-from tasks.stage.task import Runner, opened
+from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Receipt, forget_results_of_nothing
 
 Sample = Annotated[float, Field(gt=0, le=1)]
@@ -83,7 +69,7 @@ def built(plan: Recipe, *, replace: bool) -> Ledger:
         plan.folder.clear_scratch()
         forget_results_of_nothing(plan.folder)
         results_beside_manifests(plan)
-        ledger = healed(plan.folder, lambda: made(plan, on_prefect(state), replace=replace))
+        ledger = healed(plan.folder, lambda: run_pipeline(plan, on_prefect(state), replace=replace))
         show_ledger.submit(plan, ledger).result()
         fault = make_report.submit(plan).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
@@ -95,9 +81,9 @@ def on_prefect(state: BuildState) -> Runner:
     """Return what runs the stages as Prefect's tasks, and lets the page of the build know of each."""
     state.begin()
 
-    def submit(stage: Task[..., Any], recipe: Recipe, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
-        future = stage.submit(recipe, *inputs, **options)
-        state.wait_for(recipe.called(pipeline.name_of(stage)), future)
+    def submit(work: Work, recipe: Recipe, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
+        future = task_of(work).submit(recipe, *inputs, **options)
+        state.wait_for(recipe.called(work.name), future)
         return future
 
     return Runner(submit=submit, result=methodcaller("result"), finished=finished)
@@ -113,76 +99,29 @@ def finished(step: Sequence[PrefectFuture[Any]]) -> list[Receipt]:
     return opened([future.result() for future in step])
 
 
-def made(plan: Recipe, stages: Runner, *, replace: bool = False) -> Ledger:
-    """Do every stage of every source that has not been done, and publish the corpus."""
+def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Ledger:
+    """Run every stage that the recipe enables and that is not finished, and publish the corpus."""
     pipeline.stages()  # raises where one cannot be run
-    submit, result = stages.submit, stages.result
-    sources = result(submit(prepare, plan, replace=replace))
-    others = result(submit(other_corpora, plan)) if plan.is_against_others else {}
+    submit, result = runner.submit, runner.result
+    plans = result(submit(prepare, recipe, replace=replace))
+    references = result(submit(other_corpora, recipe)) if recipe.is_against_others else {}
+    results, about_corpus = Results(plans, references), dict[str, str]()
+    for step in pipeline.steps(recipe):
+        if not isinstance(step.work, Stage):  # a check, which somebody would wait for in vain after a failure
+            results.receipts(runner)
+            result(submit(step.work, recipe, results.all_trails()))
+            continue
+        for call in results.calls(step):
+            results.add(step, call, submit(step.work, step.recipe, *call.inputs))
+        if step.work.published_as:
+            about_corpus[step.recipe.called(step.work.published_as)] = step.name
 
-    groups = in_groups(sources)
-    steps = [[submit(ingest, plan, group) for group in groups]]
-    trails = [[step] for step in steps[0]]
-
-    def look_with(stage: Any, *inputs: Any, by: Recipe = plan) -> list[Any]:
-        """Have a stage look at what is left of each source of which the recipe asks for that."""
-        looks = [
-            (trail, submit(stage, by, [*trail], *inputs))
-            for group, trail in zip(groups, trails, strict=True)
-            if any(stage.fn.asked(by, source.source) for source in group)
-        ]
-        steps.append([look for _, look in looks])
-        return looks
-
-    def judge_with(stage: Any, *inputs: Any, by: Recipe = plan) -> None:
-        """Have a stage say which documents go; those after it see what is left then."""
-        for trail, judging in look_with(stage, *inputs, by=by):
-            trail.append(judging)
-
-    def of_all(stage: Any, by: Recipe, *inputs: Any) -> Any:
-        """Have a stage look at all sources together."""
-        steps.append([submit(stage, by, *inputs)])
-        return steps[-1][0]
-
-    def so_far() -> list[list[Any]]:
-        return [[*trail] for trail in trails]
-
-    for stage in pipeline.BEFORE_DEDUP:
-        judge_with(stage)
-
-    about_all = dict[str, Any]()  # what is published about all sources, by its folder
-    for of_round in plan.each_round():
-        if asked := [others[url] for url in of_round.dedup.against]:
-            matching = of_all(matches, of_round, so_far(), sources, asked)
-            judge_with(against, matching, asked, by=of_round)
-
-        sketching = [sketch for _, sketch in look_with(minhash, by=of_round)]
-        edging = of_all(edges, of_round, sketching)
-        clustering = of_all(clusters, of_round, edging)
-        deciding = of_all(decisions, of_round, so_far(), clustering, sources)
-        about_all[of_round.called("clusters")] = clustering
-
-        judge_with(removals, deciding, by=of_round)
-        if not of_round.dedup.exact:
-            about_all[of_round.called("audit")] = of_all(audit, of_round, so_far(), AUDITED_PAIRS)
-
-    if plan.has_max_loss:
-        for step in steps:
-            stages.finished(step)  # raises what made a stage fail, before somebody waits for it in vain
-        result(submit(check_losses, plan, so_far()))
-    for stage in pipeline.AFTER_DEDUP:
-        judge_with(stage)
-    for of_round in plan.each_round() if plan.publish_bands else ():
-        about_all[of_round.called("bands")] = of_all(index, of_round, so_far(), sources)
-    look_with(publish)
-
-    receipts = [stages.finished(step) for step in steps if step]
-    if plan.has_max_loss:
-        result(submit(check_losses, plan, so_far()))
-    # Stages about all sources have no source in their receipts, and no line in the ledger.
-    ledger = make_ledger(of_stage for of_stage in receipts if of_stage[0].source)
-    files = (receipts[0], {place: result(step) for place, step in about_all.items()}, receipts[-1])
-    result(submit(publish_corpus, plan, ledger, sources, others, *files, pipeline.reasons(plan)))
+    receipts = results.receipts(runner)
+    # Stages about the corpus have no source in their receipts, and no line in the ledger.
+    ledger = make_ledger(of_stage for of_stage in receipts.values() if of_stage[0].source)
+    of_corpus = {folder: receipts[name][0] for folder, name in about_corpus.items()}
+    files = (receipts["ingest"], of_corpus, receipts["publish"])
+    result(submit(publish_corpus, recipe, ledger, plans, references, *files, pipeline.reasons(recipe)))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
-    result(submit(note_built, plan, sources, others, receipts_of(receipts)))
+    result(submit(note_built, recipe, plans, references, receipts_of(receipts.values())))
     return ledger

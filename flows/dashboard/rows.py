@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect.futures import PrefectFuture
 
-from tasks.pipeline import Step
+from tasks.stage.results import Step
 from tasks.storage.artifacts import Counts, Receipt
 
 

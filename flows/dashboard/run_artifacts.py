@@ -21,7 +21,7 @@ from tasks.publish.card import card
 from tasks.publish.explain import Corpus
 from tasks.publish.findings import whole_table
 from tasks.recipe.fields import Recipe
-from tasks.stage.task import ONCE_A_BUILD
+from tasks.stage.prefect_tasks import ONCE_A_BUILD
 from tasks.storage.records import digest_of
 
 LONGEST = 1000  # characters of a state's message

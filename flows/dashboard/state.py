@@ -16,7 +16,7 @@ from tasks import pipeline
 from tasks.kernels.compiled import are_compiled
 from tasks.quality.cost import CORES, seconds_of
 from tasks.recipe.fields import Recipe
-from tasks.stage.task import opened
+from tasks.stage.results import opened
 from tasks.storage.artifacts import Counts, Receipt
 
 UNSIZED = 0.05  # of a build, at most, before anything is known of its size
@@ -52,7 +52,7 @@ class BuildState:
                 self.waits_for, self.started = "", self.clock()
             self.rows = {
                 step.name: Row(step, {source: Cell() for source in step.sources or (None,)})
-                for step in pipeline.of_build(self.recipe)
+                for step in pipeline.shown(self.recipe)
             }
             self.clockwork, self.farthest = Clockwork(), 0.0
 

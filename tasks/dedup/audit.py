@@ -25,10 +25,9 @@ from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import band_keys, signature_parameters
 from tasks.signatures.shingles import shingle_sets
-from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import shards_so_far, trail_of
 from tasks.storage.artifacts import (
     Counts,
@@ -170,7 +169,7 @@ def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
     return steps
 
 
-def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> str:
+def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
     asked = [
         pairs,
@@ -180,9 +179,12 @@ def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> str:
     return stage_key("audit", VERSION, asked, *identities)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("audit", key, of_all=trails_of)
-def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int) -> Manifest:
+def is_audited(recipe: Recipe, _: str) -> bool:
+    return not recipe.dedup.exact
+
+
+@stage("audit", key, scope="corpus", inputs=("trails",), enabled=is_audited, published_as="audit")
+def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> Manifest:
     """Compare a sample of the documents that went as near-duplicates with those that were kept.
 
     trails: of each source, of which the last receipt is that of the stage that let them go. pairs: how many

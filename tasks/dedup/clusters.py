@@ -24,7 +24,7 @@ from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, as_it_is, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.storage.artifacts import (
     Manifest,
     Receipt,
@@ -203,8 +203,7 @@ def key(recipe: Recipe, edged: Receipt) -> str:
     return stage_key("clusters", VERSION, None, edged.identity)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("clusters", key, of_all=as_it_is)
+@stage("clusters", key, scope="corpus", inputs=("edges",), published_as="clusters")
 def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
     """Find the clusters of all edges."""
     folder = recipe.folder

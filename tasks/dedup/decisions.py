@@ -28,9 +28,8 @@ from tasks.kernels import forest
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import NumberedSource
-from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import shards_so_far, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
@@ -125,8 +124,7 @@ def is_by_ids(recipe: Recipe) -> bool:
     return not recipe.dedup.verify and recipe.dedup.prefer == ("source",)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("decisions", key, of_all=trails_of)
+@stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"))
 def decisions(
     recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
 ) -> Manifest:

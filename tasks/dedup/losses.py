@@ -6,7 +6,7 @@ from fractions import Fraction
 from tasks.errors import TooMuchLost
 from tasks.recipe.fields import Recipe
 from tasks.stage.groups import OfGroup, trails_of
-from tasks.stage.task import ONCE_A_BUILD, task
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.verdicts import Trail, trail_of
 
 SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter"}

@@ -15,7 +15,7 @@ from tasks.dedup.decisions import DECISIONS
 from tasks.dedup.verify import SIMILARITIES
 from tasks.recipe.fields import Recipe
 from tasks.sources.names import OF_A_CLUSTER
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far, with_columns
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.tables import rows_between
@@ -92,8 +92,13 @@ def key(recipe: Recipe, trail: Trail, decided: Receipt) -> str:
     return stage_key("removals", VERSION, reason, *trail.identities, decided.identity)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("removals", key, REASONS, evidence=evidence_of)
+def reasons_of(recipe: Recipe) -> dict[str, str]:
+    """Return why documents go in a round: for one reason."""
+    reason = OF_EXACT[recipe.dedup.exact]
+    return {reason: REASONS[reason]}
+
+
+@stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
 def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = recipe.folder

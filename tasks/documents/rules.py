@@ -21,7 +21,7 @@ from tasks.documents.planning import EMPTIED, STEPS, Bound, bounds_of, published
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import VERDICTS, JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import Manifest, stage_key
 from tasks.storage.tables import read_table
@@ -147,8 +147,7 @@ def key(recipe: Recipe, trail: Trail) -> str:
     return stage_key("rules", VERSION, [bounds, columns], *trail.identities)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("rules", key, reasons_of, evidence=EVIDENCE, asked=has_steps)
+@stage("rules", key, enabled=has_steps, reasons=reasons_of, evidence=EVIDENCE)
 def rules(recipe: Recipe, trail: Trail) -> Manifest:
     """Let documents of a source go by the rules of the recipe."""
     bounds = bounds_of(recipe, trail.source)

@@ -31,7 +31,7 @@ from tasks.sources.reading import later_versions, read, version_of
 from tasks.sources.rows import BadRow, Tally
 from tasks.stage.jobs import RecordJob, ShardJob
 from tasks.stage.spread import fan_out, has_gpus
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.storage.artifacts import Cleaned, Counts, Manifest, Shard, shard_path, stage_key, total, totals
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
@@ -234,8 +234,7 @@ def without_documents(recipe: Recipe, source: str, pieces: list[IngestedPiece]) 
     return error
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("ingest", key)
+@stage("ingest", key, inputs=("plan",))
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     """Ingest all the files of a source."""
     folder = recipe.folder

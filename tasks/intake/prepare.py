@@ -27,8 +27,8 @@ from tasks.sources.listing import InputFile, list_files, sampled_files, save_lis
 from tasks.sources.names import stored_schema
 from tasks.sources.reading import Inspected, inspect
 from tasks.sources.register import Register, extend_register, known_files, number_files, number_sources
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.spread import fan_out
-from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.storage.documents import COUNTED
 from tasks.tokens.counter import load_tokenizer, store_tokenizer
 

@@ -12,7 +12,7 @@ from tasks.log import warn
 from tasks.others.corpora import OtherCorpus
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import load_listing
-from tasks.stage.task import ONCE_A_BUILD, task
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.storage.artifacts import WORK, Receipt
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record

@@ -21,7 +21,7 @@ from tasks.others.corpora import OtherCorpus, content_of, texts_of
 from tasks.others.matched_texts import TextsByPart, in_groups, write_wanted
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.parts import read_part
@@ -160,8 +160,24 @@ def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCo
     return stage_key("against", VERSION, asked, *trail.identities, matched.identity)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("against", key, REASONS, evidence=evidence_of, asked=Recipe.may_go)
+def is_compared(recipe: Recipe, source: str) -> bool:
+    return bool(recipe.dedup.against) and recipe.may_go(source)
+
+
+def reasons_of(recipe: Recipe) -> dict[str, str]:
+    """Return why documents go in a round: for one reason, where it has corpora to be against."""
+    reason = OF_EXACT[recipe.dedup.exact]
+    return {reason: REASONS[reason]} if recipe.dedup.against else {}
+
+
+@stage(
+    "against",
+    key,
+    inputs=("trail", "matches", "references"),
+    enabled=is_compared,
+    reasons=reasons_of,
+    evidence=evidence_of,
+)
 def against(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCorpus]) -> Manifest:
     """Find which documents of a source another corpus has already."""
     folder, name = recipe.folder, recipe.called("against")

@@ -24,10 +24,10 @@ from tasks.signatures.lookup import first_and_last_keys, first_of_bucket, looked
 from tasks.signatures.merging import GROUP_SHARDS
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
-from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, ONCE_A_BUILD, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import ShardSoFar, shards_so_far, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
 from tasks.storage.tables import parquet_writer, rows_between, write_shard, write_table
@@ -169,8 +169,11 @@ def key(
     return stage_key("matches", VERSION, asked, *identities)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("matches", key, of_all=trails_of)
+def has_references(recipe: Recipe, _: str) -> bool:
+    return bool(recipe.dedup.against)
+
+
+@stage("matches", key, scope="corpus", inputs=("trails", "sources", "references"), enabled=has_references)
 def matches(
     recipe: Recipe,
     trails: list[list[Receipt]],

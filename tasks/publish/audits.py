@@ -148,8 +148,8 @@ def audit_again(recipe: Recipe, pairs: int) -> Manifest:
     Raises Denied where that is not there any more.
     """
     trails = last_audit(recipe).facts["trails"]
-    groups = [[[Receipt.model_validate(receipt)] for receipt in trail] for trail in trails]
-    return load_manifest(recipe.folder, audit.fn(recipe, groups, pairs))
+    receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
+    return load_manifest(recipe.folder, audit.once(recipe, receipts, pairs))
 
 
 def last_audit(recipe: Recipe) -> Manifest:

@@ -33,8 +33,8 @@ from tasks.publish.origins import origins, software, source_files, tokenizer_of
 from tasks.publish.placing import Texts, put_over, strangers, swap_in, text_of
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import in_time
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.spread import fan_out
-from tasks.stage.task import ONCE_A_BUILD, task
 from tasks.storage.artifacts import Receipt, Shard, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table

@@ -21,7 +21,7 @@ from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
 from tasks.stage.jobs import RecordJob
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import (
     Said,
     ShardSoFar,
@@ -214,8 +214,7 @@ def key(recipe: Recipe, trail: Trail) -> str:
     return stage_key("publish", VERSION, None, *trail.identities)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("publish", key)
+@stage("publish", key, extends_trail=False)
 def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source

@@ -18,7 +18,7 @@ from tasks.quality.forms import Model, load_model
 from tasks.recipe.fields import Recipe
 from tasks.sources.register import place_of
 from tasks.stage.progress import told_inside
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import JobSoFar, Trail, said_by, shards_so_far
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
@@ -126,8 +126,7 @@ def has_model(recipe: Recipe, source: str) -> bool:
     return recipe.source(source).classify is not None
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("classify", key, asked=has_model)
+@stage("classify", key, enabled=has_model)
 def classify(recipe: Recipe, trail: Trail) -> Manifest:
     """Classify what is left of a source."""
     settings = recipe.source(trail.source).classify

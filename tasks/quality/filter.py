@@ -20,7 +20,7 @@ from tasks.quality.judging import Judge, judged
 from tasks.recipe.fields import Recipe, Source
 from tasks.sources.names import names_of_text
 from tasks.sources.register import place_of
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import VERDICTS, Trail
 from tasks.storage.artifacts import Manifest, load_manifest, stage_key
 from tasks.storage.folder import Folder
@@ -113,8 +113,7 @@ def is_filtered(recipe: Recipe, name: str) -> bool:
     return bool(source.keep or (source.classify and source.classify.keep))
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("filter", key, REASONS, asked=is_filtered)
+@stage("filter", key, enabled=is_filtered, reasons=REASONS)
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
     """Filter a source."""
     source = recipe.source(trail.source)

@@ -19,10 +19,9 @@ from tasks.gpu.trial import COMPARED, expect_same
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
-from tasks.stage.groups import receipts_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.storage.artifacts import (
     Counts,
     Manifest,
@@ -122,8 +121,7 @@ def key(recipe: Recipe, sketched: list[Receipt]) -> str:
     return stage_key("edges", VERSION, recipe.dedup.key_bands, *(receipt.identity for receipt in sketched))
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("edges", key, of_all=receipts_of)
+@stage("edges", key, scope="corpus", inputs=("minhash",))
 def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
     folder, bands = recipe.folder, recipe.dedup.key_bands

@@ -21,10 +21,9 @@ from tasks.signatures.bands import (
 from tasks.signatures.keys import index_parameters
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
-from tasks.stage.groups import trails_of
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import shards_so_far, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
 from tasks.storage.tables import write_shard
@@ -76,8 +75,18 @@ def key(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedS
     return stage_key("index", VERSION, [index_parameters(recipe.dedup), GROUP_ROWS], *identities)
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("index", key, of_all=trails_of)
+def has_published_bands(recipe: Recipe, _: str) -> bool:
+    return recipe.publish_bands
+
+
+@stage(
+    "index",
+    key,
+    scope="corpus",
+    inputs=("trails", "sources"),
+    enabled=has_published_bands,
+    published_as="bands",
+)
 def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> Manifest:
     """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
     folder, dedup = recipe.folder, recipe.dedup

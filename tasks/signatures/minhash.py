@@ -27,7 +27,7 @@ from tasks.signatures.merging import merge_groups
 from tasks.signatures.shingles import folded_characters
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
-from tasks.stage.task import BY_MANIFEST, STAGE, leaves_manifest, task
+from tasks.stage.stage import stage
 from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
 from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
@@ -229,8 +229,7 @@ def takes_part(recipe: Recipe, source: str) -> bool:
     return not recipe.source(source).exempt
 
 
-@task(cache_policy=BY_MANIFEST, **STAGE)
-@leaves_manifest("minhash", key, asked=takes_part)
+@stage("minhash", key, enabled=takes_part, extends_trail=False)
 def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     folder, source = recipe.folder, trail.source

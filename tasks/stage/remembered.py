@@ -1,8 +1,7 @@
 """What Prefect remembers of stages: sealed receipts, by the keys of their manifests, beside the corpus."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from prefect.cache_policies import CachePolicy
 from prefect.context import FlowRunContext
 from prefect.filesystems import LocalFileSystem, RemoteFileSystem
 from prefect.serializers import Serializer
@@ -10,16 +9,6 @@ from prefect.serializers import Serializer
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import RESULTS, Receipt
 from tasks.storage.records import Record, digest_of, seal, unseal
-
-
-class ManifestKey(CachePolicy):
-    """Prefect's cache key of a stage: that of its manifest, a hash of the stage's inputs and of nothing else."""
-
-    def compute_key(self, task_ctx: Any, inputs: dict[str, Any], flow_parameters: Any, **_: Any) -> str:
-        return str(task_ctx.task.fn.key(*inputs.values()))
-
-
-BY_MANIFEST = ManifestKey()
 
 
 class Remembered(Record):

@@ -29,7 +29,7 @@ from tasks import pipeline
 from tasks.accounts.published import corpus_of
 from tasks.errors import Unavailable
 
-STAGES = tuple(name for name in map(pipeline.name_of, pipeline.stages()) if name != "prepare")
+STAGES = pipeline.names()
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     files = set(recipe.folder.files(""))
     assert build(larger.write()) == ledger
     assert set(recipe.folder.files("")) == files
-    steps = pipeline.of_build(recipe)
+    steps = pipeline.shown(recipe)
     expected = {f"{step.name} {source}" for step in steps for source in step.sources}
     expected |= {step.name for step in steps if not step.sources}
     assert {"classify worst", "filter middle", "filter worst"} == {

@@ -200,12 +200,12 @@ def test_ingest_makes_the_same_band_keys_in_passing_as_the_stage_makes_from_shar
 def test_minhash_does_not_read_the_shards_that_were_just_ingested(corpus):
     recipe = corpus.load()
     inputs = prepare.prepare.fn(recipe)
-    trails = [Trail(one.source, [ingest.fn(recipe, one)]) for one in inputs]
+    trails = [Trail(one.source, [ingest(recipe, one)]) for one in inputs]
     folder = recipe.folder
     for path in folder.files("work/ingest"):
         if path.endswith(".parquet"):
             folder.delete(path)
-    assert [minhash.fn(recipe, trail).out for trail in trails] == [trail.left for trail in trails]
+    assert [minhash(recipe, trail).out for trail in trails] == [trail.left for trail in trails]
 
 
 @pytest.mark.parametrize("scope", ["across", "global"])

@@ -227,7 +227,7 @@ def memory(monkeypatch, tmp_path):
 def prepare_and_ingest(recipe, monkeypatch):
     (found,) = prepare.fn(recipe)
     monkeypatch.setattr(Breaking, "reads", 0)
-    ingest.fn(recipe, found)
+    ingest(recipe, found)
 
 
 @pytest.mark.parametrize("on_bad_rows", ["set_aside", "fail"])
@@ -244,13 +244,13 @@ def test_any_failure_of_a_store_in_the_middle_of_a_file_is_worth_a_retry(
         with pytest.raises(Unavailable, match="broken on purpose"):
             prepare_and_ingest(recipe, monkeypatch)
     monkeypatch.setattr(Breaking, "failing", set())
-    assert ingest.fn(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
+    assert ingest(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
 
 
 def test_failed_read_is_made_again_within_the_shard(corpus, memory, monkeypatch, patient):
     recipe = corpus.load(sources=[{"name": "far", "files": f"{memory}/*"}])
     monkeypatch.setattr(Breaking, "failing", frozenset(range(3, 200, 5)))
-    assert ingest.fn(recipe, prepare.fn(recipe)[0]).out.documents == 3 * len(DOCUMENTS)
+    assert ingest(recipe, prepare.fn(recipe)[0]).out.documents == 3 * len(DOCUMENTS)
 
 
 def test_file_that_ends_before_the_size_that_was_listed_is_not_damage(corpus, memory, monkeypatch, impatient):
@@ -269,8 +269,8 @@ def test_file_that_ends_before_the_size_that_was_listed_is_not_damage(corpus, me
         with pytest.raises(
             Unavailable, match=r"source far, file memory:.*a\.jsonl: it ended after .* of .* bytes"
         ):
-            ingest.fn(recipe, found)
-    assert ingest.fn(recipe, found).out.documents == len(DOCUMENTS)
+            ingest(recipe, found)
+    assert ingest(recipe, found).out.documents == len(DOCUMENTS)
 
 
 @pytest.mark.parametrize("content", [b"", b"more"])
@@ -281,7 +281,7 @@ def test_file_that_changed_since_it_was_listed_is_said_to_have_changed(corpus, c
     (found,) = prepare.fn(recipe)
     path.write_bytes(path.read_bytes() + content if content else b'{"text": "other"}\n')
     with pytest.raises(BadInput, match=r"source x, file .*x\.jsonl: it changed while it was read: it was"):
-        ingest.fn(recipe, found)
+        ingest(recipe, found)
 
 
 def test_server_that_fails_while_files_are_listed_is_not_a_missing_file(web, impatient):
@@ -355,7 +355,7 @@ def test_local_file_is_found_by_just_its_name(corpus, name):
     write_rows(corpus.folder / "in" / name, DOCUMENTS)
     write_rows(corpus.folder / "in/a1.jsonl", rows(other="other"))
     recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}])
-    assert ingest.fn(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
+    assert ingest(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def built(corpus, name, content, **changes):
     (corpus.folder / "in" / name).write_bytes(content)
     recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}], **changes)
     (found,) = prepare.fn(recipe)
-    return recipe, ingest.fn(recipe, found)
+    return recipe, ingest(recipe, found)
 
 
 LINE = b'{"text": "some text"}\n'
@@ -544,8 +544,8 @@ def test_rows_are_counted_by_footers_and_ends_of_lines_and_not_by_what_was_read(
         with monkeypatch.context() as patch:
             lose_rows(patch)
             with pytest.raises(NotConserved, match=rf"source s, file .*{name}: it has \d+ rows .* were read"):
-                ingest.fn(recipe, found)
-        done = ingest.fn(recipe, found)
+                ingest(recipe, found)
+        done = ingest(recipe, found)
         if sample == 1:
             assert done.entering.documents == (52 if name == "d.jsonl" else 60)
         assert done.entering.documents == done.out.documents + done.set_aside.documents

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import re
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import REPOSITORY, Corpus, build_here, kept_names, prose, rows, table_of, write_rows
 
-from flows.build import made
+from flows.build import run_pipeline
 from flows.command.show import decision
 from tasks import pipeline
 from tasks.errors import NotConserved
@@ -22,7 +23,8 @@ from tasks.publish.explain import explain
 from tasks.publish.upkeep import waste_of
 from tasks.quality.judging import judged
 from tasks.sources import reading
-from tasks.stage.task import HERE, leaves_manifest, task
+from tasks.stage.results import HERE
+from tasks.stage.stage import stage
 from tasks.storage.artifacts import Manifest
 
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
@@ -46,12 +48,18 @@ def example(tmp_path, monkeypatch):
     return module
 
 
+WHOLE = pipeline.PIPELINE
+ROUNDS, BANDS = (entry for entry in WHOLE if isinstance(entry, pipeline.EachRound))
+
+
 @pytest.fixture
 def with_stages(monkeypatch):
-    """Change the one line of the pipeline."""
+    """Put stages into the pipeline."""
 
     def change(place, *stages):
-        monkeypatch.setattr(pipeline, place, stages)
+        before = ROUNDS if place == "BEFORE_DEDUP" else BANDS
+        number = WHOLE.index(before)
+        monkeypatch.setattr(pipeline, "PIPELINE", (*WHOLE[:number], *stages, *WHOLE[number:]))
 
     return change
 
@@ -66,7 +74,7 @@ def loud(corpus):
 
 @pytest.mark.parametrize("place", ["BEFORE_DEDUP", "AFTER_DEDUP"])
 def test_rule_of_the_guide_has_its_line_its_reason_and_its_explanation(loud, place, example, with_stages):
-    with_stages(place, *getattr(pipeline, place), example("shouting").shouting)
+    with_stages(place, example("shouting").shouting)
     recipe = loud.load()
     ledger = build_here(recipe)
     assert not any("loud" in name for name in kept_names(recipe))
@@ -182,11 +190,10 @@ def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(l
     none = replace(module.SHOUTING, judges=lambda documents: module.loud(documents).slice(0, 0))
     module.SHOUTING = none
     assert build_here(recipe).removed("shouting").documents == before > 0  # kept by its key
-    stage = leaves_manifest(
-        "shouting", replace(none, version=2).key, module.REASONS, evidence=module.EVIDENCE
-    )
+    newer = replace(none, version=2)
     with_stages(
-        "BEFORE_DEDUP", task(stage(lambda plan, trail: judged(plan, trail, replace(none, version=2))))
+        "BEFORE_DEDUP",
+        replace(module.shouting, key=newer.key, run=lambda plan, trail: judged(plan, trail, newer)),
     )
     assert build_here(recipe).removed("shouting").documents == 0
 
@@ -210,7 +217,7 @@ def test_stage_of_the_guide_lets_documents_go_and_puts_a_column_beside_the_other
     write_rows(
         corpus.folder / "in/best-9.parquet", rows(brief="Two words", briefer="", enough="Now three words")
     )
-    with_stages("AFTER_DEDUP", *pipeline.AFTER_DEDUP, example("brevity").brevity)
+    with_stages("AFTER_DEDUP", example("brevity").brevity)
     recipe = corpus.load()
     ledger = build_here(recipe)
     documents = [row for source in recipe.sources for row in table_of(recipe, source.name)]
@@ -226,7 +233,7 @@ def test_column_that_is_published_since_is_published_again(corpus, example, with
     module = example("brevity")
     shown = module.WordsOfShard.beside
     module.WordsOfShard.beside = ()
-    with_stages("AFTER_DEDUP", *pipeline.AFTER_DEDUP, module.brevity)
+    with_stages("AFTER_DEDUP", module.brevity)
     recipe = corpus.load()
     build_here(recipe)
     assert "n_words" not in table_of(recipe, "best")[0]
@@ -249,7 +256,7 @@ def test_column_of_a_stage_that_a_source_has_is_named(corpus, example, with_stag
 @pytest.mark.parametrize("name", ["stage", "n_tokens"])
 def test_evidence_with_a_name_that_every_removal_has_is_refused_at_once(name):
     with pytest.raises(ValueError, match=f"evidence cannot be called {name}"):
-        leaves_manifest("odd", lambda *_: "", {}, evidence=pa.schema([(name, pa.int32())]))
+        stage("odd", lambda *_: "", evidence=pa.schema([(name, pa.int32())]))(judged)
 
 
 @pytest.mark.parametrize(
@@ -261,15 +268,14 @@ def test_evidence_with_a_name_that_every_removal_has_is_refused_at_once(name):
 )
 def test_two_stages_of_one_name_are_refused_before_any_work(corpus, example, with_stages, stages, said):
     module = example("shouting")
-    made = [task(leaves_manifest(name, module.SHOUTING.key)(judged)) for name in stages]
-    with_stages("BEFORE_DEDUP", *made)
+    with_stages("BEFORE_DEDUP", *(stage(name, module.SHOUTING.key)(judged) for name in stages))
     with pytest.raises(TypeError, match=said):
         build_here(corpus.load())
 
 
 def test_function_that_is_no_stage_is_refused_before_any_work(corpus, with_stages):
     with_stages("BEFORE_DEDUP", judged)
-    with pytest.raises(TypeError, match="is no stage: it lacks @task or @leaves_manifest"):
+    with pytest.raises(TypeError, match="is no stage: it lacks @stage"):
         build_here(corpus.load())
 
 
@@ -277,10 +283,10 @@ def test_function_that_is_no_stage_is_refused_before_any_work(corpus, with_stage
     ("returned", "said"), [(None, "not NoneType"), ("other", "the manifest of stage other")]
 )
 def test_stage_that_returns_no_manifest_of_its_own_is_told(corpus, with_stages, returned, said):
-    stage = leaves_manifest("odd", lambda *_: "0" * 20)(
+    odd = stage("odd", lambda *_: "0" * 20)(
         lambda _, trail: returned and Manifest(stage=returned, source=trail.source)
     )
-    with_stages("BEFORE_DEDUP", task(stage))
+    with_stages("BEFORE_DEDUP", odd)
     with pytest.raises(TypeError, match=said):
         build_here(corpus.load())
 
@@ -328,17 +334,35 @@ def test_flow_runs_the_stages_in_the_order_of_the_pipeline(corpus, example, with
     submitted = list[str]()
 
     def submit(stage, *inputs, **options):
-        submitted.append(pipeline.name_of(stage))
+        submitted.append(stage.name)
         return HERE.submit(stage, *inputs, **options)
 
-    made(corpus.load(), HERE._replace(submit=submit))
-    steps = pipeline.of_build(corpus.load())
+    run_pipeline(corpus.load(), HERE._replace(submit=submit))
+    steps = pipeline.shown(corpus.load())
     names = [step.name for step in steps]
     assert tuple(dict.fromkeys(submitted)) == (*names, "publish_corpus", "note_built")
     assert "shouting" in names
     assert "classify" not in names  # of no source is that asked
     of_all = {step.name for step in steps if not step.sources}
     assert of_all == {"prepare", "edges", "clusters", "decisions", "audit", "index"}
+
+
+def test_stage_about_the_corpus_of_the_guide_is_one_file_and_one_name(corpus, example, with_stages):
+    with_stages("AFTER_DEDUP", example("lengths").lengths)
+    recipe = corpus.load()
+    build_here(recipe)
+    texts = [row for source in recipe.sources for row in table_of(recipe, source.name)]
+    expected = Counter(len(str(row["n_tokens"])) for row in texts)
+    assert {row["digits"]: row["count_all"] for row in table_of(recipe, "lengths")} == expected
+    assert "lengths" in [step.name for step in pipeline.shown(recipe)]
+
+
+def test_stage_that_takes_what_no_stage_before_it_gives_is_refused_before_any_work(
+    corpus, example, with_stages
+):
+    with_stages("BEFORE_DEDUP", replace(example("lengths").lengths, inputs=("trails", "clusters")))
+    with pytest.raises(TypeError, match="stage lengths takes clusters, which no stage before it gives"):
+        build_here(corpus.load())
 
 
 class Lengths:

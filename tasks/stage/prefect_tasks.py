@@ -1,0 +1,37 @@
+"""How Prefect runs tasks: when it tries again, and those that run in every build."""
+
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+from prefect.settings import get_current_settings
+from prefect.tasks import exponential_backoff
+
+from tasks.errors import Unavailable
+
+__all__ = ["ONCE_A_BUILD", "RETRYING", "task"]
+
+RETRIES = 4
+SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
+
+
+def seconds_before_retry() -> int:
+    """Return how long to wait before the first retry: Prefect's own setting of it, where there is one."""
+    configured = get_current_settings().tasks.default_retry_delay_seconds
+    return round(configured) if isinstance(configured, int | float) and configured else SECONDS_BEFORE_RETRY
+
+
+def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
+    """Say whether trying again can help: what a task raised may not happen again."""
+    return isinstance(state.result(raise_on_failure=False), Unavailable)
+
+
+# At once is too soon for a store that is down, and all at the same moment is too much for one that comes back.
+RETRYING: dict[str, Any] = {
+    "retries": RETRIES,
+    "retry_delay_seconds": exponential_backoff(seconds_before_retry()),
+    "retry_jitter_factor": 0.5,
+    "retry_condition_fn": can_help,
+}
+ONCE_A_BUILD: dict[str, Any] = {**RETRYING, "cache_policy": NO_CACHE}
