@@ -20,8 +20,8 @@ import yaml
 
 from benchmarks.duplicates import WORDS
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.documents.carry_out import carried_out
 from tasks.documents.planning import Plan, planned
+from tasks.documents.run_steps import run_steps
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rule_sets import SETS
 
@@ -73,9 +73,9 @@ def set_named(name: str) -> dict[str, Any]:
     return {"filter": {name: {"lists": {"profanity": "terms.txt"}} if SETS[name].lists else {}}}
 
 
-def carry_out(plan: Plan, texts: pa.LargeStringArray) -> None:
+def run_in_batches(plan: Plan, texts: pa.LargeStringArray) -> None:
     for start in range(0, len(texts), AT_ONCE):
-        carried_out(plan, texts[start : start + AT_ONCE])
+        run_steps(plan, texts[start : start + AT_ONCE])
 
 
 def datatrove(python: str, texts: pa.LargeStringArray) -> dict[str, float]:
@@ -95,8 +95,8 @@ def main(folder: Path = DEMO, python: str | None = None) -> None:
 
     def measure(what: str, steps: list[dict[str, Any]], *, keep_text: bool = True, of: str = "") -> None:
         plan = plan_of(steps, keep_text=keep_text)
-        carry_out(plan, texts[:AT_ONCE])  # compiles
-        spent = seconds(lambda: carry_out(plan, texts))
+        run_steps(plan, texts[:AT_ONCE])  # compiles
+        spent = seconds(lambda: run_in_batches(plan, texts))
         row: dict[str, str | float] = {
             "steps": what, "MB/s": size / spent, "documents/s": len(texts) / spent,
             "datatrove, MB/s": f"{theirs[of]:.2g}" if of in theirs else "",

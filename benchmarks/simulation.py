@@ -57,7 +57,7 @@ def stages_that_do_nothing(sources: int, files: int) -> dict[str, Work]:
     """Return a stage or task for each of the flow's, by its name, with its options and without its work."""
     tasks = {
         "prepare": partial(plans_of, sources, files), "check_losses": nothing, "publish_corpus": nothing,
-        "note_built": nothing,
+        "record_last_build": nothing,
     }  # fmt: skip
     return {
         **{stage.name: without_work(stage, files) for stage in pipeline.stages()},
@@ -72,7 +72,7 @@ def without_work(stage: Stage, files: int) -> Stage:
         return None if stage.scope == "corpus" else str(inputs[0].source)
 
     def key(recipe: Recipe, *inputs: Any) -> str:
-        return stage_key(recipe.called(stage.name), 1, files, source_of(*inputs) or "")
+        return stage_key(recipe.name_in_round(stage.name), 1, files, source_of(*inputs) or "")
 
     def run(recipe: Recipe, *inputs: Any) -> Manifest:
         source = source_of(*inputs)

@@ -20,8 +20,8 @@ from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.errors import ZydaError
 from tasks.intake.prepare import prepare
-from tasks.intake.watching import note_built
-from tasks.others.matches import other_corpora
+from tasks.intake.watching import record_last_build
+from tasks.others.matches import load_references
 from tasks.publish.corpus import publish_corpus
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
@@ -83,7 +83,7 @@ def on_prefect(state: BuildState) -> Runner:
 
     def submit(work: Work, recipe: Recipe, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
         future = task_of(work).submit(recipe, *inputs, **options)
-        state.wait_for(recipe.called(work.name), future)
+        state.wait_for(recipe.name_in_round(work.name), future)
         return future
 
     return Runner(submit=submit, result=methodcaller("result"), finished=finished)
@@ -104,7 +104,7 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
     pipeline.stages()  # raises where one cannot be run
     submit, result = runner.submit, runner.result
     plans = result(submit(prepare, recipe, replace=replace))
-    references = result(submit(other_corpora, recipe)) if recipe.is_against_others else {}
+    references = result(submit(load_references, recipe)) if recipe.is_against_others else {}
     results, about_corpus = Results(plans, references), dict[str, str]()
     for step in pipeline.steps(recipe):
         if not isinstance(step.work, Stage):  # a check, which somebody would wait for in vain after a failure
@@ -114,7 +114,7 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
         for call in results.calls(step):
             results.add(step, call, submit(step.work, step.recipe, *call.inputs))
         if step.work.published_as:
-            about_corpus[step.recipe.called(step.work.published_as)] = step.name
+            about_corpus[step.recipe.name_in_round(step.work.published_as)] = step.name
 
     receipts = results.receipts(runner)
     # Stages about the corpus have no source in their receipts, and no line in the ledger.
@@ -123,5 +123,5 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
     files = (receipts["ingest"], of_corpus, receipts["publish"])
     result(submit(publish_corpus, recipe, ledger, plans, references, *files, pipeline.reasons(recipe)))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
-    result(submit(note_built, recipe, plans, references, receipts_of(receipts.values())))
+    result(submit(record_last_build, recipe, plans, references, receipts_of(receipts.values())))
     return ledger

@@ -14,7 +14,7 @@ from flows.dashboard.run_artifacts import artifact_key
 from flows.server.exclusion import only_look
 from flows.server.liveness import runs_in
 from flows.server.run_names import by_corpus
-from tasks.intake.watching import Sight, look
+from tasks.intake.watching import SourceChanges, detect_changes
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 
@@ -23,7 +23,7 @@ CHANGED = "zyda.sources.changed"
 
 
 @flow(name="watch", flow_run_name=by_corpus("watch"), persist_result=False)
-def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> Sight | None:
+def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> SourceChanges | None:
     """List the sources; emit an event when they changed and the listing has come to rest.
 
     A listing has come to rest when two looks, one schedule's interval apart, find the same. The
@@ -41,7 +41,7 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
         if not is_only:  # of two looks in one moment the second would find the listing at rest
             log.info("%s: another run looks at its sources at this moment", plan.corpus)
             return None
-        sight = look(plan)
+        sight = detect_changes(plan)
     show_changes(plan, sight)
     if not sight.changes:
         log.info("%s: nothing has changed since the last build", plan.corpus)
@@ -55,7 +55,7 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
     return sight
 
 
-def show_changes(plan: Recipe, sight: Sight) -> None:
+def show_changes(plan: Recipe, sight: SourceChanges) -> None:
     """Put the changed files of each source into the dashboard."""
     rows = [
         {
@@ -70,7 +70,7 @@ def show_changes(plan: Recipe, sight: Sight) -> None:
     create_table_artifact(rows, artifact_key(plan, "changes"), "Files that the last build did not see so")
 
 
-def ask_for_a_build(plan: Recipe, sight: Sight, parameters: dict[str, Any]) -> None:
+def ask_for_a_build(plan: Recipe, sight: SourceChanges, parameters: dict[str, Any]) -> None:
     """Emit the event for which the deployment of `build` waits."""
     changes = [change.model_dump() for change in sight.changes]
     emit_event(

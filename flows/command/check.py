@@ -10,7 +10,7 @@ from rich.table import Table
 from flows.command.terminal import console
 from flows.command.verify_and_clean import gib
 from tasks.intake.built import ledger_if_complete
-from tasks.intake.prepare import Judged, look_at_all
+from tasks.intake.prepare import SourceSurvey, preflight
 from tasks.others.corpora import corpora_of
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
@@ -21,7 +21,7 @@ FILES_AT_ONCE = 16
 
 def check_recipe(plan: Recipe, *, replace: bool) -> None:
     """Print what a build would read. Raises BadRecipe with every fault."""
-    judged = look_at_all(plan, replace=replace, spread=in_threads)
+    judged = preflight(plan, replace=replace, spread=in_threads)
     console().print(table_of_sources(plan, judged))
     for line in (*judges_of(plan), *others_of(plan), *outcome(plan)):
         console().print(line, markup=False)
@@ -40,7 +40,7 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object
         )  # fmt: skip
 
 
-def table_of_sources(plan: Recipe, judged: Judged) -> Table:
+def table_of_sources(plan: Recipe, judged: SourceSurvey) -> Table:
     """Make the table of the sources: files, those that are new, bytes, and rows where footers say them."""
     table = Table(padding=(0, 1, 0, 0))
     for name in ("source", "files", "new", "size", "rows"):

@@ -60,10 +60,10 @@ def run_build(
 
 def look_before(plan: "Recipe", *, replace: bool) -> None:
     """Find what can be found in seconds before any server is started. Raises BadRecipe."""
-    from tasks.intake.prepare import survey
+    from tasks.intake.prepare import check_sources
 
     with suppress(Unavailable):  # the build asks again, and again
-        survey(plan, replace=replace)
+        check_sources(plan, replace=replace)
 
 
 def use_the_running_stack(err: "Console") -> None:

@@ -25,7 +25,7 @@ from flows.server.login import talking_to
 from flows.server.signals import Ended
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published, corpus_of, doubts, stamps_now
 from tasks.errors import ADVICE, Denied, ZydaError, first_line
-from tasks.intake.built import last_build, plan_now, versions_built, versions_now
+from tasks.intake.built import current_digest, current_versions, last_build, recorded_versions
 from tasks.intake.changes import Change, changes_between
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
@@ -152,10 +152,10 @@ def what_has_changed(plan: Recipe, manifest: Published) -> list[str]:
     if built is None:
         return ["what it was built from is not known any more; a build looks at everything again"]
     try:
-        changes = changes_between(versions_built(plan.folder), versions_now(plan))
+        changes = changes_between(recorded_versions(plan.folder), current_versions(plan))
     except ZydaError as error:
         return [f"its sources cannot be listed: {first_line(error)}"]
-    is_same = built.plan == plan_now(plan)
+    is_same = built.plan == current_digest(plan)
     lines = [of_source(change) for change in changes] or ["its sources are as they were"]
     lines.append("its recipe is as it was" if is_same else of_recipe(plan, manifest))
     missing, changed = doubts(plan.folder, manifest, stamps_now(plan.folder))

@@ -21,7 +21,7 @@ def print_trial(plan: Recipe, documents: int, examples: int) -> None:
     total = sum(trial.documents.values())
     out.print(
         f"{total:,} documents of {len(trial.documents):,} sources, {trial.bytes / 1e6:,.1f} MB; "
-        f"{trial.left:,} stay ({trial.left / max(1, total):.1%})",
+        f"{trial.remaining:,} stay ({trial.remaining / max(1, total):.1%})",
         soft_wrap=True,
     )
     for name, cleaned in trial.cleaned.items():

@@ -7,7 +7,7 @@ import yaml
 
 from flows.reporting.report_parts import Fact, Text, count
 from tasks.accounts.published import PUBLISHED
-from tasks.publish.audits import asked_for
+from tasks.publish.audits import measure_and_threshold
 from tasks.publish.findings import Findings
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.banding import Banding
@@ -78,7 +78,7 @@ def parameters(dedup: Dedup) -> Iterator[str]:
     yield f"scope: {dedup.scope}"
     yield f"who stays first: {', '.join(dedup.prefer)}"
     if dedup.verify:
-        measure, share = asked_for(dedup)
+        measure, share = measure_and_threshold(dedup)
         yield f"verified: {measure} of {share:g} or more"
     if dedup.against:
         yield f"against: {', '.join(dedup.against)}"

@@ -28,7 +28,7 @@ from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import shards_so_far, trail_of
+from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import (
     Counts,
     Manifest,
@@ -78,7 +78,7 @@ class TextsOfShard(ShardJob):
         return self.shard.name
 
     @property
-    def asked(self) -> list[int]:
+    def params(self) -> list[int]:
         return [int(doc_id) for doc_id in self.doc_ids]
 
     @property
@@ -171,12 +171,12 @@ def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
 
 def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    asked = [
+    params = [
         pairs,
         signature_parameters(recipe.dedup),
         *([measure_of(recipe.dedup)] if recipe.dedup.verify else []),
     ]
-    return stage_key("audit", VERSION, asked, *identities)
+    return stage_key("audit", VERSION, params, *identities)
 
 
 def is_audited(recipe: Recipe, _: str) -> bool:
@@ -201,7 +201,7 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> Ma
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
         jobs.append(Compared(folder, recipe.dedup, tuple(some), tuple(needed)))
-    tables = fan_out(lambda job: job(), jobs, stage=recipe.called("audit"), source=None)
+    tables = fan_out(lambda job: job(), jobs, stage=recipe.name_in_round("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
     path = shard_path("audit", None, "all", key(recipe, trails, pairs))
     shard = write_table(folder, path, "all", table)
@@ -239,14 +239,14 @@ def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> l
     """Find the shards in which some documents were ingested."""
     jobs = list[TextsOfShard]()
     for trail in map(trail_of, trails):
-        shards = [so_far.shard for so_far in shards_so_far(folder, trail)]
+        shards = [history.shard for history in load_histories(folder, trail)]
         of_source = wanted[sources_of(wanted) == number_of(folder, shards)] if shards else wanted[:0]
         files = set(files_of(of_source).tolist())
         for shard in shards:
             if place_of(shard)[0] in files:
                 first, last = first_and_last(folder, shard)
-                asked = of_source[(of_source >= first) & (of_source <= last)]
-                jobs += [TextsOfShard(folder, trail.source, shard, asked)] if len(asked) else []
+                wanted = of_source[(of_source >= first) & (of_source <= last)]
+                jobs += [TextsOfShard(folder, trail.source, shard, wanted)] if len(wanted) else []
     return jobs
 
 

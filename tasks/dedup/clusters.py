@@ -120,7 +120,7 @@ class ReducedFiles(ShardJob):
         return f"{self.level:02d}-{self.number:05d}"
 
     @property
-    def asked(self) -> list[bool]:
+    def params(self) -> list[bool]:
         return [self.level == 0, self.is_last]
 
     @property
@@ -212,7 +212,7 @@ def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
     while True:
         jobs = jobs_of_level(folder, shards, level)
         shards = fan_out(
-            ShardJob.__call__, jobs, stage=recipe.called("clusters"), source=None, engine=recipe.engine
+            ShardJob.__call__, jobs, stage=recipe.name_in_round("clusters"), source=None, engine=recipe.engine
         )
         if jobs[0].is_last:
             return Manifest(stage="clusters", shards=tuple(shards))

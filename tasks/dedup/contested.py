@@ -48,7 +48,7 @@ class ContestedDocuments(ShardJob):
     across: bool
 
     @property
-    def asked(self) -> list[object]:
+    def params(self) -> list[object]:
         return ["contested", self.across, MOST_DOCUMENTS]
 
     @property
@@ -90,7 +90,7 @@ class RowsByCluster(ShardJob):
         return self.shards[0].name
 
     @property
-    def asked(self) -> list[object]:
+    def params(self) -> list[object]:
         cut = [self.dedup.shingle, self.dedup.width] if self.is_any_cut else []
         return ["rows", self.bits, self.contested_here, cut, self.order.prefer, bool(self.dedup.verify)]
 
@@ -177,13 +177,13 @@ def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.u
     return (hashes >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.uint16)
 
 
-def neighbours(shards: Sequence[Shard], asked: float) -> list[tuple[Shard, ...]]:
-    """Put neighbouring shards together from which one file is made. asked: the share of their text that is."""
+def neighbours(shards: Sequence[Shard], share: float) -> list[tuple[Shard, ...]]:
+    """Put neighbouring shards together from which one file is made. share: of their text, the part that is."""
     groups = list[list[Shard]]()
     size = 0
     for shard in shards:
         size += shard.counts.bytes
-        if not groups or size > READ_BYTES or size * asked > FILE_BYTES:
+        if not groups or size > READ_BYTES or size * share > FILE_BYTES:
             groups.append([])
             size = shard.counts.bytes
         groups[-1].append(shard)

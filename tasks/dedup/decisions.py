@@ -30,7 +30,7 @@ from tasks.recipe.fields import Recipe
 from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ShardJob
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import shards_so_far, trail_of
+from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import parquet_writer, tables_of, write_shard
@@ -137,11 +137,11 @@ def decisions(
         job = AllDecisions(folder, None, cluster_table, order, recipe.dedup.scope, its_key)
         return Manifest(stage="decisions", shards=(job(),))
     taking_part = [trail for trail in map(trail_of, trails) if not recipe.source(trail.source).exempt]
-    shards = [so_far.shard for trail in taking_part for so_far in shards_so_far(folder, trail)]
+    shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
     its_key = digest_of(order_of(recipe, sources))
     decided, on_the_way, by_index = verified(recipe, shards, cluster_table, order, its_key)
     if by_index.clusters:
-        warn(f"{recipe.called('decisions')}: {by_index.sentence()}")
+        warn(f"{recipe.name_in_round('decisions')}: {by_index.sentence()}")
     return Manifest(
         stage="decisions",
         shards=tuple(decided),

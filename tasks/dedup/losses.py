@@ -37,7 +37,9 @@ def faults_of(recipe: Recipe, trail: Trail) -> Iterator[str]:
 
 def losses_of(recipe: Recipe, trail: Trail) -> dict[str, tuple[int, int]]:
     """Return the tokens that came to the rules, to deduplication, to the filter, and those that each let go."""
-    rounds = {of_round.called(name) for of_round in recipe.each_round() for name in ("against", "removals")}
+    rounds = {
+        of_round.name_in_round(name) for of_round in recipe.each_round() for name in ("against", "removals")
+    }
     found = dict[str, tuple[int, int]]()
     for receipt in trail.receipts:
         by = "dedup" if receipt.stage in rounds else receipt.stage

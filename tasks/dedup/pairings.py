@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.stage.spread import fan_out
-from tasks.stage.verdicts import REASON, rows_that_go, shards_so_far, trail_of
+from tasks.stage.verdicts import REASON, load_histories, removals_in, trail_of
 from tasks.storage.artifacts import Receipt, Shard
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
@@ -69,7 +69,9 @@ def verdicts_of(folder: Folder, trails: list[list[Receipt]]) -> list[tuple[str, 
     """Return the tables of the last stage of each trail, with their sources."""
     opened = map(trail_of, trails)
     return [
-        (trail.source, so_far.said[-1].shard) for trail in opened for so_far in shards_so_far(folder, trail)
+        (trail.source, history.outputs[-1].shard)
+        for trail in opened
+        for history in load_histories(folder, trail)
     ]
 
 
@@ -87,12 +89,12 @@ class Chosen:
     """Of a shard's documents that went, those whose hashes may be among the smallest `most` of all `lost` ones."""
 
     folder: Folder
-    said: Shard
+    verdicts: Shard
     most: int
     lost: int
 
     def __call__(self) -> pa.Table:
-        table = rows_that_go(read_table(self.folder, self.said)).select(
+        table = removals_in(read_table(self.folder, self.verdicts)).select(
             ["doc_id", "cluster_id", "kept_doc_id"]
         )
         # Four times as many as are wanted lie below this: of many shards few rows come back, and enough.
@@ -122,11 +124,11 @@ class Members:
     """
 
     folder: Folder
-    said: Shard
+    verdicts: Shard
     clusters: Ids
 
     def __call__(self) -> pa.Table:
-        table = read_table(self.folder, self.said, ["doc_id", "cluster_id", REASON.name])
+        table = read_table(self.folder, self.verdicts, ["doc_id", "cluster_id", REASON.name])
         table = table.filter(pc.field("cluster_id").isin(pa.array(self.clusters)))
         stays = pc.is_null(table.column(REASON.name)).to_numpy()
         clusters, kept_rows = table.column("cluster_id").to_numpy(), np.flatnonzero(stays)

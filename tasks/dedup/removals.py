@@ -16,7 +16,7 @@ from tasks.dedup.verify import SIMILARITIES
 from tasks.recipe.fields import Recipe
 from tasks.sources.names import OF_A_CLUSTER
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far, with_columns
+from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs, with_columns
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.tables import rows_between
 
@@ -30,7 +30,7 @@ OF_EXACT = {None: "duplicate", "text": "exact_duplicate", "normalised": "same_wo
 
 
 @dataclass(frozen=True)
-class RemovalsOfShard(JobSoFar):
+class RemovalsOfShard(VerdictJob):
     """Which documents of one shard go for a duplicate, and the clusters of those that stay.
 
     names: what OF_A_CLUSTER is called beside a document that stays.
@@ -50,12 +50,12 @@ class RemovalsOfShard(JobSoFar):
         return self.names
 
     @property
-    def asked(self) -> list[str]:
+    def params(self) -> list[str]:
         return [self.reason, *self.names]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (*self.so_far.digests, *(shard.digest for shard in self.decisions))
+        return (*self.history.digests, *(shard.digest for shard in self.decisions))
 
     @property
     def schema(self) -> pa.Schema:
@@ -66,12 +66,12 @@ class RemovalsOfShard(JobSoFar):
         ]
         return pa.schema([*DECISIONS, *of_round, *self.evidence, REASON])
 
-    def say(self, left: pa.Table) -> pa.Table:
-        ids = left.column("doc_id").to_numpy()
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        ids = remaining.column("doc_id").to_numpy()
         if not len(ids):
             return self.schema.empty_table()
         decided = rows_between(self.folder, self.decisions, int(ids[0]), int(ids[-1]))
-        said = with_columns(left.select(["doc_id"]), decided)
+        said = with_columns(remaining.select(["doc_id"]), decided)
         for field in SIZES:
             place = said.schema.get_field_index(field.name)
             said = said.set_column(place, field, pc.fill_null(said.column(place), pa.scalar(1, field.type)))
@@ -103,10 +103,10 @@ def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = recipe.folder
     deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(recipe) or ())
-    reason, names = OF_EXACT[recipe.dedup.exact], tuple(map(recipe.called, OF_A_CLUSTER))
+    reason, names = OF_EXACT[recipe.dedup.exact], tuple(map(recipe.name_in_round, OF_A_CLUSTER))
     jobs = [
-        RemovalsOfShard(folder, trail.source, so_far, deciding.shards, evidence, reason, names)
-        for so_far in shards_so_far(folder, trail)
+        RemovalsOfShard(folder, trail.source, history, deciding.shards, evidence, reason, names)
+        for history in load_histories(folder, trail)
     ]
-    said = said_by(recipe.called("removals"), trail, jobs)
+    said = run_jobs(recipe.name_in_round("removals"), trail, jobs)
     return said.model_copy(update={"facts": deciding.facts})  # what the accounts say of how it was decided

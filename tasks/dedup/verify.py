@@ -81,7 +81,7 @@ class JudgedPart(RecordJob[Judged]):
         return f"part-{self.part:05d}"
 
     @property
-    def asked(self) -> list[Any]:
+    def params(self) -> list[Any]:
         return ["judged", self.part, rule_of(self.dedup), self.order_key]
 
     @property
@@ -144,14 +144,14 @@ def judged(
         ids, groups, may_go = members.doc_ids[some], members.groups[some], members.may_go[some]
         if last - first == 1 and sizes[some].sum() > CLUSTER_BYTES:
             cluster = LargeCluster(
-                sets_of(texts, members.rows[some], sizes[some], dedup), groups, may_go, **asked_of(dedup)
+                sets_of(texts, members.rows[some], sizes[some], dedup), groups, may_go, **verify_params(dedup)
             )
             found = with_similarities(ids, *cluster.judge(), cluster.sizes)
             yield found, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
         else:
             hashes, ends = shingle_sets(texts.take(members.rows[some]), dedup)
             clusters = members.starts[first : last + 1] - start
-            of_all = judge(hashes, ends, groups, may_go, clusters, **asked_of(dedup))
+            of_all = judge(hashes, ends, groups, may_go, clusters, **verify_params(dedup))
             yield with_similarities(ids, *of_all, np.diff(ends)), ByIndex()
 
 
@@ -173,7 +173,7 @@ def rule_of(dedup: Dedup) -> list[Any]:
     ]
 
 
-def asked_of(dedup: Dedup) -> dict[str, Any]:
+def verify_params(dedup: Dedup) -> dict[str, Any]:
     """Return how much a document has to hold of another, as `tasks.kernels.holders.judge` takes it."""
     assert dedup.verify is not None
     return {"share": dedup.verify.share, "is_jaccard": dedup.verify.jaccard is not None}
@@ -235,7 +235,7 @@ class DecidedRange(ShardJob):
         return f"range-{self.groups[0]:05d}" if self.groups else "range"
 
     @property
-    def asked(self) -> list[Any]:
+    def params(self) -> list[Any]:
         return ["decided", self.groups]
 
     @property
@@ -263,25 +263,25 @@ def verified(
     folder, dedup = recipe.folder, recipe.dedup
     contested = ContestedDocuments(folder, None, cluster_table, dedup.scope == "across")()
     text = total(shard.counts for shard in shards)
-    asked = contested.rows / max(1, text.documents)
-    size = text.bytes * asked if dedup.verify else contested.rows * ROW_BYTES
+    share = contested.rows / max(1, text.documents)
+    size = text.bytes * share if dedup.verify else contested.rows * ROW_BYTES
     bits = min(MOST_BITS, int(size / PART_BYTES).bit_length())
     reading = [
         RowsByCluster(folder, None, group, contested, bits, order, dedup)
-        for group in neighbours(shards, asked)
+        for group in neighbours(shards, share)
     ]
-    gathered = fan_out(ShardJob.__call__, reading, stage=recipe.called("clustered texts"), source=None)
+    gathered = fan_out(ShardJob.__call__, reading, stage=recipe.name_in_round("clustered texts"), source=None)
     parts = [
         JudgedPart(folder, None, tuple(gathered), part, order, order_key, dedup) for part in range(1 << bits)
     ]
-    of_parts = fan_out(JudgedPart.__call__, parts, stage=recipe.called("verify"), source=None)
+    of_parts = fan_out(JudgedPart.__call__, parts, stage=recipe.name_in_round("verify"), source=None)
     judged_parts = [of_part.shard for of_part in of_parts]
     by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
     ranges = [
         DecidedRange(folder, None, cluster_table, groups, tuple(judged_parts))
         for groups in ranges_of(folder, cluster_table)
     ]
-    decided = fan_out(ShardJob.__call__, ranges, stage=recipe.called("decisions"), source=None)
+    decided = fan_out(ShardJob.__call__, ranges, stage=recipe.name_in_round("decisions"), source=None)
     return decided, [contested, *gathered, *judged_parts], by_index
 
 

@@ -164,12 +164,12 @@ def check_cleaning(cleaning: Mapping[str, Any]) -> None:
 def measures_of(step: Step) -> Iterator[Measure]:
     """Return the rule sets that a step wants to be measured, each once, with the terms of its lists."""
     named = dict[str, Measure]()
-    for asked in step.sets():
-        contents = {name: content_of(url) for name, url in asked.lists.items()}
-        terms = {name: terms_of(asked.lists[name], content) for name, content in contents.items()}
+    for settings in step.sets():
+        contents = {name: content_of(url) for name, url in settings.lists.items()}
+        terms = {name: terms_of(settings.lists[name], content) for name, content in contents.items()}
         digests = {name: sha256(content).hexdigest() for name, content in contents.items()}
-        for of in [asked.of] if asked.of else [rule.partition(".")[0] for rule in asked.bounds]:
-            options = asked.options if asked.of else SETS[of].options
+        for of in [settings.of] if settings.of else [rule.partition(".")[0] for rule in settings.bounds]:
+            options = settings.options if settings.of else SETS[of].options
             named.setdefault(of, Measure(of=of, options=options, terms=terms, digests=digests))
     yield from named.values()
 
@@ -208,17 +208,17 @@ def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
     elif step.kind == "filter" and step.function:
         yield Bound(rule=step.function, column=f"{number}.{step.function}")
     elif step.kind == "filter":
-        for asked in step.sets():
-            for rule, (low, high) in asked.bounds.items():
-                column = f"{number}.{asked.name}.{rule}" if asked.of else f"{number}.{rule}"
-                yield Bound(rule=f"{asked.name}.{rule}", column=column, low=low, high=high)
+        for settings in step.sets():
+            for rule, (low, high) in settings.bounds.items():
+                column = f"{number}.{settings.name}.{rule}" if settings.of else f"{number}.{rule}"
+                yield Bound(rule=f"{settings.name}.{rule}", column=column, low=low, high=high)
 
 
 def published_columns(steps: tuple[Step, ...]) -> Iterator[tuple[str, str]]:
     """Return the columns that `measure` puts beside the documents, each with that of the statistics."""
     for number, step in enumerate(steps, 1):
         if step.kind == "measure":
-            sets = [] if step.function else [(asked.name, asked.lists) for asked in step.sets()]
+            sets = [] if step.function else [(settings.name, settings.lists) for settings in step.sets()]
             yield from columns_of_step(number, step.function, sets)
 
 

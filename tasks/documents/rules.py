@@ -22,7 +22,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import VERDICTS, JobSoFar, Trail, said_by, shards_so_far
+from tasks.stage.verdicts import VERDICTS, Trail, VerdictJob, load_histories, run_jobs
 from tasks.storage.artifacts import Manifest, stage_key
 from tasks.storage.tables import read_table
 
@@ -36,7 +36,7 @@ EVIDENCE = pa.schema(
 
 
 @dataclass(frozen=True)
-class RulesOfShard(JobSoFar):
+class RulesOfShard(VerdictJob):
     """Which documents of a shard break rules. published: columns beside the documents, each with its statistic."""
 
     stage, version = "rules", VERSION
@@ -45,7 +45,7 @@ class RulesOfShard(JobSoFar):
     published: tuple[tuple[str, str], ...]
 
     @property
-    def asked(self) -> list[Any]:
+    def params(self) -> list[Any]:
         return [[bound.model_dump() for bound in self.bounds], [list(names) for names in self.published]]
 
     @cached_property
@@ -61,15 +61,15 @@ class RulesOfShard(JobSoFar):
     def reasons(self) -> Collection[str]:
         return {bound.rule for bound in self.bounds}
 
-    def say(self, left: pa.Table) -> pa.Table:
-        table = read_table(self.folder, self.so_far.shard, ["doc_id", STEPS])
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        table = read_table(self.folder, self.history.shard, ["doc_id", STEPS])
         measured = table.column(STEPS).combine_chunks()
         columns = {field.name: measured.field(i) for i, field in enumerate(measured.type)}
         said = verdicts(table.column("doc_id"), columns, self.bounds)
         for name, statistic in self.published:
             said = said.append_column(name, columns[statistic])
-        if len(left) < len(said):  # a stage before this one has let some go
-            said = said.filter(pc.is_in(said.column("doc_id"), left.column("doc_id").combine_chunks()))
+        if len(remaining) < len(said):  # a stage before this one has let some go
+            said = said.filter(pc.is_in(said.column("doc_id"), remaining.column("doc_id").combine_chunks()))
         return said if self.published else said.filter(said.column("reason").is_valid())
 
 
@@ -130,10 +130,10 @@ def sentences(step: Step) -> dict[str, str]:
     if step.function:
         return {step.function: "the function of that name let it go"}
     found = dict[str, str]()
-    for asked in step.sets():
-        for rule in asked.bounds:
-            of, _, statistic = f"{asked.of}.{rule}".partition(".") if asked.of else rule.partition(".")
-            found[f"{asked.name}.{rule}"] = SETS[of].rules[statistic].sentence
+    for settings in step.sets():
+        for rule in settings.bounds:
+            of, _, statistic = f"{settings.of}.{rule}".partition(".") if settings.of else rule.partition(".")
+            found[f"{settings.name}.{rule}"] = SETS[of].rules[statistic].sentence
     return found
 
 
@@ -153,7 +153,7 @@ def rules(recipe: Recipe, trail: Trail) -> Manifest:
     bounds = bounds_of(recipe, trail.source)
     columns = tuple(published_columns(recipe.steps_of(trail.source)))
     jobs = [
-        RulesOfShard(recipe.folder, trail.source, so_far, bounds, columns)
-        for so_far in shards_so_far(recipe.folder, trail)
+        RulesOfShard(recipe.folder, trail.source, history, bounds, columns)
+        for history in load_histories(recipe.folder, trail)
     ]
-    return said_by("rules", trail, jobs)
+    return run_jobs("rules", trail, jobs)

@@ -13,7 +13,7 @@ from tasks.documents.planning import Plan, planned
 from tasks.errors import Damaged, ZydaError
 from tasks.intake.history import damaged_records
 from tasks.log import warn
-from tasks.others.corpora import OtherCorpus, corpus_at
+from tasks.others.corpora import ReferenceCorpus, corpus_at
 from tasks.quality.forms import digest_of_model, model_folder
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import in_time
@@ -27,7 +27,7 @@ from tasks.tokens.counter import load_tokenizer
 BUILT = f"{WORK}/built.json"
 
 
-class Built(Record):
+class BuildRecord(Record):
     """The last finished build: what was asked, each source's listing, and the manifests of all stages.
 
     `others` are the versions of the manifests of corpora that it was against, by the recipe's URLs. `entries` are
@@ -41,7 +41,7 @@ class Built(Record):
     entries: int = 0
 
 
-def plan_with(recipe: Recipe, tokenizer: str, models: Sequence[str], documents: Sequence[Plan]) -> str:
+def recipe_digest(recipe: Recipe, tokenizer: str, models: Sequence[str], documents: Sequence[Plan]) -> str:
     """Hash all that decides what is built, but for the files of the sources.
 
     tokenizer, models: their digests, of the models in the order of the sources that have one. documents: the steps
@@ -51,7 +51,7 @@ def plan_with(recipe: Recipe, tokenizer: str, models: Sequence[str], documents: 
     return digest_of([recipe.model_dump(mode="json"), tokenizer, list(models), steps, digest_of_code()])
 
 
-def plan_now(recipe: Recipe) -> str | None:
+def current_digest(recipe: Recipe) -> str | None:
     """Hash the same with tokenizer, models and lists as they are now, or None where one cannot be read."""
     classifiers = [source.classify for source in recipe.sources if source.classify]
     try:
@@ -59,7 +59,7 @@ def plan_now(recipe: Recipe) -> str | None:
             digest_of_model(model_folder(classifier.model, classifier.revision)) for classifier in classifiers
         ]
         documents = [planned(recipe, source.name) for source in recipe.sources]
-        return plan_with(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models, documents)
+        return recipe_digest(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models, documents)
     except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
         return None
 
@@ -71,15 +71,15 @@ def digest_of_code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
 
-def built_of(
+def build_record(
     recipe: Recipe,
     plan: str,
     listings: dict[str, str],
-    others: dict[str, OtherCorpus],
+    others: dict[str, ReferenceCorpus],
     receipts: Iterable[Receipt],
-) -> Built:
+) -> BuildRecord:
     """Say what a build was made from; `plan` with what it used, whatever lies there by now."""
-    return Built(
+    return BuildRecord(
         plan=plan,
         listings=listings,
         manifests=tuple(sorted({receipt.path for receipt in receipts})),
@@ -96,10 +96,10 @@ def whole_register(folder: Folder) -> Register:
     return register
 
 
-def last_build(folder: Folder) -> Built | None:
+def last_build(folder: Folder) -> BuildRecord | None:
     """Read what the last build left, or return None where there was none."""
     try:
-        return read_record(folder, BUILT, Built)
+        return read_record(folder, BUILT, BuildRecord)
     except Damaged as error:
         warn(f"{error}; what was built is looked at again")
         return None
@@ -109,7 +109,7 @@ def versions(listed: Iterable[InputFile]) -> dict[str, str]:
     return {file.url: file.version for file in listed}
 
 
-def built_files(folder: Folder) -> dict[str, dict[str, str]]:
+def recorded_files(folder: Folder) -> dict[str, dict[str, str]]:
     """Return the version of each file of each source of the published corpus, as far as that can be read."""
     built, built_versions = last_build(folder), dict[str, dict[str, str]]()
     for name, path in (built.listings if built else {}).items():
@@ -120,13 +120,13 @@ def built_files(folder: Folder) -> dict[str, dict[str, str]]:
     return built_versions
 
 
-def versions_built(folder: Folder) -> dict[str, dict[str, str]]:
+def recorded_versions(folder: Folder) -> dict[str, dict[str, str]]:
     """Return the versions of all that the published corpus was made from: by source, and by other corpus."""
     built = last_build(folder)
-    return built_files(folder) | (built.others if built else {})
+    return recorded_files(folder) | (built.others if built else {})
 
 
-def versions_now(recipe: Recipe) -> dict[str, dict[str, str]]:
+def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return the same of all that a build of this recipe would read now."""
     listed = {
         source.name: versions(sampled_files(list_files(source), recipe.sample)) for source in recipe.sources
@@ -135,7 +135,7 @@ def versions_now(recipe: Recipe) -> dict[str, dict[str, str]]:
     return listed | {url: version_of(corpus_at(url)) for url in urls}
 
 
-def version_of(other: OtherCorpus) -> dict[str, str]:
+def version_of(other: ReferenceCorpus) -> dict[str, str]:
     return {f"{other.url}/{MANIFEST}": other.digest}
 
 
@@ -148,9 +148,9 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
     folder = recipe.folder
     built = last_build(folder)
     try:
-        if built is None or built.plan != plan_now(recipe):
+        if built is None or built.plan != current_digest(recipe):
             return None
-        if versions_built(folder) != versions_now(recipe):
+        if recorded_versions(folder) != current_versions(recipe):
             return None
         manifest = published_manifest(folder)
         if manifest is None or damaged_records(folder):

@@ -31,7 +31,7 @@ class Companion(Protocol):
 class CompanionKind(Protocol):
     """A class of companions; one that GPUs can make, too, is OnGpus besides."""
 
-    def asked_by(self, recipe: Recipe, source: str) -> Callable[[], Companion]:
+    def for_source(self, recipe: Recipe, source: str) -> Callable[[], Companion]:
         """Return what begins one for a shard; it travels to workers, so it holds no more than it needs."""
 
 
@@ -42,7 +42,7 @@ class OnGpus(Protocol):
     def with_gpus(
         self, recipe: Recipe, source: str
     ) -> tuple[Callable[[], Companion], Callable[[Shard], Iterable[ShardJob]]]:
-        """Return what begins the rest, as `asked_by` does, and what says which jobs make the others of a shard."""
+        """Return what begins the rest, as `for_source` does, and what gives the jobs that make the others."""
 
 
 COMPANIONS: tuple[CompanionKind, ...] = (KeysOfRounds,)

@@ -90,7 +90,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     piece: Piece
 
     @property
-    def asked(self) -> list[Any]:
+    def params(self) -> list[Any]:
         identity = self.file.model_dump(exclude={"pieces"})
         piece = self.piece.model_dump(exclude={"rows"})
         read_by = version_of(self.source, self.file.url)
@@ -210,7 +210,7 @@ def companions_of(
             begin, jobs_of = kind.with_gpus(recipe, source)
             after.append(jobs_of)
         else:
-            begin = kind.asked_by(recipe, source)
+            begin = kind.for_source(recipe, source)
         begun.append(begin)
     then = Following(recipe.engine, partial(jobs_after, after), ShardJob.__call__, SHARE) if after else None
     return tuple(begun), then

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.carry_out import carried_out
 from tasks.documents.planning import STEPS
+from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, bad_input
 from tasks.ids import MAX_ROWS
 from tasks.intake.plan import IngestParameters
@@ -98,11 +98,11 @@ class Reader:
         if plan.steps:
             self.check_sizes(texts, rows)
             try:
-                documents = carried_out(plan, texts)
+                documents = run_steps(plan, texts)
             except BadInput as error:  # what a user's own step did
                 raise bad_input(self.source, str(error), file=self.file.url) from error
             self.cleaned = totals([self.cleaned, documents.cleaned])
-            texts = documents.now
+            texts = documents.text
         sizes = self.check_sizes(texts, rows)
         try:
             tokens = self.counter.count(texts)

@@ -16,7 +16,7 @@ from tasks.accounts.published import published_manifest
 from tasks.dedup.preference import check_preferred
 from tasks.documents.planning import Plan, planned, published_columns
 from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
-from tasks.intake.built import built_files, whole_register
+from tasks.intake.built import recorded_files, whole_register
 from tasks.intake.plan import IngestParameters, SourcePlan
 from tasks.others.corpora import corpora_of
 from tasks.quality.filter import check_keep
@@ -55,7 +55,7 @@ class Inspection:
 
 
 @dataclass(frozen=True)
-class Judged:
+class SourceSurvey:
     """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
 
     `listed` are all files of each source, `chosen` those of the sample; `models` are by source. `inspected`
@@ -70,7 +70,7 @@ class Judged:
     documents: list[Plan]
     inspected: list[list[Inspected]] = field(default_factory=list)
 
-    def with_inspected(self, inspected: list[list[Inspected]]) -> "Judged":
+    def with_inspected(self, inspected: list[list[Inspected]]) -> "SourceSurvey":
         return replace(self, inspected=inspected)
 
 
@@ -81,7 +81,7 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     replace: build also where another corpus is published under this name. Raises BadRecipe with every
     fault that was found, each with its source and file.
     """
-    folder, judged = recipe.folder, look_at_all(recipe, replace=replace)
+    folder, judged = recipe.folder, preflight(recipe, replace=replace)
     register = number_sources(judged.register, [source.name for source in recipe.sources])
     for source, inspected in zip(recipe.sources, judged.inspected, strict=True):
         register = number_files(register, source.name, [i.file for i in inspected])
@@ -97,17 +97,17 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     ]
 
 
-def look_at_all(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> Judged:
+def preflight(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> SourceSurvey:
     """Find every fault that can be found before work, and write nothing.
 
     spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
     """
-    judged = survey(recipe, replace=replace)
+    judged = check_sources(recipe, replace=replace)
     inspected = inspect_new(recipe, judged.register, judged.chosen, judged.models, spread)
     return judged.with_inspected(inspected)
 
 
-def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
+def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     """Find the faults that can be found without reading any document. Raises BadRecipe with all of them."""
     folder = recipe.folder
     register = whole_register(folder)
@@ -117,14 +117,14 @@ def survey(recipe: Recipe, *, replace: bool = False) -> Judged:
     checks: list[Callable[[], Any]] = [
         partial(load_tokenizer, recipe.tokenizer), folder.check_writable, partial(corpora_of, recipe),
     ]  # fmt: skip
-    answers = all_answers([*listing, *judging, *planning, *checks])
+    answers = call_all([*listing, *judging, *planning, *checks])
     n = len(recipe.sources)
     listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     if not replace:
         check_is_this_corpus(recipe, chosen)
     named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
-    return Judged(register, listed, chosen, named, documents)
+    return SourceSurvey(register, listed, chosen, named, documents)
 
 
 def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
@@ -134,7 +134,7 @@ def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) 
     """
     folder = recipe.folder
     now = {s.name: {file.url for file in files} for s, files in zip(recipe.sources, chosen, strict=True)}
-    manifest, before = published_manifest(folder), built_files(folder)
+    manifest, before = published_manifest(folder), recorded_files(folder)
     published = {origin.source for origin in manifest.made_of} if manifest else set()
     others = [name for name in sorted(published | before.keys()) if name not in now]
     others += [name for name, files in before.items() if name in now and not now[name] & files.keys()]
@@ -145,7 +145,7 @@ def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) 
         )
 
 
-def all_answers(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+def call_all(calls: Sequence[Callable[[], Found]]) -> list[Found]:
     """Make all the calls, then raise the faults of all that failed at once."""
     answers, faults = list[Found](), list[str]()
     for call in calls:
@@ -180,7 +180,7 @@ def inspect_new(
         raise BadRecipe(*faults)
     pairs = zip(recipe.sources, chosen, strict=True)
     checking = partial(check_columns, recipe, jobs, outcomes)
-    all_answers([partial(checking, source, files, models.get(source.name)) for source, files in pairs])
+    call_all([partial(checking, source, files, models.get(source.name)) for source, files in pairs])
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import all_broken, first_broken
-from tasks.documents.carry_out import Documents, carried_out
 from tasks.documents.planning import Bound, bounds_of, planned
+from tasks.documents.run_steps import Documents, run_steps
 from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe, Source
 from tasks.sources.columns import one_array
@@ -71,7 +71,7 @@ class Trial:
     """What the steps did to some documents. left: how many stay. rules: in their order, those of all sources."""
 
     documents: dict[str, int] = field(default_factory=dict)
-    left: int = 0
+    remaining: int = 0
     bytes: int = 0
     rules: dict[str, Taken] = field(default_factory=dict)
     cleaned: dict[str, Cleaned] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Trial:
         self.bytes += pc.sum(pc.binary_length(some.texts)).as_py() or 0
         self.cleaned = totals([self.cleaned, done.cleaned])
         self.documents[source] = self.documents.get(source, 0) + len(some.texts)
-        self.left += int((first < 0).sum())
+        self.remaining += int((first < 0).sum())
         for i, bound in enumerate(bounds):
             taken, places = self.rules[bound.rule], np.flatnonzero(is_broken[i])
             taken.documents[source] = taken.documents.get(source, 0) + len(places)
@@ -106,7 +106,7 @@ def tried(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
         for bound in bounds:
             trial.rules.setdefault(bound.rule, Taken(bound))
         for some in some_documents(recipe, source, each):
-            trial.count(source.name, some, carried_out(plan, some.texts), bounds, examples)
+            trial.count(source.name, some, run_steps(plan, some.texts), bounds, examples)
     return trial
 
 
@@ -119,12 +119,12 @@ def some_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SomeD
     """Read some documents of a source, from several of its files and from different places in them."""
     files = list_files(source)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
-    of_file, left = max(1, ceil(count / min(SHARES, len(files)))), count
+    of_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
     for file in files:
-        if left <= 0:
+        if remaining <= 0:
             return
-        for some in beginning_of(recipe, source, file, min(left, of_file)):
-            left -= len(some.texts)
+        for some in beginning_of(recipe, source, file, min(remaining, of_file)):
+            remaining -= len(some.texts)
             yield some
 
 

@@ -4,12 +4,20 @@ import time
 
 from tasks.accounts.published import published_manifest
 from tasks.errors import Damaged
-from tasks.intake.built import BUILT, built_of, last_build, plan_with, versions, versions_built, versions_now
+from tasks.intake.built import (
+    BUILT,
+    build_record,
+    current_versions,
+    last_build,
+    recipe_digest,
+    recorded_versions,
+    versions,
+)
 from tasks.intake.changes import Change, changes_between
 from tasks.intake.history import forget_damaged_records, is_recorded, record_build
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
-from tasks.others.corpora import OtherCorpus
+from tasks.others.corpora import ReferenceCorpus
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import load_listing
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
@@ -21,7 +29,7 @@ PATIENCE = 60  # seconds in which an automation has started the build that it wa
 WATCHED = f"{WORK}/watched.json"
 
 
-class Watched(Record):
+class PollState(Record):
     """What the watcher saw last: a hash of all listings, and the one that it announced last, and when."""
 
     seen: str = ""
@@ -29,7 +37,7 @@ class Watched(Record):
     announced_at: float = 0.0
 
 
-class Sight(Record):
+class SourceChanges(Record):
     """What a look at the sources found, and whether it is to be announced.
 
     It is when something has changed, the listing is the same as at the look before (so no upload is
@@ -44,16 +52,16 @@ class Sight(Record):
 
 
 @task(task_run_name="note", **ONCE_A_BUILD)
-def note_built(
-    recipe: Recipe, inputs: list[SourcePlan], others: dict[str, OtherCorpus], receipts: list[Receipt]
+def record_last_build(
+    recipe: Recipe, inputs: list[SourcePlan], others: dict[str, ReferenceCorpus], receipts: list[Receipt]
 ) -> None:
     """Remember what the published corpus was built from, and that it was built, if it is new."""
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
     documents = [prepared.parameters.documents for prepared in inputs]
-    plan = plan_with(recipe, inputs[0].parameters.tokenizer, models, documents)
+    plan = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents)
     listings = {prepared.source: prepared.listing for prepared in inputs}
-    built = built_of(recipe, plan, listings, others, receipts)
+    built = build_record(recipe, plan, listings, others, receipts)
     manifest = published_manifest(folder)
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):
@@ -69,16 +77,16 @@ def changes_since(
     if last_build(folder) is None:
         return ()
     now = {source: versions(load_listing(folder, path)) for source, path in listings.items()}
-    return changes_between(versions_built(folder), now | others)
+    return changes_between(recorded_versions(folder), now | others)
 
 
 @task(task_run_name="look", **ONCE_A_BUILD)
-def look(recipe: Recipe) -> Sight:
+def detect_changes(recipe: Recipe) -> SourceChanges:
     """List all sources, and the corpora that it is against, and compare them with what the last build saw."""
     folder = recipe.folder
-    listed = versions_now(recipe)
-    found = changes_between(versions_built(folder), listed)
-    watched = last_look(folder)
+    listed = current_versions(recipe)
+    found = changes_between(recorded_versions(folder), listed)
+    watched = last_poll(folder)
     now = digest_of(listed)
     is_settled = watched.seen == now
     announce = bool(found) and is_settled and watched.announced != now
@@ -87,7 +95,7 @@ def look(recipe: Recipe) -> Sight:
     kept = {"announced": now, "announced_at": time.time()} if announce else {}
     watched = watched.model_copy(update={"seen": now, **kept})
     write_record(folder, WATCHED, watched)
-    return Sight(
+    return SourceChanges(
         changes=found,
         is_settled=is_settled,
         is_to_announce=announce,
@@ -95,9 +103,9 @@ def look(recipe: Recipe) -> Sight:
     )
 
 
-def last_look(folder: Folder) -> Watched:
+def last_poll(folder: Folder) -> PollState:
     try:
-        return read_record(folder, WATCHED, Watched) or Watched()
+        return read_record(folder, WATCHED, PollState) or PollState()
     except Damaged as error:
         warn(f"{error}; the watcher begins anew")
-        return Watched()
+        return PollState()

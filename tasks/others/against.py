@@ -17,12 +17,12 @@ import pyarrow as pa
 from tasks.dedup.contested import first_and_last
 from tasks.dedup.verify import SIMILARITIES, rule_of
 from tasks.others.comparing import compared, places_of
-from tasks.others.corpora import OtherCorpus, content_of, texts_of
+from tasks.others.corpora import ReferenceCorpus, content_of, texts_of
 from tasks.others.matched_texts import TextsByPart, in_groups, write_wanted
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import REASON, JobSoFar, Trail, said_by, shards_so_far
+from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.parts import read_part
 from tasks.storage.tables import rows_between, tables_of
@@ -38,7 +38,7 @@ EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uin
 
 
 @dataclass(frozen=True)
-class AgainstOfShard(JobSoFar):
+class AgainstOfShard(VerdictJob):
     """Which documents of one shard go for a document of another corpus, and for which.
 
     matched: MATCHES of the source. of_texts: with `verify`, hashes of what the others' files hold. gathered: with
@@ -48,7 +48,7 @@ class AgainstOfShard(JobSoFar):
     stage, version = "against", VERSION
 
     matched: tuple[Shard, ...]
-    others: tuple[OtherCorpus, ...]
+    others: tuple[ReferenceCorpus, ...]
     dedup: Dedup
     of_texts: tuple[str, ...] = ()
     gathered: tuple[Shard, ...] = ()
@@ -59,17 +59,17 @@ class AgainstOfShard(JobSoFar):
     @cached_property
     def matches(self) -> pa.Table:
         """MATCHES of this shard."""
-        return rows_between(self.folder, self.matched, *first_and_last(self.folder, self.so_far.shard))
+        return rows_between(self.folder, self.matched, *first_and_last(self.folder, self.history.shard))
 
     @property
-    def asked(self) -> list[Any]:
+    def params(self) -> list[Any]:
         content = sha256(b"".join(column.to_numpy().tobytes() for column in self.matches.columns)).hexdigest()
         rule = rule_of(self.dedup) if self.dedup.verify else None
         return [OF_EXACT[self.dedup.exact], [other.label for other in self.others], content, rule]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (*self.so_far.digests, *self.of_texts)
+        return (*self.history.digests, *self.of_texts)
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,9 +81,11 @@ class AgainstOfShard(JobSoFar):
             return None
         return self.matches.group_by(["corpus", "matched_doc_id"]).aggregate([])
 
-    def say(self, left: pa.Table) -> pa.Table:
-        is_left = np.isin(self.matches.column("doc_id").to_numpy(), left.column("doc_id").to_numpy())
-        pairs = self.matches.filter(pa.array(is_left))
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        is_remaining = np.isin(
+            self.matches.column("doc_id").to_numpy(), remaining.column("doc_id").to_numpy()
+        )
+        pairs = self.matches.filter(pa.array(is_remaining))
         if self.dedup.verify:
             pairs = self.verified(pairs)
         doc_ids = pairs.column("doc_id").to_numpy()
@@ -106,7 +108,7 @@ class AgainstOfShard(JobSoFar):
                 places = places_of(pairs, rows, self.others)
                 tables = [
                     compared(pairs, ours, places, texts, self.dedup)
-                    for ours in tables_of(self.folder, self.so_far.shard, ["doc_id", "text"])
+                    for ours in tables_of(self.folder, self.history.shard, ["doc_id", "text"])
                 ]
         measure = "containment" if verify.jaccard is None else "jaccard"
         order = [("doc_id", "ascending"), ("corpus", "ascending"), (measure, "descending")]
@@ -114,7 +116,7 @@ class AgainstOfShard(JobSoFar):
 
 
 def with_texts(
-    source: str, jobs: Sequence[AgainstOfShard], others: Sequence[OtherCorpus], stage: str
+    source: str, jobs: Sequence[AgainstOfShard], others: Sequence[ReferenceCorpus], stage: str
 ) -> list[AgainstOfShard]:
     """Have the texts of other corpora read that some jobs need, and tell those where they are."""
     found = fan_out(AgainstOfShard.wanted, jobs, stage=stage, source=source)
@@ -149,15 +151,15 @@ def evidence_of(recipe: Recipe) -> pa.Schema:
     return evidence_for(recipe.dedup)
 
 
-def contents(recipe: Recipe, others: Sequence[OtherCorpus]) -> tuple[str, ...]:
+def contents(recipe: Recipe, others: Sequence[ReferenceCorpus]) -> tuple[str, ...]:
     """Return hashes of what the files of other corpora hold, where their texts are compared."""
     return tuple(content_of(texts_of(other)) for other in others) if recipe.dedup.verify else ()
 
 
-def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCorpus]) -> str:
+def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> str:
     rule = rule_of(recipe.dedup) if recipe.dedup.verify else OF_EXACT[recipe.dedup.exact]
-    asked = [rule, [other.label for other in others], contents(recipe, others), recipe.may_go(trail.source)]
-    return stage_key("against", VERSION, asked, *trail.identities, matched.identity)
+    params = [rule, [other.label for other in others], contents(recipe, others), recipe.may_go(trail.source)]
+    return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
 def is_compared(recipe: Recipe, source: str) -> bool:
@@ -178,14 +180,14 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
     reasons=reasons_of,
     evidence=evidence_of,
 )
-def against(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[OtherCorpus]) -> Manifest:
+def against(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> Manifest:
     """Find which documents of a source another corpus has already."""
-    folder, name = recipe.folder, recipe.called("against")
+    folder, name = recipe.folder, recipe.name_in_round("against")
     groups, of_texts = load_manifest(folder, matched).shards, contents(recipe, others)
     jobs = [
-        AgainstOfShard(folder, trail.source, so_far, groups, tuple(others), recipe.dedup, of_texts)
-        for so_far in shards_so_far(folder, trail)
+        AgainstOfShard(folder, trail.source, history, groups, tuple(others), recipe.dedup, of_texts)
+        for history in load_histories(folder, trail)
     ]
     if recipe.dedup.verify:
         jobs = with_texts(trail.source, jobs, others, name)
-    return said_by(name, trail, jobs)
+    return run_jobs(name, trail, jobs)

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.verify import SIMILARITIES, asked_of, batches
+from tasks.dedup.verify import SIMILARITIES, batches, verify_params
 from tasks.errors import Denied
 from tasks.kernels.holders import needed
 from tasks.kernels.sets import overlaps
-from tasks.others.corpora import OtherCorpus
+from tasks.others.corpora import ReferenceCorpus
 from tasks.recipe.fields import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.parts import TextFile, text_sizes
@@ -18,7 +18,7 @@ from tasks.storage.parts import TextFile, text_sizes
 Places = NDArray[np.int64]
 
 
-def places_of(pairs: pa.Table, rows: pa.Table | None, others: Sequence[OtherCorpus]) -> Places:
+def places_of(pairs: pa.Table, rows: pa.Table | None, others: Sequence[ReferenceCorpus]) -> Places:
     """Return where the other text of each pair is among those that were read: (p,).
 
     rows: `corpus` and `doc_id` of those. Raises Denied where one is not there.
@@ -62,7 +62,7 @@ def compared(pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, d
     similarities = (both / np.maximum(1, size + other_size - both), both / np.maximum(1, size))
     for field, values in zip(SIMILARITIES, similarities, strict=True):
         pairs = pairs.append_column(field, pa.array(values.astype(np.float32)))
-    rule = asked_of(dedup)
+    rule = verify_params(dedup)
     least = [
         needed(rule["share"], rule["is_jaccard"], *sizes) for sizes in zip(size, other_size, strict=True)
     ]

@@ -23,7 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 ANEW = "{url}: this corpus was published anew while the build was running; start the build again"
 
 
-class OtherCorpus(Record):
+class ReferenceCorpus(Record):
     """A published corpus as it was when the build began.
 
     url: of the published folder. label: what `removed/` calls it. digest: the SHA-256 of its manifest.
@@ -51,7 +51,7 @@ def manifest_of(url: str, digest: str) -> Published:
     return Published.model_validate_json(content)
 
 
-def corpus_at(url: str) -> OtherCorpus:
+def corpus_at(url: str) -> ReferenceCorpus:
     """Find what is published at a URL: of the folder of a corpus, or of its published folder.
 
     Raises Denied where there is nothing, or what is there cannot be read.
@@ -64,7 +64,7 @@ def corpus_at(url: str) -> OtherCorpus:
         raise Denied(f"{url!r} cannot be read: {first_line(error)}") from error
 
 
-def found_at(url: str) -> OtherCorpus:
+def found_at(url: str) -> ReferenceCorpus:
     """Do so. Raises what fsspec raises for odd URLs besides."""
     for folder in (Folder(url).folder(PUBLISHED), Folder(url)):
         content = folder.read_if_there(MANIFEST)
@@ -76,13 +76,13 @@ def found_at(url: str) -> OtherCorpus:
             if not NAME.fullmatch(manifest.corpus):
                 raise Denied(f"{folder.url}/{MANIFEST}: {manifest.corpus!r:.200} is no name of a corpus")
             digest = hashlib.sha256(content).hexdigest()
-            return OtherCorpus(url=folder.url, label=manifest.corpus, digest=digest)
+            return ReferenceCorpus(url=folder.url, label=manifest.corpus, digest=digest)
     raise Denied(f"{url}: no corpus is published there: there is no {PUBLISHED}/{MANIFEST}")
 
 
-def corpora_of(recipe: Recipe) -> dict[str, OtherCorpus]:
+def corpora_of(recipe: Recipe) -> dict[str, ReferenceCorpus]:
     """Find the corpora that a round is against, by their URLs in the recipe. Raises BadRecipe with every fault."""
-    found, faults = dict[str, OtherCorpus](), list[str]()
+    found, faults = dict[str, ReferenceCorpus](), list[str]()
     for number, dedup in enumerate(recipe.rounds):
         for place, url in enumerate(dedup.against):
             try:
@@ -101,7 +101,7 @@ def corpora_of(recipe: Recipe) -> dict[str, OtherCorpus]:
     }
 
 
-def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, OtherCorpus]) -> None:
+def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, ReferenceCorpus]) -> None:
     """Check that a round can be against the corpus at a place of its list. Raises Denied or Damaged."""
     url = dedup.against[place]
     other = found[url]
@@ -125,17 +125,17 @@ def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, OtherCorpus
             raise Denied(f"{url}: {shard.path} has {size:,} bytes, expected {shard.size:,}")
 
 
-def index_of(other: OtherCorpus, dedup: Dedup) -> list[Shard]:
+def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Shard]:
     """Return the files of band keys that were made as those of a round are. Raises Denied where there are none."""
-    manifest, asked = other.manifest, index_parameters(dedup)
+    manifest, params = other.manifest, index_parameters(dedup)
     differences = list[str]()
     for place, keys in manifest.bands.items():
-        if keys.parameters == asked:
+        if keys.parameters == params:
             files = readable(manifest, f"{place}/")
             if sum(file.rows for file in files) != keys.documents * dedup.key_bands:
                 raise Denied(f"{other.url}/{MANIFEST} does not list all of its band keys")
             return files
-        differences.append(difference(keys.parameters, asked))
+        differences.append(difference(keys.parameters, params))
     if not differences:
         raise Denied(
             f"{other.url}: it publishes no band keys: its recipe says so (publish_bands: false), or it was built "
@@ -147,7 +147,7 @@ def index_of(other: OtherCorpus, dedup: Dedup) -> list[Shard]:
     )
 
 
-def texts_of(other: OtherCorpus) -> list[Shard]:
+def texts_of(other: ReferenceCorpus) -> list[Shard]:
     """Return the files of a corpus's documents, by their paths."""
     manifest = other.manifest
     return [shard for origin in manifest.made_of for shard in readable(manifest, f"{origin.source}/")]
@@ -186,7 +186,7 @@ def content_of(shards: Sequence[Shard]) -> str:
 
 
 @contextmanager
-def belongs_to(other: OtherCorpus) -> Iterator[None]:
+def belongs_to(other: ReferenceCorpus) -> Iterator[None]:
     """Read files of another corpus: what is damaged there is not for this build to mend. Raises Denied."""
     try:
         yield

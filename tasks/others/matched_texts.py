@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.dedup.contested import first_and_last
-from tasks.others.corpora import OtherCorpus, belongs_to
+from tasks.others.corpora import ReferenceCorpus, belongs_to
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard, finished_shard, shard_path, stage_key
 from tasks.storage.folder import Folder
@@ -42,7 +42,7 @@ class TextsByPart(ShardJob):
     stage, version = "matches", VERSION
 
     source: str
-    other: OtherCorpus
+    other: ReferenceCorpus
     corpus: int
     files: tuple[Shard, ...]
     wanted: Shard
@@ -52,7 +52,7 @@ class TextsByPart(ShardJob):
         return f"texts-{self.files[0].name}"
 
     @property
-    def asked(self) -> int:
+    def params(self) -> int:
         return self.corpus
 
     @property

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.ids import MAX_ROWS, first_id
-from tasks.others.corpora import OtherCorpus, belongs_to, content_of, corpora_of, index_of
+from tasks.others.corpora import ReferenceCorpus, belongs_to, content_of, corpora_of, index_of
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
 from tasks.signatures.keys import signature_parameters
@@ -28,7 +28,7 @@ from tasks.stage.jobs import ShardJob
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import ShardSoFar, shards_so_far, trail_of
+from tasks.stage.verdicts import ShardHistory, load_histories, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
 from tasks.storage.tables import parquet_writer, rows_between, write_shard, write_table
 
@@ -48,7 +48,7 @@ MATCHES = pa.schema(
 
 
 @dataclass(frozen=True)
-class MetInFile(ShardJob):
+class CollisionsInFile(ShardJob):
     """Who shares a bucket of one file of another corpus's band keys: MET by doc_id.
 
     shards: our own band keys, of so many `bands`. of_shards: a hash of them.
@@ -56,7 +56,7 @@ class MetInFile(ShardJob):
 
     stage, version = "matches", VERSION
 
-    other: OtherCorpus
+    other: ReferenceCorpus
     file: Shard
     shards: tuple[Shard, ...]
     of_shards: str
@@ -67,7 +67,7 @@ class MetInFile(ShardJob):
         return self.file.name
 
     @property
-    def asked(self) -> list[Any]:
+    def params(self) -> list[Any]:
         return ["met", MOST_OF_BUCKET]
 
     @property
@@ -112,7 +112,7 @@ class MatchesOfFiles(ShardJob):
         return f"from-{self.first:020d}"
 
     @property
-    def asked(self) -> list[int]:
+    def params(self) -> list[int]:
         return [self.first, self.last, MOST_OF_CORPUS, *(len(files) for files in self.met_in)]
 
     @property
@@ -143,7 +143,7 @@ class MatchesOfFiles(ShardJob):
 
 
 @task(task_run_name="other corpora", **ONCE_A_BUILD)
-def other_corpora(recipe: Recipe) -> dict[str, OtherCorpus]:
+def load_references(recipe: Recipe) -> dict[str, ReferenceCorpus]:
     """Find the corpora that a round is against once for a build, which uses them as they are now."""
     return corpora_of(recipe)
 
@@ -160,13 +160,13 @@ def key(
     recipe: Recipe,
     trails: list[list[Receipt]],
     sources: Sequence[NumberedSource],
-    others: Sequence[OtherCorpus],
+    others: Sequence[ReferenceCorpus],
 ) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
     corpora = [content_of(index_of(other, recipe.dedup)) for other in others]
     taking_part = [trail[0].source for trail in trails if recipe.may_go(str(trail[0].source))]
-    asked = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
-    return stage_key("matches", VERSION, asked, *identities)
+    params = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
+    return stage_key("matches", VERSION, params, *identities)
 
 
 def has_references(recipe: Recipe, _: str) -> bool:
@@ -178,40 +178,40 @@ def matches(
     recipe: Recipe,
     trails: list[list[Receipt]],
     sources: Sequence[NumberedSource],
-    others: Sequence[OtherCorpus],
+    others: Sequence[ReferenceCorpus],
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
     folder, dedup = recipe.folder, recipe.dedup
     taking_part = [trail for trail in map(trail_of, trails) if recipe.may_go(trail.source)]
-    so_far = {trail.source: shards_so_far(folder, trail) for trail in taking_part}
+    history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
-        keys_of_source(folder, source, of_source, dedup, recipe.called("own keys"), recipe.engine)
-        for source, of_source in so_far.items()
+        keys_of_source(folder, source, of_source, dedup, recipe.name_in_round("own keys"), recipe.engine)
+        for source, of_source in history.items()
     ]
     shards = tuple(file for keys in of_sources for file in keys.files)
     of_shards = stage_key("matches", VERSION, None, *(shard.digest for shard in shards))
     looking = [
         [
-            MetInFile(folder, None, other, file, shards, of_shards, dedup.key_bands)
+            CollisionsInFile(folder, None, other, file, shards, of_shards, dedup.key_bands)
             for file in index_of(other, dedup)
         ]
         for other in others
     ]
-    met_files = iter(
+    collision_files = iter(
         fan_out(
             ShardJob.__call__, [job for jobs in looking for job in jobs],
-            stage=recipe.called("matches"), source=None,
+            stage=recipe.name_in_round("matches"), source=None,
         )
     )  # fmt: skip
-    met_in = tuple(tuple(next(met_files) for _ in jobs) for jobs in looking)
+    met_in = tuple(tuple(next(collision_files) for _ in jobs) for jobs in looking)
     of_met = stage_key("matches", VERSION, None, *(shard.digest for files in met_in for shard in files))
     numbers = {source.source: source.number for source in sources}
     gathering = [
         MatchesOfFiles(folder, source, met_in, of_met, first, last)
-        for source, of_source in so_far.items()
+        for source, of_source in history.items()
         for first, last in ranges_of_files(numbers[source], of_source)
     ]
-    gathered = fan_out(ShardJob.__call__, gathering, stage=recipe.called("matches"), source=None)
+    gathered = fan_out(ShardJob.__call__, gathering, stage=recipe.name_in_round("matches"), source=None)
     return Manifest(
         stage="matches",
         shards=tuple(gathered),
@@ -222,10 +222,10 @@ def matches(
     )
 
 
-def ranges_of_files(number: int, so_far: Sequence[ShardSoFar]) -> Iterator[tuple[int, int]]:
+def ranges_of_files(number: int, history: Sequence[ShardHistory]) -> Iterator[tuple[int, int]]:
     """Yield ranges of doc_ids, first and last, of about GROUP_SHARDS shards of a source; a file is not cut."""
     shards_of_files = dict[int, int]()
-    for shard in so_far:
+    for shard in history:
         file = place_of(shard.shard)[0]
         shards_of_files[file] = shards_of_files.get(file, 0) + 1
     starts, count = list[int](), GROUP_SHARDS

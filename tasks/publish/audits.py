@@ -26,7 +26,7 @@ LENGTHS = 10  # as many pairs in each
 WORST = 20
 
 
-def asked_for(dedup: Dedup) -> tuple[str, float]:
+def measure_and_threshold(dedup: Dedup) -> tuple[str, float]:
     """Return the measure and the least likeness that a recipe asks for.
 
     Without `verify` that is the Jaccard similarity at which its bands find half of the pairs.
@@ -38,7 +38,7 @@ def asked_for(dedup: Dedup) -> tuple[str, float]:
 
 def audited(table: pa.Table, dedup: Dedup, by_index: ByIndex | None) -> Audited:
     """Count the unlike pairs of AUDIT."""
-    measure, threshold = asked_for(dedup)
+    measure, threshold = measure_and_threshold(dedup)
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
     return Audited(
         pairs=len(table), unlike=unlike, threshold=round(threshold, 4), measure=measure, by_index=by_index
@@ -159,7 +159,7 @@ def last_audit(recipe: Recipe) -> Manifest:
     if built is None:
         raise Denied(f"{folder.url}: nothing has been built there yet; zyda build makes it")
     of_audits = [
-        path for path in built.manifests if path.startswith(f"{MANIFESTS}/{recipe.called('audit')}-")
+        path for path in built.manifests if path.startswith(f"{MANIFESTS}/{recipe.name_in_round('audit')}-")
     ]
     if not of_audits:
         raise Denied(

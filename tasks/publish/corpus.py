@@ -26,7 +26,7 @@ from tasks.accounts.readings import due, moment, times_checked
 from tasks.ids import BITS
 from tasks.intake.plan import SourcePlan
 from tasks.log import warn
-from tasks.others.corpora import OtherCorpus
+from tasks.others.corpora import ReferenceCorpus
 from tasks.publish.audits import audited, by_index_of
 from tasks.publish.card import card
 from tasks.publish.origins import origins, software, source_files, tokenizer_of
@@ -45,7 +45,7 @@ def publish_corpus(
     recipe: Recipe,
     ledger: Ledger,
     inputs: list[SourcePlan],
-    others: dict[str, OtherCorpus],
+    others: dict[str, ReferenceCorpus],
     ingested: list[Receipt],
     about_all: dict[str, Receipt],
     published: list[Receipt],
@@ -178,16 +178,16 @@ def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audite
     """Return what the audit of each round found."""
     found = dict[str, Audited]()
     for of_round in recipe.each_round():
-        if receipt := about_all.get(of_round.called("audit")):
+        if receipt := about_all.get(of_round.name_in_round("audit")):
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.shards[0])
-            found[of_round.called("audit")] = audited(pairs, of_round.dedup, by_index_of(audit))
+            found[of_round.name_in_round("audit")] = audited(pairs, of_round.dedup, by_index_of(audit))
     return found
 
 
 def keys(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, PublishedKeys]:
     """Return what the published band keys of each round were made with."""
-    places = [of_round.called("bands") for of_round in recipe.each_round()]
+    places = [of_round.name_in_round("bands") for of_round in recipe.each_round()]
     return {
         place: PublishedKeys.model_validate(load_manifest(recipe.folder, about_all[place]).facts)
         for place in places

@@ -23,13 +23,13 @@ from tasks.stage.jobs import RecordJob
 from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import (
-    Said,
-    ShardSoFar,
+    ShardHistory,
+    StageOutput,
     Trail,
     counts_of,
-    rows_that_go,
-    said_beside,
-    shards_so_far,
+    load_added_columns,
+    load_histories,
+    removals_in,
     with_columns,
 )
 from tasks.storage.artifacts import Counts, Manifest, Shard, load_manifest, shard_path, stage_key, total
@@ -74,21 +74,21 @@ class ShardToPublish(RecordJob[PublishedShard]):
     source: str
     table_schema: str
     removed_schema: pa.Schema
-    so_far: ShardSoFar
+    history: ShardHistory
 
     @property
     def name(self) -> str:
-        return self.so_far.shard.name
+        return self.history.shard.name
 
     @property
-    def asked(self) -> list[Any]:
-        beside = [list(said.beside) for said in self.so_far.said]
+    def params(self) -> list[Any]:
+        beside = [list(said.beside) for said in self.history.outputs]
         evidence = [pack(self.removed_schema)] if self.removed_schema != REMOVED else []
         return [self.source, self.table_schema, beside, *evidence]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return self.so_far.digests
+        return self.history.digests
 
     def make(self) -> PublishedShard:
         return self.recorded(publish_shard(self))
@@ -96,8 +96,8 @@ class ShardToPublish(RecordJob[PublishedShard]):
 
 def publish_shard(job: ShardToPublish) -> PublishedShard:
     """Write the files of one shard."""
-    counted = read_table(job.folder, job.so_far.shard, COUNTED.names)
-    beside = said_beside(job.folder, job.so_far)
+    counted = read_table(job.folder, job.history.shard, COUNTED.names)
+    beside = load_added_columns(job.folder, job.history)
     removed = removed_rows(job, beside, counted)
     gone_ids = removed.column("doc_id").to_numpy()
     left_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
@@ -110,15 +110,15 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
 def removed_rows(job: ShardToPublish, beside: list[pa.Table], counted: pa.Table) -> pa.Table:
     """Return every document of the shard that goes, with who said so and why, sorted by doc_id."""
     tables = [job.removed_schema.empty_table()]
-    for said in job.so_far.said:
+    for said in job.history.outputs:
         if said.shard.removed.documents:
-            verdicts = rows_that_go(read_table(job.folder, said.shard))
+            verdicts = removals_in(read_table(job.folder, said.shard))
             tables.append(as_removed(job, said, verdicts, beside, counted))
     return pa.concat_tables(tables).sort_by("doc_id")
 
 
 def as_removed(
-    job: ShardToPublish, said: Said, verdicts: pa.Table, beside: list[pa.Table], counted: pa.Table
+    job: ShardToPublish, said: StageOutput, verdicts: pa.Table, beside: list[pa.Table], counted: pa.Table
 ) -> pa.Table:
     """Write the verdicts of a stage as the rows of the removed files, null where it has no such evidence."""
     schema = job.removed_schema
@@ -161,13 +161,13 @@ def kept_tables(
 ) -> Iterator[pa.Table]:
     """Yield the documents that stay as they are published, some MiB at a time."""
     schema = unpack(job.table_schema)
-    for stored in tables_of(job.folder, job.so_far.shard):
+    for stored in tables_of(job.folder, job.history.shard):
         table = conform(stored, schema)
-        is_left = np.isin(table.column("doc_id").to_numpy(), left_ids, assume_unique=True)
-        if not is_left.any():
+        is_remaining = np.isin(table.column("doc_id").to_numpy(), left_ids, assume_unique=True)
+        if not is_remaining.any():
             continue
-        if not is_left.all():
-            table = table.filter(pa.array(is_left))
+        if not is_remaining.all():
+            table = table.filter(pa.array(is_remaining))
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
         for table_beside in beside:
@@ -223,8 +223,8 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     check_published_names(source, unpack(columns), later)
     about_removed = removed_schema(later)
     jobs = [
-        ShardToPublish(folder, source, columns, about_removed, so_far)
-        for so_far in shards_so_far(folder, trail)
+        ShardToPublish(folder, source, columns, about_removed, history)
+        for history in load_histories(folder, trail)
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
     kept = tuple(file.kept for file in files if file.kept)
@@ -232,7 +232,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         stage="publish",
         source=source,
         shards=kept,
-        entering=trail.left,
+        entering=trail.remaining,
         out=total(shard.counts for shard in kept),
         facts={"removed": [file.removed.model_dump() for file in files if file.removed]},
     )

@@ -115,7 +115,7 @@ def find(recipe: Recipe) -> Findings:
         mixed_round=number,
     )
     for source in findings.ledger.sources:
-        count_documents(findings, corpus, source, rounds[number - 1].called("cluster_id"))
+        count_documents(findings, corpus, source, rounds[number - 1].name_in_round("cluster_id"))
     return findings
 
 
@@ -133,7 +133,7 @@ def as_published(recipe: Recipe, manifest: Published) -> Recipe:
 
 def round_findings(recipe: Recipe, corpus: Corpus, number: int) -> RoundFindings:
     """Count what a round found. recipe: as the round sees it."""
-    found = clusters_found(corpus, recipe.called("clusters"), corpus.manifest.ledger.sources)
+    found = clusters_found(corpus, recipe.name_in_round("clusters"), corpus.manifest.ledger.sources)
     largest = [shown_cluster(corpus, cluster) for cluster in found.largest] if found else []
     return RoundFindings(number, recipe.dedup, found, largest, audit_findings(recipe, corpus))
 
@@ -195,10 +195,10 @@ def rule_findings(corpus: Corpus, ledger: Ledger) -> list[RuleFindings]:
 
 def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
     """Return what the published audit says, with differences where the work of the build is still there."""
-    table = whole_table(corpus, recipe.called("audit"), AUDIT.names)
+    table = whole_table(corpus, recipe.name_in_round("audit"), AUDIT.names)
     if not len(table):
         return None
-    published = corpus.manifest.audits.get(recipe.called("audit"))
+    published = corpus.manifest.audits.get(recipe.name_in_round("audit"))
     headline = audited(table, recipe.dedup, published.by_index if published else None)
     try:
         manifest = last_audit(recipe)

@@ -20,7 +20,7 @@ from tasks.accounts.published import (
     manifest_there,
 )
 from tasks.errors import Damaged, Denied
-from tasks.intake.built import BUILT, Built, last_build, whole_register
+from tasks.intake.built import BUILT, BuildRecord, last_build, whole_register
 from tasks.intake.history import damaged_records
 from tasks.intake.watching import WATCHED
 from tasks.recipe.fields import Recipe
@@ -111,7 +111,7 @@ def record_faults(folder: Folder) -> Iterator[Rot]:
     """Yield the records of a corpus that are cut, changed or gone, its register before all."""
     whole_register(folder)
     built = last_build(folder)
-    kinds: dict[str, type[Record]] = {BUILT: Built, STAMPS: Stamps}
+    kinds: dict[str, type[Record]] = {BUILT: BuildRecord, STAMPS: Stamps}
     kinds |= dict.fromkeys(built.listings.values() if built else (), Listing)
     for path, kind in kinds.items():
         try:
@@ -166,7 +166,7 @@ def waste_of(recipe: Recipe) -> list[Waste]:
     ]
 
 
-def needed_by(folder: Folder, built: Built) -> set[str]:
+def needed_by(folder: Folder, built: BuildRecord) -> set[str]:
     """Return the keys of all that a finished build needs: they stand in the names of what it has made."""
     needed = {*built.manifests, *built.listings.values()}
     for path in built.manifests:

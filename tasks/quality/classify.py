@@ -19,7 +19,7 @@ from tasks.recipe.fields import Recipe
 from tasks.sources.register import place_of
 from tasks.stage.progress import told_inside
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import JobSoFar, Trail, said_by, shards_so_far
+from tasks.stage.verdicts import Trail, VerdictJob, load_histories, run_jobs
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of
@@ -30,7 +30,7 @@ NO_NUMBER = "Look at the weights of that model, or take that document out of its
 
 
 @dataclass(frozen=True)
-class AnswersForShard(JobSoFar):
+class AnswersForShard(VerdictJob):
     """What a model says of what is left of one shard."""
 
     stage, version = "classify", VERSION
@@ -40,7 +40,7 @@ class AnswersForShard(JobSoFar):
     device: str | None  # the best of the worker where none is named
 
     @property
-    def asked(self) -> Any:
+    def params(self) -> Any:
         from tasks.quality.torch_models import precision
 
         return [self.model.digest, self.max_tokens, precision(self.device)]
@@ -48,12 +48,12 @@ class AnswersForShard(JobSoFar):
     @property
     def answers(self) -> str:
         """The folder of all that the model ever said about this shard, on such a machine."""
-        key = stage_key(self.stage, self.version, self.asked, self.so_far.shard.digest)
+        key = stage_key(self.stage, self.version, self.params, self.history.shard.digest)
         return f"{WORK}/{self.stage}/{self.source}/{self.name}-{key}"
 
     @property
     def path(self) -> str:
-        return f"{self.answers}/{digest_of(','.join(self.so_far.digests[1:]))}.parquet"
+        return f"{self.answers}/{digest_of(','.join(self.history.digests[1:]))}.parquet"
 
     @property
     def schema(self) -> pa.Schema:
@@ -63,17 +63,17 @@ class AnswersForShard(JobSoFar):
     def beside(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.model.added_columns)
 
-    def say(self, left: pa.Table) -> pa.Table:
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
         earlier = self.earlier_answers()
-        ids = left.column("doc_id").to_numpy()
+        ids = remaining.column("doc_id").to_numpy()
         is_known = np.isin(ids, earlier.column("doc_id").to_numpy())
         new_answers = [self.classified(ids[~is_known])] if not is_known.all() else []
         is_wanted = pc.is_in(earlier.column("doc_id"), pa.array(ids))
         table = pa.concat_tables([earlier.filter(is_wanted), *new_answers]).sort_by("doc_id")
         self.expect_numbers(str(self.source), table)
-        if len(table) != self.so_far.counts.documents:
+        if len(table) != self.history.counts.documents:
             raise NotConserved(
-                f"{self.whose}: {self.so_far.counts.documents:,} documents were left, and {len(table):,} have "
+                f"{self.whose}: {self.history.counts.documents:,} documents were left, and {len(table):,} have "
                 "an answer"
             )
         return table
@@ -109,7 +109,7 @@ class AnswersForShard(JobSoFar):
     def classified(self, doc_ids: NDArray[np.uint64]) -> pa.Table:
         """Run the model over some documents of the shard."""
         answers = load_model(self.model, self.max_tokens, self.device)
-        tables = tables_of(self.folder, self.so_far.shard, ["doc_id", "text"])
+        tables = tables_of(self.folder, self.history.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
         with told_inside(self.stage, self.source, self.name):
             columns = answers(documents.column("text").to_pylist())
@@ -135,7 +135,7 @@ def classify(recipe: Recipe, trail: Trail) -> Manifest:
     model = Model.model_validate(load_manifest(folder, trail.receipts[0]).facts["model"])
     device = "cpu" if recipe.engine is Engine.CPU else None
     jobs = [
-        AnswersForShard(folder, trail.source, so_far, model, settings.max_tokens, device)
-        for so_far in shards_so_far(folder, trail)
+        AnswersForShard(folder, trail.source, history, model, settings.max_tokens, device)
+        for history in load_histories(folder, trail)
     ]
-    return said_by("classify", trail, jobs, engine=recipe.engine)
+    return run_jobs("classify", trail, jobs, engine=recipe.engine)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import bad_input
 from tasks.quality.forms import Model
-from tasks.quality.judging import Judge, judged
+from tasks.quality.judging import DocumentFilter, run_filter
 from tasks.recipe.fields import Recipe, Source
 from tasks.sources.names import names_of_text
 from tasks.sources.register import place_of
@@ -35,7 +35,7 @@ REASONS = {
 }
 
 
-def asked_of(source: Source) -> list[object]:
+def filter_params(source: Source) -> list[object]:
     """Return what a source's filter depends on, besides its data."""
     return [source.keep, source.text, source.classify.keep if source.classify else None]
 
@@ -105,7 +105,7 @@ def kept_rows(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    return stage_key("filter", VERSION, asked_of(recipe.source(trail.source)), *trail.identities)
+    return stage_key("filter", VERSION, filter_params(recipe.source(trail.source)), *trail.identities)
 
 
 def is_filtered(recipe: Recipe, name: str) -> bool:
@@ -122,5 +122,7 @@ def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
         source, unpack(facts["schema"]), Model.model_validate(facts["model"]) if source.classify else None
     )
     judges = partial(reasons_to_go, recipe.folder, source)
-    judge = Judge("filter", VERSION, judges, REASONS, asked=asked_of(source), columns=columns_to_read(source))
-    return judged(recipe, trail, judge)
+    judge = DocumentFilter(
+        "filter", VERSION, judges, REASONS, params=filter_params(source), columns=columns_to_read(source)
+    )
+    return run_filter(recipe, trail, judge)

@@ -18,13 +18,13 @@ from tasks.sources.columns import conform
 from tasks.stage.verdicts import (
     REASON,
     VERDICTS,
-    JobSoFar,
-    ShardSoFar,
+    ShardHistory,
     Trail,
-    ids_gone,
-    said_beside,
-    said_by,
-    shards_so_far,
+    VerdictJob,
+    load_added_columns,
+    load_histories,
+    removed_ids,
+    run_jobs,
     with_columns,
 )
 from tasks.storage.artifacts import Manifest, load_manifest, stage_key
@@ -37,7 +37,7 @@ NO_EVIDENCE = pa.schema([])
 
 
 @dataclass(frozen=True)
-class Judge:
+class DocumentFilter:
     """Who judges, and what it is shown.
 
     judges: the function, with what it was asked. version: raised when it answers otherwise. reasons: for which
@@ -51,19 +51,19 @@ class Judge:
     judges: Callable[[pa.Table], pa.Table]
     reasons: dict[str, str]
     evidence: pa.Schema = NO_EVIDENCE
-    asked: Any = None
+    params: Any = None
     columns: tuple[str, ...] = ("text",)
 
     def key(self, _: Recipe, trail: Trail) -> str:
         """Return the key of a stage that asks this judge, whatever the recipe says."""
-        return stage_key(self.stage, self.version, [self.asked, list(self.columns)], *trail.identities)
+        return stage_key(self.stage, self.version, [self.params, list(self.columns)], *trail.identities)
 
 
 @dataclass(frozen=True)
-class JudgedShard(JobSoFar):
+class FilterShard(VerdictJob):
     """Which documents of what is left of one shard go. table_schema: of the columns that are shown."""
 
-    judge: Judge
+    judge: DocumentFilter
     table_schema: pa.Schema
 
     @property
@@ -75,8 +75,8 @@ class JudgedShard(JobSoFar):
         return self.judge.version
 
     @property
-    def asked(self) -> list[Any]:
-        return [self.judge.asked, pack(self.table_schema)]
+    def params(self) -> list[Any]:
+        return [self.judge.params, pack(self.table_schema)]
 
     @property
     def schema(self) -> pa.Schema:
@@ -86,8 +86,8 @@ class JudgedShard(JobSoFar):
     def reasons(self) -> Collection[str]:
         return self.judge.reasons
 
-    def say(self, left: pa.Table) -> pa.Table:
-        shown = documents_left(self.folder, self.so_far, self.table_schema)
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        shown = remaining_documents(self.folder, self.history, self.table_schema)
         # Each part gets the types of the whole: a column of nulls alone would have none.
         parts = [
             self.checked(self.judge.judges(documents), documents) for documents in shown if len(documents)
@@ -98,26 +98,26 @@ class JudgedShard(JobSoFar):
         return verdicts
 
 
-def documents_left(folder: Folder, so_far: ShardSoFar, schema: pa.Schema) -> Iterator[pa.Table]:
+def remaining_documents(folder: Folder, history: ShardHistory, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the documents that are left of a shard, some MiB at a time, with what was said beside them."""
-    gone_ids, tables_beside = ids_gone(folder, so_far), said_beside(folder, so_far)
-    with opened(folder, so_far.shard) as parquet:
+    gone_ids, tables_beside = removed_ids(folder, history), load_added_columns(folder, history)
+    with opened(folder, history.shard) as parquet:
         names = [name for name in schema.names if name in parquet.schema_arrow.names]
         for part in parts_of(parquet, names):
             documents = conform(part, schema)
-            is_left = ~np.isin(documents.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
-            documents = documents.filter(pa.array(is_left))
+            is_remaining = ~np.isin(documents.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
+            documents = documents.filter(pa.array(is_remaining))
             for table in tables_beside:
                 documents = with_columns(documents, table)
             yield documents
 
 
-def judged(recipe: Recipe, trail: Trail, judge: Judge) -> Manifest:
+def run_filter(recipe: Recipe, trail: Trail, judge: DocumentFilter) -> Manifest:
     """Have what is left of a source judged, over the cluster."""
     folder = recipe.folder
     stored = unpack(load_manifest(folder, trail.receipts[0]).facts["schema"])
     schema = pa.schema([field for field in stored if field.name in {*judge.columns, *COUNTED.names}])
     jobs = [
-        JudgedShard(folder, trail.source, so_far, judge, schema) for so_far in shards_so_far(folder, trail)
+        FilterShard(folder, trail.source, history, judge, schema) for history in load_histories(folder, trail)
     ]
-    return said_by(judge.stage, trail, jobs)
+    return run_jobs(judge.stage, trail, jobs)

@@ -364,16 +364,16 @@ class Recipe(Strict):
         """The round of deduplication that a stage is about: the first, unless it is `of_round`."""
         return self.rounds[self._round - 1]
 
-    def of_round(self, number: int) -> "Recipe":
+    def for_round(self, number: int) -> "Recipe":
         """Return the recipe as the stages of a round see it, counted from 1."""
         seen = self.model_copy()
         seen._round = number
         return seen
 
     def each_round(self) -> list["Recipe"]:
-        return [self.of_round(number + 1) for number in range(len(self.rounds))]
+        return [self.for_round(number + 1) for number in range(len(self.rounds))]
 
-    def called(self, name: str) -> str:
+    def name_in_round(self, name: str) -> str:
         """Return what a stage, a folder or a column is called in this round: from the second on with its number."""
         return name if self._round == 1 else f"{name}{self._round}"
 

@@ -108,7 +108,7 @@ NAMED_CLEANINGS = {
 }
 
 
-class Asked(NamedTuple):
+class RuleSettings(NamedTuple):
     """A set of rules as a step asks for it: `bounds` by rule, options, and the URL of each list by its name.
 
     of: the set whose statistics it looks at, or None where its rules say so themselves (`fineweb.short_lines`).
@@ -207,15 +207,15 @@ class Step(Strict):
             raise ValueError(f"clean: there is no {self.clean}; there are {', '.join(NAMED_CLEANINGS)}")
         return NAMED_CLEANINGS[self.clean]
 
-    def sets(self) -> Iterator[Asked]:
+    def sets(self) -> Iterator[RuleSettings]:
         """Return the rule sets that are asked for. Raises ValueError for what there is not."""
         named = [self.does] if isinstance(self.does, str) else self.does
         for name in named:
             said = named[name] if isinstance(named, dict) else None
-            yield asked(name, {} if said is None else said, filters=self.filter is not None)
+            yield rule_settings(name, {} if said is None else said, filters=self.filter is not None)
 
 
-def asked(name: str, said: Any, *, filters: bool) -> Asked:
+def rule_settings(name: str, said: Any, *, filters: bool) -> RuleSettings:
     if not isinstance(said, dict):
         raise ValueError(f"{name}: a mapping of its rules to values is expected")
     if name in SETS:
@@ -235,10 +235,10 @@ def asked(name: str, said: Any, *, filters: bool) -> Asked:
         if of not in SETS or statistic not in SETS[of].rules or statistic in SETS[of].lists:
             raise ValueError(f"{name}.{rule}: a statistic of a rule set is expected, fineweb.short_lines say")
         bounds[rule] = pair(f"{name}.{rule}", bound)
-    return Asked(name, None, bounds)
+    return RuleSettings(name, None, bounds)
 
 
-def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> Asked:
+def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> RuleSettings:
     """Return a set with what a recipe says otherwise of its rules."""
     options = dict(rule_set.options)
     lists = said.get("lists", {}) if rule_set.lists else {}
@@ -267,7 +267,7 @@ def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> Asked:
         elif key != "lists" or not rule_set.lists:
             there = ", ".join([*rule_set.rules, *options, *(["lists"] if rule_set.lists else [])])
             raise ValueError(f"{name}: there is no rule {key}; there are {there}")
-    return Asked(name, name, {r: b for r, b in bounds.items() if b != (None, None)}, options, lists)
+    return RuleSettings(name, name, {r: b for r, b in bounds.items() if b != (None, None)}, options, lists)
 
 
 def bound_of(what: str, value: Any, published: Bound) -> Bound:

@@ -133,7 +133,12 @@ def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
         for number, keys in enumerate(key_ranges(rows // bands))
     ]
     shards = fan_out(
-        ShardJob.__call__, jobs, stage=recipe.called("edges"), source=None, engine=recipe.engine, gpus=SHARE
+        ShardJob.__call__,
+        jobs,
+        stage=recipe.name_in_round("edges"),
+        source=None,
+        engine=recipe.engine,
+        gpus=SHARE,
     )
     if (read := sum(shard.counts.documents for shard in shards)) != rows:
         raise NotConserved(f"edges: {rows:,} rows of band keys were written and {read:,} read")

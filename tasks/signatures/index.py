@@ -24,7 +24,7 @@ from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import shards_so_far, trail_of
+from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
 from tasks.storage.tables import write_shard
 
@@ -53,7 +53,7 @@ class IndexedRange(ShardJob):
         return f"{self.band:03d}-{self.number:05d}"
 
     @property
-    def asked(self) -> list[int]:
+    def params(self) -> list[int]:
         return [self.band, self.keys.low, self.keys.high, GROUP_ROWS]
 
     @property
@@ -94,8 +94,8 @@ def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[Numbere
     in_order = sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source])
     of_sources = [
         keys_of_source(
-            folder, trail.source, shards_so_far(folder, trail), dedup,
-            stage=recipe.called("keys left"), engine=recipe.engine,
+            folder, trail.source, load_histories(folder, trail), dedup,
+            stage=recipe.name_in_round("keys left"), engine=recipe.engine,
         )
         for trail in in_order
     ]  # fmt: skip
@@ -107,7 +107,7 @@ def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[Numbere
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]
-    files = fan_out(ShardJob.__call__, ranges, stage=recipe.called("index"), source=None)
+    files = fan_out(ShardJob.__call__, ranges, stage=recipe.name_in_round("index"), source=None)
     if (written := sum(file.rows for file in files)) != rows:
         raise NotConserved(f"index: {rows:,} rows of band keys were read and {written:,} written")
     return Manifest(

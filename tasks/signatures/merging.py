@@ -45,7 +45,7 @@ class Merge(ShardJob):
         return self.shards[0].name
 
     @property
-    def asked(self) -> int:
+    def params(self) -> int:
         return self.bands
 
     @property

@@ -28,7 +28,7 @@ from tasks.signatures.shingles import folded_characters
 from tasks.stage.jobs import ShardJob
 from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import ShardSoFar, Trail, ids_gone, shards_so_far
+from tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_ids
 from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
@@ -65,7 +65,7 @@ class KeysOfRounds:
     """The band keys of a shard for each round of deduplication: a companion of ingest."""
 
     @classmethod
-    def asked_by(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
+    def for_source(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
         """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
         return partial(cls, rounds_with_keys(recipe, source))
 
@@ -114,7 +114,7 @@ class KeysOfShard(ShardJob):
         return self.shard.name
 
     @property
-    def asked(self) -> Any:
+    def params(self) -> Any:
         return signature_parameters(self.dedup)
 
     @property
@@ -152,7 +152,7 @@ class KeysOfWhatIsLeft(ShardJob):
 
     stage, version = "keys-left", VERSION
 
-    so_far: ShardSoFar
+    history: ShardHistory
     whole: KeysOfShard
 
     @property
@@ -161,40 +161,40 @@ class KeysOfWhatIsLeft(ShardJob):
 
     @cached_property
     def gone_ids(self) -> NDArray[np.uint64]:
-        return ids_gone(self.folder, self.so_far)
+        return removed_ids(self.folder, self.history)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         # Which documents are gone, and not what else was said of them.
-        return (self.so_far.shard.digest, sha256(self.gone_ids.tobytes()).hexdigest())
+        return (self.history.shard.digest, sha256(self.gone_ids.tobytes()).hexdigest())
 
     @property
-    def asked(self) -> Any:
-        return self.whole.asked
+    def params(self) -> Any:
+        return self.whole.params
 
     def make(self) -> Shard:
         keys_of_all, gone_ids, dedup = self.whole(), self.gone_ids, self.whole.dedup
 
         def left_of(band: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
             keys, doc_ids = read_range(self.folder, [keys_of_all], band, ALL_KEYS)
-            is_left = ~np.isin(doc_ids, gone_ids)
-            return keys[is_left], doc_ids[is_left]
+            is_remaining = ~np.isin(doc_ids, gone_ids)
+            return keys[is_remaining], doc_ids[is_remaining]
 
         def fill(scratch: Path) -> None:
             parts = ((b, *left_of(b)) for b in range(dedup.key_bands))
             write_band_rows(scratch, parts, rows_schema(is_wide=bool(dedup.exact)))
 
-        return write_shard(self.folder, self.path, self.name, fill, counts=self.so_far.counts)
+        return write_shard(self.folder, self.path, self.name, fill, counts=self.history.counts)
 
 
 def keys_in_rounds(folder: Folder, source: str, rounds: tuple[Dedup, ...], shard: Shard) -> list[KeysOfShard]:
     return [KeysOfShard(folder, source, shard, dedup) for dedup in rounds]
 
 
-def keys_of(folder: Folder, source: str, so_far: ShardSoFar, dedup: Dedup) -> ShardJob:
+def keys_of(folder: Folder, source: str, history: ShardHistory, dedup: Dedup) -> ShardJob:
     """Return the job that gives the band keys of what is left of a shard."""
-    whole = KeysOfShard(folder, source, so_far.shard, dedup)
-    return whole if so_far.is_whole else KeysOfWhatIsLeft(folder, source, so_far, whole)
+    whole = KeysOfShard(folder, source, history.shard, dedup)
+    return whole if history.is_whole else KeysOfWhatIsLeft(folder, source, history, whole)
 
 
 @dataclass(frozen=True)
@@ -207,10 +207,10 @@ class KeysOfSource:
 
 
 def keys_of_source(
-    folder: Folder, source: str, so_far: Sequence[ShardSoFar], dedup: Dedup, stage: str, engine: Engine
+    folder: Folder, source: str, history: Sequence[ShardHistory], dedup: Dedup, stage: str, engine: Engine
 ) -> KeysOfSource:
     """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
-    jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in so_far]
+    jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in history]
     on = Engine.CPU if dedup.exact else engine
     shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
@@ -233,15 +233,15 @@ def takes_part(recipe: Recipe, source: str) -> bool:
 def minhash(recipe: Recipe, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     folder, source = recipe.folder, trail.source
-    so_far = shards_so_far(folder, trail)
+    history = load_histories(folder, trail)
     keys = keys_of_source(
-        folder, source, so_far, recipe.dedup, stage=recipe.called("minhash"), engine=recipe.engine
+        folder, source, history, recipe.dedup, stage=recipe.name_in_round("minhash"), engine=recipe.engine
     )
     return Manifest(
         stage="minhash",
         source=source,
         shards=keys.files,
         intermediate=keys.on_the_way,
-        entering=trail.left,
+        entering=trail.remaining,
         out=keys.counts,
     )

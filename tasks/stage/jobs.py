@@ -34,7 +34,7 @@ class Job(ABC, Generic[Made]):
         """What it is called, beside its key."""
 
     @property
-    def asked(self) -> Any:
+    def params(self) -> Any:
         """All that the recipe says which can change it: a JSON value."""
         return None
 
@@ -53,7 +53,7 @@ class Job(ABC, Generic[Made]):
 
     @property
     def key(self) -> str:
-        return stage_key(self.stage, self.version, self.asked, *self.inputs)
+        return stage_key(self.stage, self.version, self.params, *self.inputs)
 
     @property
     def path(self) -> str:

@@ -53,7 +53,7 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        return str(self.recipe.called(self.work.name))
+        return str(self.recipe.name_in_round(self.work.name))
 
 
 class Call(NamedTuple):
@@ -97,7 +97,7 @@ class Results:
             return self.plans
         if name == "references":
             return [self.references[url] for url in step.recipe.dedup.against]
-        return self.of_steps.get(step.recipe.called(name), [])
+        return self.of_steps.get(step.recipe.name_in_round(name), [])
 
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]

@@ -99,7 +99,7 @@ class Stage:
 
     def once(self, recipe: Recipe, *inputs: Any) -> Receipt:
         """Return the receipt for one source or for the corpus; run the function where there is no manifest."""
-        name, key = recipe.called(self.name), self.key_of(recipe, *inputs)
+        name, key = recipe.name_in_round(self.name), self.key_of(recipe, *inputs)
         source = None if self.scope == "corpus" else inputs[0].source
         if receipt := finished_stage(recipe.folder, name, source, key):
             return receipt
@@ -171,7 +171,7 @@ class Stage:
         if TaskRunContext.get() is None:
             return self.name
         recipe, first, *_ = task_run.parameters.values()
-        name = str(recipe.called(self.name))
+        name = str(recipe.name_in_round(self.name))
         if self.scope == "corpus":
             return name
         group: Any = first if isinstance(first, list) else [first]

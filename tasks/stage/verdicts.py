@@ -1,12 +1,12 @@
-"""Verdicts: what stages say of documents, in one form, and which documents are left after them.
+"""Verdicts: what stages decide about documents, in one form, and which documents remain after them.
 
-A stage that looks at the documents of a source writes one table for each shard: `doc_id` (uint64, ascending)
-and, where it may let a document go, `reason` (string; null where the document stays), then whatever else it
-found. Of a document that goes, that is its evidence, of which what the stage declares stands in `removed/`; of
-one that stays, the columns are published which the stage's manifest names as `beside`.
+A stage that reads the documents of a source writes one table for each shard: `doc_id` (uint64, ascending) and,
+where it may remove documents, `reason` (string; null where the document stays), then any other columns. Of a
+removed document these are its evidence, and those that the stage declares stand in `removed/`. Of one that
+stays, the columns that the stage's manifest names as `beside` are published.
 
-The receipts of such stages make a source's trail, which begins with that of ingest. Whoever comes later
-reads in the trail what is left, and nobody needs to know which stages there are.
+The receipts of such stages make a source's trail, which begins with that of ingest. A later stage reads in the
+trail which documents remain, and needs not know which stages there are.
 """
 
 from abc import abstractmethod
@@ -36,14 +36,14 @@ VERDICTS = pa.schema([("doc_id", pa.uint64()), REASON])
 
 @dataclass(frozen=True)
 class Trail:
-    """What has been said of a source so far: the receipt of ingest, then that of each stage since."""
+    """The receipts of a source so far: that of ingest, then that of each stage since."""
 
     source: str
     receipts: list[Receipt]
 
     @property
-    def left(self) -> Counts:
-        """The documents that are left."""
+    def remaining(self) -> Counts:
+        """The documents that remain."""
         return self.receipts[-1].out
 
     @property
@@ -57,8 +57,8 @@ def trail_of(receipts: list[Receipt]) -> Trail:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a stage said of one shard, and which columns of it stand beside a document that stays."""
+class StageOutput:
+    """The table of a stage for one shard, and which of its columns are published with documents that stay."""
 
     stage: str
     shard: Shard
@@ -66,86 +66,89 @@ class Said:
 
 
 @dataclass(frozen=True)
-class ShardSoFar:
-    """A shard of ingest, and what stages have said of it since."""
+class ShardHistory:
+    """A shard of ingest, with the outputs of the stages since."""
 
     shard: Shard
-    said: tuple[Said, ...] = ()
+    outputs: tuple[StageOutput, ...] = ()
 
     @property
     def counts(self) -> Counts:
-        """The documents that are left."""
-        return self.said[-1].shard.counts if self.said else self.shard.counts
+        """The documents that remain."""
+        return self.outputs[-1].shard.counts if self.outputs else self.shard.counts
 
     @property
     def is_whole(self) -> bool:
-        """Whether no document of the shard was let go."""
-        return not any(said.shard.removed.documents for said in self.said)
+        """Whether no document of the shard was removed."""
+        return not any(output.shard.removed.documents for output in self.outputs)
 
     @property
     def digests(self) -> tuple[str, ...]:
-        return (self.shard.digest, *(said.shard.digest for said in self.said))
+        return (self.shard.digest, *(output.shard.digest for output in self.outputs))
 
 
 @dataclass(frozen=True)
-class JobSoFar(ShardJob):
-    """What a stage says of one shard, from the shard and what stages before it said.
+class VerdictJob(ShardJob):
+    """The work of a stage on one shard, which has the outputs of the stages before it.
 
-    `say` makes the table; that it is about documents that are left, and what goes by it, is seen to here.
+    `verdicts` returns the table; this class checks it, and counts what it removes.
     """
 
-    so_far: ShardSoFar
+    history: ShardHistory
 
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The columns of what it says: `doc_id`, REASON where it may let documents go, and others."""
+        """The columns of the table: `doc_id`, REASON where it may remove documents, and others."""
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Which of the columns are published beside a document that stays."""
+        """Which of the columns are published with documents that stay."""
         return ()
 
     @property
     def reasons(self) -> Collection[str]:
-        """For which reasons documents may go."""
+        """The reasons for which it may remove documents."""
         return ()
 
     @abstractmethod
-    def say(self, left: pa.Table) -> pa.Table:
-        """Say what there is to say, a row a document at the most. left: COUNTED of the documents that are left."""
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        """Return at most one row for each remaining document. remaining: COUNTED of those."""
 
     @property
     def name(self) -> str:
-        return self.so_far.shard.name
+        return self.history.shard.name
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return self.so_far.digests
+        return self.history.digests
 
     def make(self) -> Shard:
-        left = counted_left(self.folder, self.so_far)
+        remaining = load_remaining(self.folder, self.history)
         try:
-            table = self.say(left)
+            table = self.verdicts(remaining)
         except ZydaError:
             raise
         except Exception as error:
             error.add_note(f"in {self.whose}")
             raise
-        table = self.checked(table, left)
-        gone = rows_that_go(table)
-        by_reason, removed = counts_by_reason(left, gone), counts_of(left, gone.column("doc_id").to_numpy())
+        table = self.checked(table, remaining)
+        gone = removals_in(table)
+        by_reason, removed = (
+            counts_by_reason(remaining, gone),
+            counts_of(remaining, gone.column("doc_id").to_numpy()),
+        )
         return write_table(
             self.folder, self.path, self.name, table,
-            counts=self.so_far.counts - removed, removed=removed, removed_by=by_reason,
+            counts=self.history.counts - removed, removed=removed, removed_by=by_reason,
         )  # fmt: skip
 
     @property
     def whose(self) -> str:
         return f"stage {self.stage}, source {self.source}, shard {self.name}"
 
-    def checked(self, table: Any, left: pa.Table) -> pa.Table:
-        """Return what was said with its types. Raises NotConserved where it is not as it has to be."""
+    def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
+        """Return the table with its types. Raises NotConserved where it is not as `schema` and `reasons` say."""
         if not isinstance(table, pa.Table):
             raise NotConserved(f"{self.whose}: a table is expected, not {type(table).__name__}")
         if missing := [name for name in self.schema.names if name not in table.column_names]:
@@ -154,74 +157,83 @@ class JobSoFar(ShardJob):
             table = table.select(self.schema.names).cast(self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise NotConserved(f"{self.whose}: {first_line(error)}") from error
-        ids, left_ids = (of.column("doc_id").to_numpy() for of in (table, left))
-        if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, left_ids, assume_unique=True).all():
+        ids, remaining_ids = (of.column("doc_id").to_numpy() for of in (table, remaining))
+        if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, remaining_ids, assume_unique=True).all():
             raise NotConserved(
                 f"{self.whose}: it has to speak of documents that are left, of each once and in their order"
             )
-        given = rows_that_go(table).column(REASON.name).unique().to_pylist() if self.reasons else []
+        given = removals_in(table).column(REASON.name).unique().to_pylist() if self.reasons else []
         if unknown := [reason for reason in given if reason not in self.reasons]:
             raise NotConserved(f"{self.whose}: {unknown[0]!r} is none of its reasons")
         return table
 
 
-def said_by(stage: str, trail: Trail, jobs: Sequence[JobSoFar], *, engine: Engine = Engine.CPU) -> Manifest:
-    """Have a stage speak of all shards of a source, over the workers of an engine."""
-    shards = fan_out(JobSoFar.__call__, jobs, stage=stage, source=trail.source, engine=engine)
+def run_jobs(
+    stage: str, trail: Trail, jobs: Sequence[VerdictJob], *, engine: Engine = Engine.CPU
+) -> Manifest:
+    """Run the jobs of a stage on all shards of a source, and return its manifest. engine: on which workers."""
+    shards = fan_out(VerdictJob.__call__, jobs, stage=stage, source=trail.source, engine=engine)
     return manifest_of(stage, trail, shards, beside=jobs[0].beside if jobs else ())
 
 
-def shards_so_far(folder: Folder, trail: Trail) -> list[ShardSoFar]:
-    """Return the shards of a source with what the stages of its trail said of each."""
+def load_histories(folder: Folder, trail: Trail) -> list[ShardHistory]:
+    """Return the shards of a source, each with the outputs of the stages in its trail."""
     ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
     manifests = [manifest for manifest in later if manifest.shards]
-    said = [[Said(m.stage, shard, m.beside) for shard in m.shards] for m in manifests]
+    outputs = [[StageOutput(m.stage, shard, m.beside) for shard in m.shards] for m in manifests]
     return [
-        ShardSoFar(shard, tuple(of_shard)) for shard, *of_shard in zip(ingested.shards, *said, strict=True)
+        ShardHistory(shard, tuple(of_shard))
+        for shard, *of_shard in zip(ingested.shards, *outputs, strict=True)
     ]
 
 
-def rows_that_go(table: pa.Table) -> pa.Table:
-    """Return the rows of what a stage said by which a document goes."""
+def removals_in(table: pa.Table) -> pa.Table:
+    """Return the rows whose `reason` is set."""
     if REASON.name not in table.column_names:
         return table.slice(0, 0)
     return table.filter(pc.is_valid(table.column(REASON.name)))
 
 
-def counted_left(folder: Folder, so_far: ShardSoFar) -> pa.Table:
-    """Read COUNTED of the documents that are left of a shard."""
-    counted = read_table(folder, so_far.shard, COUNTED.names)
-    if so_far.is_whole:
+def load_remaining(folder: Folder, history: ShardHistory) -> pa.Table:
+    """Read COUNTED of the documents of a shard that remain."""
+    counted = read_table(folder, history.shard, COUNTED.names)
+    if history.is_whole:
         return counted
-    is_left = ~np.isin(counted.column("doc_id").to_numpy(), ids_gone(folder, so_far), assume_unique=True)
-    return counted.filter(pa.array(is_left))
+    is_remaining = ~np.isin(
+        counted.column("doc_id").to_numpy(), removed_ids(folder, history), assume_unique=True
+    )
+    return counted.filter(pa.array(is_remaining))
 
 
-def ids_gone(folder: Folder, so_far: ShardSoFar) -> Ids:
-    """Read which documents of a shard stages have let go: (n,) uint64, ascending."""
+def removed_ids(folder: Folder, history: ShardHistory) -> Ids:
+    """Read the ids of a shard's removed documents: (n,) uint64, ascending."""
     parts = [np.empty(0, np.uint64)]
-    for said in so_far.said:
-        if said.shard.removed.documents:
-            table = read_table(folder, said.shard, ["doc_id", REASON.name])
-            parts.append(rows_that_go(table).column("doc_id").to_numpy())
+    for output in history.outputs:
+        if output.shard.removed.documents:
+            table = read_table(folder, output.shard, ["doc_id", REASON.name])
+            parts.append(removals_in(table).column("doc_id").to_numpy())
     return np.sort(np.concatenate(parts))  # each part ascends, and no document goes twice
 
 
-def said_beside(folder: Folder, so_far: ShardSoFar) -> list[pa.Table]:
-    """Read what was said beside the documents of a shard: `doc_id` and the columns, a table a stage."""
-    return [read_table(folder, said.shard, ["doc_id", *said.beside]) for said in so_far.said if said.beside]
+def load_added_columns(folder: Folder, history: ShardHistory) -> list[pa.Table]:
+    """Read the columns that stages add to the documents of a shard: a table for each stage, with `doc_id`."""
+    return [
+        read_table(folder, output.shard, ["doc_id", *output.beside])
+        for output in history.outputs
+        if output.beside
+    ]
 
 
-def with_columns(rows: pa.Table, said: pa.Table) -> pa.Table:
-    """Append the columns of `said` to `rows` by doc_id, null where it says nothing; both ascend by doc_id."""
-    ids, said_ids = rows.column("doc_id").to_numpy(), said.column("doc_id").to_numpy()
-    places = np.searchsorted(said_ids, ids)
+def with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
+    """Append the columns of `columns` to `rows` by doc_id, null where a row is missing; both ascend by doc_id."""
+    ids, column_ids = rows.column("doc_id").to_numpy(), columns.column("doc_id").to_numpy()
+    places = np.searchsorted(column_ids, ids)
     # The place of an id that is not among them means nothing: it is masked, and the mask makes it null.
-    is_there = np.isin(ids, said_ids, assume_unique=True)
+    is_there = np.isin(ids, column_ids, assume_unique=True)
     indices = pa.array(np.where(is_there, places, 0).astype(np.int64), mask=~is_there)
-    for field in said.schema:
+    for field in columns.schema:
         if field.name != "doc_id":
-            rows = rows.append_column(field, said.column(field.name).take(indices))
+            rows = rows.append_column(field, columns.column(field.name).take(indices))
     return rows
 
 
@@ -245,12 +257,12 @@ def counts_by_reason(counted: pa.Table, gone: pa.Table) -> dict[str, Counts]:
 
 
 def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Sequence[str] = ()) -> Manifest:
-    """Make the manifest of what a stage said of a source: its shards add up to the ledger's line."""
+    """Make the manifest of a stage for a source: its shards add up to the ledger's line."""
     return Manifest(
         stage=stage,
         source=trail.source,
         shards=tuple(shards),
-        entering=trail.left,
+        entering=trail.remaining,
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),

@@ -14,8 +14,8 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from flows.command.show import decision, print_explanation
 from flows.report import write_report
 from tasks import pipeline
-from tasks.documents.carry_out import carried_out
 from tasks.documents.planning import Plan, later_statistics, planned
+from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, BadRecipe
 from tasks.intake import ingest as ingesting
 from tasks.intake.built import ledger_if_complete
@@ -406,7 +406,7 @@ def test_recipe_that_comes_from_elsewhere_runs_no_code(raw, tmp_path):
 
 
 def test_steps_on_no_documents():
-    done = carried_out(Plan(), pa.array([], pa.large_string()))
+    done = run_steps(Plan(), pa.array([], pa.large_string()))
     assert len(done.now) == 0
 
 
@@ -558,7 +558,7 @@ def test_function_that_is_another_on_a_worker_is_told(raw, own, tmp_path):
     with pytest.raises(
         BadRecipe, match="steps_of_mine:shouting is another here than where the build was planned"
     ):
-        carried_out(plan, pa.array(["BUY"], pa.large_string()))
+        run_steps(plan, pa.array(["BUY"], pa.large_string()))
 
 
 @pytest.mark.parametrize("steps", [{"documents": [{"measure": "fineweb"}]},

@@ -205,7 +205,7 @@ def test_minhash_does_not_read_the_shards_that_were_just_ingested(corpus):
     for path in folder.files("work/ingest"):
         if path.endswith(".parquet"):
             folder.delete(path)
-    assert [minhash(recipe, trail).out for trail in trails] == [trail.left for trail in trails]
+    assert [minhash(recipe, trail).out for trail in trails] == [trail.remaining for trail in trails]
 
 
 @pytest.mark.parametrize("scope", ["across", "global"])

@@ -3,12 +3,12 @@
 from small_corpus import build_here, prose, rows, write_rows
 
 from tasks.intake import watching
-from tasks.intake.watching import look
+from tasks.intake.watching import detect_changes
 
 
 def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):
     recipe = corpus.load()
-    first, second, third = (look.fn(recipe) for _ in range(3))
+    first, second, third = (detect_changes.fn(recipe) for _ in range(3))
     assert {change.source for change in first.changes} == {"best", "middle", "worst"}
     assert [sight.is_to_announce for sight in (first, second, third)] == [False, True, False]
 
@@ -16,8 +16,8 @@ def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):
 def test_nothing_to_say_after_a_build(corpus):
     recipe = corpus.load()
     build_here(recipe)
-    assert look.fn(recipe).changes == ()
-    assert not look.fn(recipe).is_to_announce
+    assert detect_changes.fn(recipe).changes == ()
+    assert not detect_changes.fn(recipe).is_to_announce
 
 
 def test_added_changed_and_removed_files_are_told_apart(corpus):
@@ -26,12 +26,12 @@ def test_added_changed_and_removed_files_are_told_apart(corpus):
     write_rows(corpus.folder / "in/best-2.parquet", rows(new=prose("new")))
     write_rows(corpus.folder / "in/middle.jsonl.gz", rows(only=prose("only")))
     (corpus.folder / "in/best-1.parquet").unlink()
-    best, middle = look.fn(recipe).changes
+    best, middle = detect_changes.fn(recipe).changes
     assert [url.rpartition("/")[2] for url in best.added] == ["best-2.parquet"]
     assert [url.rpartition("/")[2] for url in best.removed] == ["best-1.parquet"]
     assert [url.rpartition("/")[2] for url in middle.changed] == ["middle.jsonl.gz"]
     build_here(recipe)
-    assert look.fn(recipe).changes == ()
+    assert detect_changes.fn(recipe).changes == ()
 
 
 def test_listing_that_still_grows_is_not_announced(corpus):
@@ -39,22 +39,22 @@ def test_listing_that_still_grows_is_not_announced(corpus):
     build_here(recipe)
     for i in range(3):
         write_rows(corpus.folder / f"in/best-{i + 2}.parquet", rows(**{f"n{i}": prose(f"n{i}")}))
-        assert not look.fn(recipe).is_to_announce
-    assert look.fn(recipe).is_to_announce
-    assert not look.fn(recipe).is_to_announce
+        assert not detect_changes.fn(recipe).is_to_announce
+    assert detect_changes.fn(recipe).is_to_announce
+    assert not detect_changes.fn(recipe).is_to_announce
 
 
 def test_listing_of_which_no_corpus_came_is_asked_for_again(corpus, monkeypatch):
     recipe = corpus.load()
     monkeypatch.setattr(watching, "PATIENCE", 0)
-    found = [look.fn(recipe) for _ in range(3)]
+    found = [detect_changes.fn(recipe) for _ in range(3)]
     assert [sight.is_unanswered for sight in found] == [False, False, True]
     build_here(recipe)
-    assert not look.fn(recipe).is_unanswered
+    assert not detect_changes.fn(recipe).is_unanswered
 
 
 def test_source_that_left_the_recipe_is_a_change(corpus):
     build_here(corpus.load())
     fewer = corpus.load(sources=corpus.recipe["sources"][:2])
-    (change,) = look.fn(fewer).changes
+    (change,) = detect_changes.fn(fewer).changes
     assert (change.source, len(change.removed)) == ("worst", 2)

@@ -30,7 +30,7 @@ from small_corpus import (
 from tasks.accounts.published import corpus_of
 from tasks.errors import BadRecipe, Denied, TooMuchLost
 from tasks.intake.built import ledger_if_complete
-from tasks.intake.watching import look
+from tasks.intake.watching import detect_changes
 from tasks.others import matched_texts, matches
 from tasks.recipe.fields import Dedup
 from tasks.signatures import bands, index
@@ -388,11 +388,11 @@ def test_corpus_that_has_grown_is_looked_at_again(tmp_path):
     build_here(recipe)
     assert "alone" in kept_names(recipe)
     assert ledger_if_complete(recipe)
-    assert not look.fn(recipe).changes
+    assert not detect_changes.fn(recipe).changes
     write_rows(corpus.folder / "in/best-9.parquet", rows(late=prose("new and alone")))
     build_here(there)
     assert ledger_if_complete(recipe) is None
-    (change,) = look.fn(recipe).changes
+    (change,) = detect_changes.fn(recipe).changes
     assert (change.source, len(change.changed)) == (there.folder.url, 1)
     build_here(recipe)
     assert "alone" not in kept_names(recipe)

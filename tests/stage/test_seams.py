@@ -21,7 +21,7 @@ from tasks import pipeline
 from tasks.errors import NotConserved
 from tasks.publish.explain import explain
 from tasks.publish.upkeep import waste_of
-from tasks.quality.judging import judged
+from tasks.quality.judging import run_filter
 from tasks.sources import reading
 from tasks.stage.results import HERE
 from tasks.stage.stage import stage
@@ -193,7 +193,7 @@ def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(l
     newer = replace(none, version=2)
     with_stages(
         "BEFORE_DEDUP",
-        replace(module.shouting, key=newer.key, run=lambda plan, trail: judged(plan, trail, newer)),
+        replace(module.shouting, key=newer.key, run=lambda plan, trail: run_filter(plan, trail, newer)),
     )
     assert build_here(recipe).removed("shouting").documents == 0
 
@@ -256,7 +256,7 @@ def test_column_of_a_stage_that_a_source_has_is_named(corpus, example, with_stag
 @pytest.mark.parametrize("name", ["stage", "n_tokens"])
 def test_evidence_with_a_name_that_every_removal_has_is_refused_at_once(name):
     with pytest.raises(ValueError, match=f"evidence cannot be called {name}"):
-        stage("odd", lambda *_: "", evidence=pa.schema([(name, pa.int32())]))(judged)
+        stage("odd", lambda *_: "", evidence=pa.schema([(name, pa.int32())]))(run_filter)
 
 
 @pytest.mark.parametrize(
@@ -268,13 +268,13 @@ def test_evidence_with_a_name_that_every_removal_has_is_refused_at_once(name):
 )
 def test_two_stages_of_one_name_are_refused_before_any_work(corpus, example, with_stages, stages, said):
     module = example("shouting")
-    with_stages("BEFORE_DEDUP", *(stage(name, module.SHOUTING.key)(judged) for name in stages))
+    with_stages("BEFORE_DEDUP", *(stage(name, module.SHOUTING.key)(run_filter) for name in stages))
     with pytest.raises(TypeError, match=said):
         build_here(corpus.load())
 
 
 def test_function_that_is_no_stage_is_refused_before_any_work(corpus, with_stages):
-    with_stages("BEFORE_DEDUP", judged)
+    with_stages("BEFORE_DEDUP", run_filter)
     with pytest.raises(TypeError, match="is no stage: it lacks @stage"):
         build_here(corpus.load())
 
@@ -340,7 +340,7 @@ def test_flow_runs_the_stages_in_the_order_of_the_pipeline(corpus, example, with
     run_pipeline(corpus.load(), HERE._replace(submit=submit))
     steps = pipeline.shown(corpus.load())
     names = [step.name for step in steps]
-    assert tuple(dict.fromkeys(submitted)) == (*names, "publish_corpus", "note_built")
+    assert tuple(dict.fromkeys(submitted)) == (*names, "publish_corpus", "record_last_build")
     assert "shouting" in names
     assert "classify" not in names  # of no source is that asked
     of_all = {step.name for step in steps if not step.sources}
@@ -369,7 +369,7 @@ class Lengths:
     """A companion of ingest: the longest text of each shard."""
 
     @classmethod
-    def asked_by(cls, recipe, source):
+    def for_source(cls, recipe, source):
         return cls
 
     def __init__(self):

@@ -491,7 +491,7 @@ def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_
     recipe = corpus.load()
 
     def changed_before_note(stage, *inputs, **options):
-        if stage.name == "note_built":
+        if stage.name == "record_last_build":
             config = json.loads((model / "config.json").read_text())
             (model / "config.json").write_text(json.dumps({**config, "note": "changed while it was built"}))
         return HERE.submit(stage, *inputs, **options)

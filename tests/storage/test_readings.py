@@ -266,7 +266,7 @@ def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, pl
         for path, content in whole.items():
             path.unlink()
             path.write_bytes(damage(content))
-        said = [line for line in map(said_by, looks.values()) if line]
+        said = [line for line in map(run_jobs, looks.values()) if line]
         assert said or name == "a bit"  # which nobody may read
         assert all(line.endswith("zyda verify --repair mends it") for line in said)
         for path, content in whole.items():
@@ -274,10 +274,10 @@ def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, pl
         tables.FOOTERS.clear()
     for path in paths:
         path.unlink()
-    assert any(paths[0].name in line for line in map(said_by, looks.values()))
+    assert any(paths[0].name in line for line in map(run_jobs, looks.values()))
 
 
-def said_by(look):
+def run_jobs(look):
     """Return the line that something ends with, if it does."""
     try:
         look()

@@ -9,7 +9,7 @@ from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, 
 
 from tasks.accounts.published import Stamps
 from tasks.errors import Damaged, Denied
-from tasks.intake.built import Built, last_build, ledger_if_complete
+from tasks.intake.built import BuildRecord, last_build, ledger_if_complete
 from tasks.intake.history import Build, builds_of
 from tasks.intake.ingest import IngestedPiece
 from tasks.publish.files import PublishedShard
@@ -26,7 +26,7 @@ KINDS = {
     "work/listings/": Listing,
     "work/register/": Register,
     "work/characters-": Characters,
-    "work/built.json": Built,
+    "work/built.json": BuildRecord,
     "work/published.json": Stamps,
     "history/": Build,
 }
@@ -93,7 +93,7 @@ def test_record_of_another_kind_without_a_field_or_with_one_more_is_refused():
         with pytest.raises(Damaged):
             unseal(SEAL + digest + BODY + changed + b"}", Register, "a.json")
     with pytest.raises(Damaged):
-        unseal(whole, Built, "a.json")
+        unseal(whole, BuildRecord, "a.json")
     with pytest.raises(Damaged):
         unseal(whole, Register, "b.json")
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from tasks.documents.bounds import all_broken, first_broken
-from tasks.documents.carry_out import carried_out
 from tasks.documents.planning import bounds_of, planned
+from tasks.documents.run_steps import run_steps
 
 
 def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus, shared):
@@ -16,8 +16,8 @@ def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus, shar
     lists = {name: str(shared / f"oracles/word-lists/{file}.json") for name, file in lists.items()}
     recipe = corpus.load(documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"lists": lists}}}])
     bounds = bounds_of(recipe, "best")
-    whole = carried_out(planned(recipe.model_copy(update={"keep_text": True}), "best"), texts)
-    early = carried_out(planned(recipe, "best"), texts)
+    whole = run_steps(planned(recipe.model_copy(update={"keep_text": True}), "best"), texts)
+    early = run_steps(planned(recipe, "best"), texts)
     names = {
         "length": "length<", "mean_word_length": "mean_word_length<", "xml": "count xml",
         "https_share": "fraction https://", "json_keys_share": 'fraction ":',
@@ -26,7 +26,7 @@ def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus, shar
         first = first_broken(all_broken(done.columns, bounds))
         rules = [bounds[i].rule.removeprefix("zyda1.") if i >= 0 else None for i in first]
         assert [rule and names[rule] for rule in rules] == [row["first_reason"] for row in said]
-        assert (done.left == (first < 0)).all() or done is whole
+        assert (done.remaining == (first < 0)).all() or done is whole
     for name, column in (("xml", "count xml"), ("sexual", "count sexual_word_list.json")):
         found = whole.columns[f"2.zyda1.{name}"].to_numpy().astype(int)
         assert found.tolist() == [row[column] for row in said]

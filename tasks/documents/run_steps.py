@@ -1,0 +1,214 @@
+"""Run the steps of a source on a batch of its documents while their text is in memory.
+
+Each step reads the texts as the steps before it left them; Zyda-1's statistics read the original texts, too. What
+several steps measure between two cleanings is measured together, for the documents that remain.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.documents.bounds import all_broken
+from tasks.documents.cleanings import cleaned
+from tasks.documents.functions import answer_of
+from tasks.documents.planning import EMPTIED, Bound, Measure, Plan, PlannedStep
+from tasks.storage.artifacts import Cleaned
+from tasks.texts.zyda1 import of_characters, of_patterns
+
+Columns = dict[str, pa.Array]
+
+
+@dataclass
+class Documents:
+    """A batch of documents between two steps.
+
+    original: the texts as they were read. text: as the steps so far left them. columns: what was measured, null
+    where a document had been removed. is_changed: which texts differ from the original, (n,) bool. remaining: which
+    documents remain, (n,) bool. cleaned: what each cleaning changed, by its name.
+    """
+
+    original: pa.LargeStringArray
+    text: pa.LargeStringArray
+    columns: Columns = field(default_factory=dict)
+    is_changed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    remaining: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    cleaned: dict[str, Cleaned] = field(default_factory=dict)
+
+    def remaining_documents(self) -> "Documents":
+        """Return the documents that remain, without a copy where all do."""
+        if self.remaining.all():
+            return Documents(self.original, self.text, self.columns, self.is_changed)
+        mask = pa.array(self.remaining)
+        original = self.original.filter(mask)
+        text = original if self.text is self.original else self.text.filter(mask)
+        columns = {name: column.filter(mask) for name, column in self.columns.items()}
+        return Documents(original, text, columns, self.is_changed[self.remaining])
+
+    def statistics(self, plan: Plan) -> pa.StructArray:
+        """Return what was measured of each document, a struct of the plan's columns."""
+        n, fields = len(self.remaining), plan.columns()
+        columns = [self.columns.get(field.name, pa.nulls(n, field.type)) for field in fields]
+        return pa.StructArray.from_arrays(columns, fields=list(fields))
+
+    def stored_texts(self, plan: Plan) -> pa.LargeStringArray:
+        """Return the texts to store: nothing of a removed document, unless the plan keeps its text."""
+        if plan.keeps_text or self.remaining.all():
+            return self.text
+        return pc.replace_with_mask(self.text, pa.array(~self.remaining), pa.scalar("", self.text.type))
+
+    def set_columns(self, columns: Mapping[str, pa.Array]) -> None:
+        """Set columns that were measured of the remaining documents."""
+        if self.remaining.all():
+            self.columns.update(columns)
+            return
+        places = np.cumsum(self.remaining) - 1
+        indices = pa.array(np.where(self.remaining, places, 0), mask=~self.remaining)
+        self.columns.update({name: column.take(indices) for name, column in columns.items()})
+
+    def drop_failing(self, bounds: Sequence[Bound]) -> None:
+        """Drop documents that break a rule, where all rules before it have been measured."""
+        known = list[Bound]()
+        for bound in bounds:
+            if bound.column not in self.columns:
+                break
+            known.append(bound)
+        if known:
+            self.remaining = self.remaining & ~all_broken(self.columns, known).any(axis=0)
+
+
+StepFunction = Callable[[Documents], None]  # runs a part of the steps on the documents that remain
+
+
+def run_steps(plan: Plan, texts: pa.LargeStringArray) -> Documents:
+    """Run all the steps of a plan."""
+    n = len(texts)
+    documents = Documents(texts, texts, is_changed=np.zeros(n, np.bool_), remaining=np.ones(n, np.bool_))
+    bounds = [bound for step in plan.steps for bound in step.bounds]
+    for is_cleaning, together in groupby(plan.steps, lambda step: step.kind == "clean"):
+        steps = list(together)
+        parts = [cleaning_of(step) for step in steps] if is_cleaning else step_functions_of(steps)
+        for part in parts:
+            if documents.remaining.any():
+                part(documents)
+                documents.drop_failing(bounds)
+    return documents
+
+
+def cleaning_of(step: PlannedStep) -> StepFunction:
+    """Return the function that cleans the remaining texts."""
+
+    def clean(documents: Documents) -> None:
+        batch = documents.remaining_documents()
+        if step.function:
+            texts = answer_of(step.function, str(step.code), batch.text, batch.text.type)
+            is_changed = ~pc.equal(texts, batch.text).to_numpy(zero_copy_only=False)
+        else:
+            texts, is_changed = cleaned(batch.text, step.cleaning or {})
+        before, after = (one.filter(pa.array(is_changed)) for one in (batch.text, texts))
+        lengths = [pc.utf8_length(one).to_numpy().astype(np.int64) for one in (before, after)]
+        counted = Cleaned(
+            documents=len(after),
+            characters_before=int(lengths[0].sum()),
+            characters_after=int(lengths[1].sum()),
+        )
+        documents.cleaned[step.name] = documents.cleaned.get(step.name, Cleaned()) + counted
+        is_emptied = np.zeros(len(texts))
+        is_emptied[is_changed] = (lengths[1] == 0) & (lengths[0] > 0)
+        documents.set_columns({f"{step.number}.{EMPTIED}": pa.array(is_emptied)})
+        if is_changed.any():
+            replace_texts(documents, texts, is_changed)
+
+    return clean
+
+
+def replace_texts(documents: Documents, texts: pa.LargeStringArray, is_changed: NDArray[np.bool_]) -> None:
+    """Replace the texts of the remaining documents."""
+    documents.is_changed[documents.remaining] |= is_changed
+    if documents.remaining.all():
+        documents.text = texts
+    else:
+        documents.text = pc.replace_with_mask(documents.text, pa.array(documents.remaining), texts)
+
+
+def step_functions_of(steps: Sequence[PlannedStep]) -> list[StepFunction]:
+    """Return what measures the statistics of steps between two cleanings, in their order."""
+    of_prose = [measure for step in steps for measure in step.measures if measure.of != "zyda1"]
+    parts, has_prose = list[StepFunction](), False
+    for step in steps:
+        if step.function:
+            parts.append(of_function(step))
+        for measure in step.measures:
+            if measure.of == "zyda1":
+                parts += [characters_of(step), patterns_of(step, measure)]
+            elif not has_prose:
+                parts.append(prose_of(steps, of_prose))
+                has_prose = True
+    return parts
+
+
+def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepFunction:
+    """Return what measures all the sets of steps that look at words and lines, in one pass over the texts."""
+    options = sorted({terminal_of(measure) for measure in measures if measure.of == "c4"}) or [True]
+
+    def measure_prose(documents: Documents) -> None:
+        from tasks.texts.prose import measured
+
+        texts = documents.remaining_documents().text
+        tables = {options[0]: measured(texts, {m.of for m in measures}, c4_terminal=options[0])}
+        for option in options[1:]:
+            tables[option] = tables[options[0]] | measured(texts, {"c4"}, c4_terminal=option)
+        for step in steps:
+            for measure in step.measures:
+                if measure.of != "zyda1":
+                    table = tables.get(terminal_of(measure), tables[options[0]])[measure.of]
+                    documents.set_columns(numbered(step, measure.of, columns_of(table)))
+
+    return measure_prose
+
+
+def terminal_of(measure: Measure) -> bool:
+    return bool(measure.options.get("terminal_punctuation", True))
+
+
+def columns_of(table: pa.Table) -> dict[str, NDArray[np.float64]]:
+    return {name: table.column(name).to_numpy().astype(np.float64) for name in table.column_names}
+
+
+def numbered(step: PlannedStep, of: str, columns: Mapping[str, NDArray[np.float64]]) -> Columns:
+    return {f"{step.number}.{of}.{name}": pa.array(column) for name, column in columns.items()}
+
+
+def characters_of(step: PlannedStep) -> StepFunction:
+    def measure_characters(documents: Documents) -> None:
+        batch = documents.remaining_documents()
+        documents.set_columns(
+            numbered(step, "zyda1", of_characters(batch.original, batch.text, batch.is_changed))
+        )
+
+    return measure_characters
+
+
+def patterns_of(step: PlannedStep, measure: Measure) -> StepFunction:
+    def measure_patterns(documents: Documents) -> None:
+        batch = documents.remaining_documents()
+        lengths = batch.columns[f"{step.number}.zyda1.length"].to_numpy()
+        documents.set_columns(numbered(step, "zyda1", of_patterns(batch.original, lengths, measure.terms)))
+
+    return measure_patterns
+
+
+def of_function(step: PlannedStep) -> StepFunction:
+    """Return what calls a function of the user's own on the remaining documents."""
+    named = str(step.function)
+    kind = pa.string() if step.kind == "filter" else pa.float64()
+
+    def ask(documents: Documents) -> None:
+        answer = answer_of(named, str(step.code), documents.remaining_documents().text, kind)
+        documents.set_columns({f"{step.number}.{named}": answer})
+
+    return ask
