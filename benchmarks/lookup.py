@@ -26,7 +26,7 @@ import yaml
 from benchmarks.duplicates import WORDS, near_copy
 from benchmarks.measure import REPOSITORY, as_workers_are, show
 from flows.build import run_pipeline
-from tasks.publish.nearest import nearest
+from tasks.lookup.nearest import nearest
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.signatures import index

@@ -20,14 +20,14 @@ from flows.build import on_prefect, run_pipeline
 from flows.dashboard.live_artifact import live_page
 from flows.dashboard.state import BuildState
 from tasks import pipeline
-from tasks.intake.plan import IngestParameters, SourcePlan
+from tasks.ingest.plan import IngestParameters, SourcePlan
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
+from tasks.stage.fan_out import fan_out
+from tasks.stage.prefect_cache import results_beside_manifests
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.remembered import results_beside_manifests
 from tasks.stage.results import Work
 from tasks.stage.runner import task_runner
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Manifest, stage_key
 

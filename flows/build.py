@@ -18,16 +18,16 @@ from flows.server.exclusion import one_at_a_time
 from flows.server.run_names import by_corpus
 from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
+from tasks.dedup.reference.matches import load_references
 from tasks.errors import ZydaError
-from tasks.intake.prepare import prepare
-from tasks.intake.watching import record_last_build
-from tasks.others.matches import load_references
+from tasks.planning.prepare import prepare
+from tasks.planning.watching import record_last_build
 from tasks.publish.corpus import publish_corpus
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.stage.groups import receipts_of
-from tasks.stage.healing import healed
-from tasks.stage.remembered import results_beside_manifests
+from tasks.stage.prefect_cache import results_beside_manifests
+from tasks.stage.rebuild_damaged import healed
 from tasks.stage.results import Results, Runner, Work, opened, task_of
 from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage

@@ -10,11 +10,11 @@ from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
 from flows.build import Sample
-from flows.dashboard.run_artifacts import artifact_key
+from flows.dashboard.artifact_keys import artifact_key
 from flows.server.exclusion import only_look
 from flows.server.liveness import runs_in
 from flows.server.run_names import by_corpus
-from tasks.intake.watching import SourceChanges, detect_changes
+from tasks.planning.watching import SourceChanges, detect_changes
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 

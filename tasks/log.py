@@ -1,6 +1,6 @@
 """What a person should know of a build, in one log of Python's own, whichever process says it.
 
-In a flow, a task or the work on a shard, `tasks.stage.spread` leads it to the log of the run, which the
+In a flow, a task or the work on a shard, `tasks.stage.fan_out` leads it to the log of the run, which the
 dashboard shows; anywhere else it is said on standard error.
 """
 

@@ -6,20 +6,18 @@ its line in the ledger, its reasons in `removed/` and what `zyda explain` says o
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
-
-from prefect import Task
+from typing import NamedTuple
 
 from tasks.dedup.audit import audit
 from tasks.dedup.clusters import clusters
 from tasks.dedup.decisions import decisions
 from tasks.dedup.losses import check_losses
+from tasks.dedup.reference.against import against
+from tasks.dedup.reference.matches import matches
 from tasks.dedup.removals import removals
 from tasks.documents.rules import rules
-from tasks.intake.ingest import ingest
-from tasks.intake.prepare import prepare
-from tasks.others.against import against
-from tasks.others.matches import matches
+from tasks.ingest.ingest import ingest
+from tasks.planning.prepare import prepare
 from tasks.publish.files import publish
 from tasks.quality.classify import classify
 from tasks.quality.filter import filter_documents
@@ -27,7 +25,7 @@ from tasks.recipe.fields import Recipe
 from tasks.signatures.edges import edges
 from tasks.signatures.index import index
 from tasks.signatures.minhash import minhash
-from tasks.stage.results import Step, Work
+from tasks.stage.results import PrefectTask, Step, Work
 from tasks.stage.stage import Stage
 
 
@@ -40,7 +38,7 @@ class EachRound(NamedTuple):
 class Check(NamedTuple):
     """What waits for all stages before it, and raises where their receipts are not as the recipe demands."""
 
-    task: Task[..., Any]
+    task: PrefectTask
     enabled: Callable[[Recipe], bool]
 
 

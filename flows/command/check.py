@@ -9,9 +9,9 @@ from rich.table import Table
 
 from flows.command.terminal import console
 from flows.command.verify_and_clean import gib
-from tasks.intake.built import ledger_if_complete
-from tasks.intake.prepare import SourceSurvey, preflight
-from tasks.others.corpora import corpora_of
+from tasks.dedup.reference.corpora import corpora_of
+from tasks.planning.last_build import ledger_if_complete
+from tasks.planning.prepare import SourceSurvey, preflight
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.tokens.counter import counted_by, load_tokenizer

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from flows.command.terminal import console
 from tasks.errors import BadInput
-from tasks.publish.nearest import nearest
+from tasks.lookup.nearest import nearest
 from tasks.recipe.fields import Recipe
 
 LONGEST_NAME = 4096  # of a file; what is longer is a text

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from flows.command.terminal import console
-from flows.server.ending import ends_without
 from flows.server.local_server import home, prefect_server
 from flows.server.login import configured_api
+from flows.server.server_watchdog import ends_without
 from flows.server.signals import KEPT, ends_in_order
 from tasks.errors import Unavailable
 from tasks.kernels.compiled import are_compiled
@@ -60,7 +60,7 @@ def run_build(
 
 def look_before(plan: "Recipe", *, replace: bool) -> None:
     """Find what can be found in seconds before any server is started. Raises BadRecipe."""
-    from tasks.intake.prepare import check_sources
+    from tasks.planning.prepare import check_sources
 
     with suppress(Unavailable):  # the build asks again, and again
         check_sources(plan, replace=replace)

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from flows.command.terminal import console
 from tasks.accounts.ledger import Ledger, large_losses, ways
-from tasks.publish.explain import Explanation, Place
+from tasks.lookup.explain import Explanation, Place
 from tasks.storage.artifacts import Counts
 
 MAX_MEMBERS = 20

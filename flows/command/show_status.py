@@ -25,8 +25,8 @@ from flows.server.login import talking_to
 from flows.server.signals import Ended
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published, corpus_of, doubts, stamps_now
 from tasks.errors import ADVICE, Denied, ZydaError, first_line
-from tasks.intake.built import current_digest, current_versions, last_build, recorded_versions
-from tasks.intake.changes import Change, changes_between
+from tasks.planning.changes import Change, changes_between
+from tasks.planning.last_build import current_digest, current_versions, last_build, recorded_versions
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from flows.command.show import in_short
 from flows.command.terminal import console
-from tasks.intake.trial import Example, Taken, Trial, rules_that_take, tried
+from tasks.planning.try_rules import Example, Taken, Trial, rules_that_take, tried
 from tasks.recipe.fields import Recipe
 
 MOST_SOURCES = 6

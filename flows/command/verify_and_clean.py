@@ -9,7 +9,7 @@ from tasks.accounts.published import PUBLISHED, Stamps, keep_checked, kept_stamp
 from tasks.accounts.readings import moment
 from tasks.errors import Denied
 from tasks.log import warn
-from tasks.publish.upkeep import Item, Rot, faults_of, items_of, remove, waste_of
+from tasks.lookup.verify_and_clean import Item, Rot, faults_of, items_of, remove, waste_of
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import forget
 from tasks.storage.folder import Folder

@@ -16,14 +16,15 @@ from prefect.client.schemas.sorting import ArtifactSort
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
+from flows.dashboard.artifact_keys import artifact_key
 from flows.dashboard.live_page import page_of
-from flows.dashboard.markdown import plain
-from flows.dashboard.run_artifacts import KEPT, artifact_key
+from flows.dashboard.run_artifacts import KEPT
 from flows.dashboard.state import BuildState
+from flows.reporting.markdown import plain
 from tasks.errors import ZydaError, on_one_line
 from tasks.recipe.fields import Recipe
+from tasks.stage.fan_out import this_run
 from tasks.stage.progress import TOPIC
-from tasks.stage.spread import this_run
 from tasks.tokens.counter import counted_by, load_tokenizer
 from tasks.workers.events import follow
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from flows.dashboard.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
 from flows.dashboard.rows import Row, entered
 from flows.dashboard.state import BuildState
+from flows.reporting.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
 from tasks.storage.artifacts import Counts, total
 
 STARTING = "at the start: workers start, and import what the stages need"

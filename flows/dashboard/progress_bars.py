@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from flows.dashboard.rows import Row
 from flows.dashboard.state import BuildState
-from tasks.stage.spread import WARNINGS, this_run
+from tasks.stage.fan_out import WARNINGS, this_run
 from tasks.workers.events import follow
 
 

@@ -1,6 +1,5 @@
 """What Prefect's dashboard shows of a build that is over: the corpus's accounts, or what went wrong."""
 
-import re
 from base64 import b64encode
 from contextlib import suppress
 from typing import Any
@@ -12,29 +11,20 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.states import Failed
 
-from flows.dashboard.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrapped, without_code
+from flows.dashboard.artifact_keys import artifact_key, key_of
+from flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrapped, without_code
 from tasks.accounts.ledger import Ledger, large_losses
 from tasks.accounts.published import Published, corpus_of
 from tasks.errors import ADVICE, BadRecipe, ZydaError, on_one_line
+from tasks.lookup.explain import Corpus
+from tasks.lookup.report_data import whole_table
 from tasks.publish.audits import SIMILARITIES, by_source
 from tasks.publish.card import card
-from tasks.publish.explain import Corpus
-from tasks.publish.findings import whole_table
 from tasks.recipe.fields import Recipe
 from tasks.stage.prefect_tasks import ONCE_A_BUILD
-from tasks.storage.records import digest_of
 
 LONGEST = 1000  # characters of a state's message
 KEPT = "What is finished is kept: the next build goes on from there."
-
-
-def artifact_key(recipe: Recipe, what: str) -> str:
-    """Return a name as Prefect wants it, small letters, digits and dashes, that no other corpus has."""
-    return key_of(recipe.corpus, what, recipe.folder.url)
-
-
-def key_of(name: str, what: str, place: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", f"{name}-{what}-{digest_of(place)[:6]}".lower()).strip("-")
 
 
 @task(task_run_name="accounts", **ONCE_A_BUILD)
@@ -57,7 +47,7 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
 @task(task_run_name="report", **ONCE_A_BUILD)
 def make_report(recipe: Recipe) -> None:
     """Make the report of what was built, and show it."""
-    from flows.report import show_report
+    from flows.dashboard.report_artifact import show_report  # matplotlib takes half a second to import
 
     show_report(recipe)
 

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from flows.reporting.plots import DRAWN, IN_A_FIELD, axes, coloured, groups, short, svg
 from tasks.accounts.ledger import Ledger
-from tasks.publish.clusters_found import ClustersFound
-from tasks.publish.findings import Findings
+from tasks.lookup.cluster_stats import ClustersFound
+from tasks.lookup.report_data import Findings
 
 EXACT = 100_000  # a number in a field from which on it is written in short
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from tasks.accounts.ledger import Ledger
-from tasks.publish.findings import LENGTH_BINS, AuditFindings, Findings
+from tasks.lookup.report_data import LENGTH_BINS, AuditFindings, Findings
 from tasks.signatures.banding import Banding
 
 mpl.rcParams.update({

@@ -3,9 +3,9 @@
 from flows.reporting.report_head import as_yaml
 from flows.reporting.report_parts import Section, Table, Text, count, signed
 from tasks.accounts.ledger import Ledger
-from tasks.intake.history import Build, Some
+from tasks.lookup.report_data import Findings
+from tasks.planning.history import Build, Some
 from tasks.publish.differences import diff
-from tasks.publish.findings import Findings
 from tasks.storage.artifacts import Counts
 
 NAMES = [

@@ -7,8 +7,8 @@ import yaml
 
 from flows.reporting.report_parts import Fact, Text, count
 from tasks.accounts.published import PUBLISHED
+from tasks.lookup.report_data import Findings
 from tasks.publish.audits import measure_and_threshold
-from tasks.publish.findings import Findings
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.banding import Banding
 

@@ -3,11 +3,11 @@
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 
-from flows.dashboard.markdown import plain
+from flows.reporting.markdown import plain
 from flows.reporting.report_head import head
 from flows.reporting.report_page import PAGE, sections
 from flows.reporting.report_parts import Fact, Section, Table
-from tasks.publish.findings import Findings
+from tasks.lookup.report_data import Findings
 from tasks.recipe.fields import Recipe
 
 MOST_BYTES = 900_000  # of all: Prefect keeps an artifact as one row of its database

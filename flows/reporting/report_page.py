@@ -11,8 +11,8 @@ from flows.reporting.report_head import head, recipe_text
 from flows.reporting.report_parts import Section, Table, Text, count
 from tasks.accounts.audited import MEASURES
 from tasks.accounts.ledger import Ledger, Way, ways
+from tasks.lookup.report_data import AuditFindings, Findings, RoundFindings, ShownCluster
 from tasks.publish.audits import SIMILARITIES
-from tasks.publish.findings import AuditFindings, Findings, RoundFindings, ShownCluster
 from tasks.recipe.fields import Recipe
 
 PAGE = "report.html"

@@ -135,7 +135,7 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
     command = [sys.executable, *SERVER, "start", "--host", LOOPBACK, "--port", str(port)]
-    guard = [sys.executable, "-m", "flows.server.guard"] if guarded else []
+    guard = [sys.executable, "-m", "flows.server.die_with_parent"] if guarded else []
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603

@@ -25,8 +25,8 @@ from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import band_keys, signature_parameters
 from tasks.signatures.shingles import shingle_sets
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import (

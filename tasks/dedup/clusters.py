@@ -22,8 +22,8 @@ from tasks.ids import sources_of
 from tasks.kernels import forest
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.storage.artifacts import (
     Manifest,
@@ -146,7 +146,7 @@ class ReducedFiles(ShardJob):
     def on_gpu(self) -> Forest | None:
         """Join the files on this worker's GPU, unless they have no room there."""
         from tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
-        from tasks.gpu.trial import COMPARED, expect_same
+        from tasks.gpu.self_test import COMPARED, expect_same
 
         if (count := sum(shard.rows for shard in self.shards)) <= MOST_EDGES:
             with suppress(MemoryError):

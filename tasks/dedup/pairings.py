@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.stage.spread import fan_out
+from tasks.stage.fan_out import fan_out
 from tasks.stage.verdicts import REASON, load_histories, removals_in, trail_of
 from tasks.storage.artifacts import Receipt, Shard
 from tasks.storage.folder import Folder

@@ -14,7 +14,7 @@ from tasks.dedup.clusters import SIZES
 from tasks.dedup.decisions import DECISIONS
 from tasks.dedup.verify import SIMILARITIES
 from tasks.recipe.fields import Recipe
-from tasks.sources.names import OF_A_CLUSTER
+from tasks.sources.column_names import OF_A_CLUSTER
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs, with_columns
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key

@@ -31,8 +31,8 @@ from tasks.ids import SOURCE_SHIFT
 from tasks.kernels.holders import NOBODY, judge
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.shingles import shingle_parameters, shingle_sets
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import RecordJob, ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.verdicts import with_columns
 from tasks.storage.artifacts import Shard, total
 from tasks.storage.folder import Folder

@@ -14,7 +14,7 @@ from tasks.recipe.faults import where
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
-from tasks.sources.names import ADDED, ADDED_BY_MODEL
+from tasks.sources.column_names import ADDED, ADDED_BY_MODEL
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record

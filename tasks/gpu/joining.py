@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.gpu.room import make_room, no_room_as_memory_error
+from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.kernels.forest import places_type
 
 Ids = NDArray[np.uint64]

@@ -1,10 +1,11 @@
 """The band keys of a shard, made on this worker's GPU.
 
-The file is read whole and compared with its digest; cuDF decodes it on the device, where its text is sketched. What
-finds no memory there is cut in half, as far as row groups go, and of later shards no more is tried at once; a row
-group that finds none is done by the CPU.
+The file is read whole and compared with its digest; cuDF decodes it on the device, where its text is sketched.
+What finds no memory there is cut in half, as far as row groups go, and of later shards no more is tried at
+once; a row group that finds none is done by the CPU.
 
-The first row group in which a worker's GPU makes keys of some size is sketched by the CPU, too (`tasks.gpu.trial`).
+The first row group in which a worker's GPU makes keys of some size is sketched by the CPU, too
+(`tasks.gpu.self_test`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tasks.errors import WrongBits
-from tasks.gpu.room import make_room, no_room_as_memory_error
-from tasks.gpu.trial import COMPARED, expect_same
+from tasks.gpu.memory import make_room, no_room_as_memory_error
+from tasks.gpu.self_test import COMPARED, expect_same
 from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
 from tasks.kernels.sketch import EMPTY

@@ -1,6 +1,6 @@
-"""Publish: the corpus as people get it, and everything that can be asked of it afterwards.
+"""Publish: the corpus as people get it.
 
-`files` writes the documents that stay and the list of those that went, `corpus` puts them in place with
-`card` and `origins`. `explain` and `findings` answer from the published files alone; `upkeep` verifies and
-cleans what lies there.
+`files` writes the documents that stay and the list of those that were removed. `corpus` puts them in place
+(`placing`) with `card` and `provenance`, `audits` reads what an audit found, and `differences` compares two
+published corpora.
 """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tasks.accounts.audited import BY_INDEX, Audited, ByIndex
 from tasks.dedup.audit import audit, measure_of
 from tasks.errors import Denied
-from tasks.intake.built import last_build
+from tasks.planning.last_build import last_build
 from tasks.publish.differences import diff
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.banding import Banding

@@ -23,18 +23,18 @@ from tasks.accounts.published import (
     stamps_now,
 )
 from tasks.accounts.readings import due, moment, times_checked
+from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.ids import BITS
-from tasks.intake.plan import SourcePlan
+from tasks.ingest.plan import SourcePlan
 from tasks.log import warn
-from tasks.others.corpora import ReferenceCorpus
 from tasks.publish.audits import audited, by_index_of
 from tasks.publish.card import card
-from tasks.publish.origins import origins, software, source_files, tokenizer_of
 from tasks.publish.placing import Texts, put_over, strangers, swap_in, text_of
+from tasks.publish.provenance import origins, software, source_files, tokenizer_of
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import in_time
+from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.spread import fan_out
 from tasks.storage.artifacts import Receipt, Shard, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import RecordJob
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import (
     ShardHistory,

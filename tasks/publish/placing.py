@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published, expect_manifest
 from tasks.errors import Damaged
-from tasks.stage.spread import fan_out
+from tasks.stage.fan_out import fan_out
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.scratch import SCRATCH, scratch_name

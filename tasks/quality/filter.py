@@ -18,7 +18,7 @@ from tasks.errors import bad_input
 from tasks.quality.forms import Model
 from tasks.quality.judging import DocumentFilter, run_filter
 from tasks.recipe.fields import Recipe, Source
-from tasks.sources.names import names_of_text
+from tasks.sources.column_names import names_of_text
 from tasks.sources.register import place_of
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import VERDICTS, Trail

@@ -14,13 +14,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
-from tasks.gpu.room import make_room, no_room_as_memory_error
-from tasks.gpu.trial import COMPARED, expect_same
+from tasks.gpu.memory import make_room, no_room_as_memory_error
+from tasks.gpu.self_test import COMPARED, expect_same
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.storage.artifacts import (
     Counts,

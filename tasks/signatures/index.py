@@ -21,8 +21,8 @@ from tasks.signatures.bands import (
 from tasks.signatures.keys import index_parameters
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key

@@ -19,8 +19,8 @@ from tasks.signatures.bands import (
     rows_schema,
     write_band_rows,
 )
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.storage.artifacts import Shard, total
 from tasks.storage.folder import Folder
 from tasks.storage.tables import write_shard

@@ -25,8 +25,8 @@ from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band
 from tasks.signatures.keys import VERSION, keys_of_texts, signature_parameters
 from tasks.signatures.merging import merge_groups
 from tasks.signatures.shingles import folded_characters
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_ids
 from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.sources.agreement import Spans, agreed, count_fields
 from tasks.sources.json_text import array_as_json, as_json_text, is_list
+from tasks.sources.type_unification import Spans, agreed, count_fields
 
 JSON_TEXT = {b"zyda": b"json"}
 MAX_FIELDS = 200  # of the objects of a column, in all their levels

@@ -2,7 +2,7 @@
 
 Each row of a file is in exactly one chunk, in its table, among its bad rows or among its blank ones. How many
 rows there are is counted apart from that, by footers, batches and ends of lines (`Tally`), and
-`tasks.intake.ingest` compares the two.
+`tasks.ingest.ingest` compares the two.
 """
 
 from collections import Counter

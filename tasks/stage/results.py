@@ -9,7 +9,8 @@ from tasks.stage.groups import in_groups, receipts_of
 from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Receipt
 
-Work = Stage | Task[..., Any]
+PrefectTask = Task[..., Any]
+Work = Stage | PrefectTask
 
 
 class Runner(NamedTuple):
@@ -24,7 +25,7 @@ class Runner(NamedTuple):
     finished: Callable[[Sequence[Any]], list[Receipt]]
 
 
-def task_of(work: Work) -> Task[..., Any]:
+def task_of(work: Work) -> PrefectTask:
     return work.task if isinstance(work, Stage) else work
 
 

@@ -22,10 +22,10 @@ from prefect.logging import get_run_logger
 from prefect.runtime import task_run
 
 from tasks.recipe.fields import Recipe
+from tasks.stage.fan_out import over_sources
 from tasks.stage.groups import receipts_of, trails_of
+from tasks.stage.prefect_cache import SealedReceipts
 from tasks.stage.prefect_tasks import RETRYING
-from tasks.stage.remembered import SealedReceipts
-from tasks.stage.spread import over_sources
 from tasks.stage.verdicts import trail_of
 from tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
 from tasks.storage.records import digest_of, pack

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.errors import NotConserved, ZydaError, first_line
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
-from tasks.stage.spread import fan_out
 from tasks.storage.artifacts import Counts, Manifest, Receipt, Shard, load_manifest, total, totals
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
 
-from flows.report import write_report
+from flows.dashboard.report_artifact import write_report
 from tasks.accounts.audited import Audited
 from tasks.accounts.published import corpus_of
 from tasks.dedup import audit as audit_module
@@ -28,8 +28,8 @@ from tasks.dedup.pairings import (
     verdicts_of,
 )
 from tasks.kernels.sets import overlaps
+from tasks.lookup.explain import Corpus as Published
 from tasks.publish.audits import asked_for, audit_again, by_length, by_source, last_audit, pairs_of
-from tasks.publish.explain import Corpus as Published
 from tasks.recipe.fields import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt

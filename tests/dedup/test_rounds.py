@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import build_here, contents, edited, prose, rows, table_of, write_rows, zyda
 
-from flows.report import write_report
+from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
 from tasks.errors import BadRecipe
 from tasks.recipe.fields import Dedup

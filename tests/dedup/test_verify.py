@@ -14,7 +14,7 @@ from tasks.dedup import contested, large, verify
 from tasks.dedup.large import LargeCluster
 from tasks.errors import BadRecipe
 from tasks.kernels.holders import NOBODY, judge
-from tasks.publish.explain import Corpus as Published
+from tasks.lookup.explain import Corpus as Published
 from tasks.storage import parts as parts_module
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -28,7 +28,7 @@ from small_corpus import (
 )
 
 from deployments.stack import Stack
-from flows.dashboard.run_artifacts import artifact_key
+from flows.dashboard.artifact_keys import artifact_key
 from flows.server.login import kept, talking_to
 
 DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())

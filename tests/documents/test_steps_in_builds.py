@@ -12,16 +12,16 @@ import pytest
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda
 
 from flows.command.show import decision, print_explanation
-from flows.report import write_report
+from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
 from tasks.documents.planning import Plan, later_statistics, planned
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, BadRecipe
-from tasks.intake import ingest as ingesting
-from tasks.intake.built import ledger_if_complete
-from tasks.intake.prepare import prepare
-from tasks.publish.explain import explain
-from tasks.publish.findings import find
+from tasks.ingest import ingest as ingesting
+from tasks.lookup.explain import explain
+from tasks.lookup.report_data import find
+from tasks.planning.last_build import ledger_if_complete
+from tasks.planning.prepare import prepare
 from tasks.recipe.rule_sets import SETS
 from tasks.storage.tables import read_table
 
@@ -167,7 +167,7 @@ def spied(monkeypatch):
         raise AssertionError("a source is read again")
 
     monkeypatch.setattr(rules, "read_table", note)
-    monkeypatch.setattr(importlib.import_module("tasks.intake.ingest"), "ingest_piece", refuse)
+    monkeypatch.setattr(importlib.import_module("tasks.ingest.ingest"), "ingest_piece", refuse)
     return read
 
 

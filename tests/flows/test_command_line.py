@@ -119,7 +119,7 @@ STARTED = "; what has been started runs on; zyda up starts the rest, zyda down e
         ("build RECIPE", "flows.build", KEPT),
         ("up", "deployments.local", STARTED),
         ("try RECIPE", "flows.command.show_trial", ""),
-        ("check RECIPE", "tasks.intake.prepare", ""),
+        ("check RECIPE", "tasks.planning.prepare", ""),
         ("report RECIPE", "matplotlib", ""),
         ("verify RECIPE", "yaml", ""),
         ("params", "numpy", ""),

@@ -22,7 +22,8 @@ from prefect.client.schemas.objects import StateType
 from small_corpus import QUALITY, another, build_here, contents, of_many_files, write_rows, zyda
 from tokenizers import Tokenizer, models
 
-from flows.dashboard.run_artifacts import artifact_key, show_ledger
+from flows.dashboard.artifact_keys import artifact_key
+from flows.dashboard.run_artifacts import show_ledger
 from flows.server.exclusion import taken
 from flows.server.liveness import runs_in
 from tasks import pipeline

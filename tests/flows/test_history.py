@@ -7,9 +7,9 @@ import pytest
 from report_pages import cells_of, page_of, read, titles
 from small_corpus import build_here, contents, edited, prose, published, rows, table_of, write_rows
 
-from tasks.intake import history
-from tasks.intake.history import HISTORY, builds_of
-from tasks.publish.upkeep import waste_of
+from tasks.lookup.verify_and_clean import waste_of
+from tasks.planning import history
+from tasks.planning.history import HISTORY, builds_of
 from tasks.storage.records import BODY
 
 SECTION = "Since the build before"

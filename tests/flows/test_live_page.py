@@ -12,8 +12,8 @@ from small_corpus import QUALITY, build_here
 
 from flows.dashboard import live_artifact
 from flows.dashboard.live_page import MOST_SOURCES, page_of
-from flows.dashboard.markdown import bar, duration, table, unwrapped, without_code
 from flows.dashboard.state import BuildState
+from flows.reporting.markdown import bar, duration, table, unwrapped, without_code
 from tasks.storage.artifacts import Counts, Receipt
 
 

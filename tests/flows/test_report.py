@@ -19,10 +19,10 @@ from small_corpus import (
 
 from flows.reporting.report_markdown import as_markdown
 from tasks.accounts.published import published_manifest
+from tasks.lookup.explain import explain
+from tasks.lookup.report_data import find
 from tasks.publish import differences
 from tasks.publish.differences import COMPARED, changes
-from tasks.publish.explain import explain
-from tasks.publish.findings import find
 
 
 def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
@@ -196,7 +196,7 @@ def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(la
 def test_report_flow_shows_the_report_in_the_dashboard(server, corpus):
     from prefect.client.orchestration import get_client
 
-    from flows.dashboard.run_artifacts import artifact_key
+    from flows.dashboard.artifact_keys import artifact_key
     from flows.report import report
 
     recipe = corpus.load()

@@ -9,8 +9,8 @@ from small_corpus import (
     table_of,
 )
 
-from tasks.publish import clusters_found
-from tasks.publish.findings import find
+from tasks.lookup import cluster_stats as clusters_found
+from tasks.lookup.report_data import find
 
 
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])

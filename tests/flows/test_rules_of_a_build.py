@@ -21,9 +21,9 @@ from small_corpus import (
 from tasks.accounts.published import published_ledger
 from tasks.errors import BadInput, Unavailable
 from tasks.ids import BITS, MAX_SOURCES, first_id, split
-from tasks.intake import prepare
-from tasks.intake.ingest import ingest
-from tasks.publish.explain import explain
+from tasks.ingest.ingest import ingest
+from tasks.lookup.explain import explain
+from tasks.planning import prepare
 from tasks.signatures import bands, merging
 from tasks.signatures.minhash import minhash
 from tasks.sources.register import Register, extend_register, load_register
@@ -159,7 +159,7 @@ def test_built_twice_writes_nothing_the_second_time(corpus):
 
 def places(recipe):
     """Return source, file and row of every document that is in the corpus, and of every removed one."""
-    from tasks.publish.explain import Corpus as Published
+    from tasks.lookup.explain import Corpus as Published
 
     looked_up = Published(recipe)
     kept = [row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)]

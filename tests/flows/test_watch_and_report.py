@@ -2,8 +2,8 @@
 
 from small_corpus import build_here, prose, rows, write_rows
 
-from tasks.intake import watching
-from tasks.intake.watching import detect_changes
+from tasks.planning import watching
+from tasks.planning.watching import detect_changes
 
 
 def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):

@@ -26,7 +26,7 @@ from tasks.dedup import clusters
 from tasks.errors import Damaged, WrongBits
 from tasks.gpu import joining, shard_keys
 from tasks.gpu.joining import forest_of
-from tasks.intake import ingest
+from tasks.ingest import ingest
 from tasks.kernels import sketch
 from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS

@@ -28,10 +28,11 @@ from small_corpus import (
 )
 
 from tasks.accounts.published import corpus_of
+from tasks.dedup.reference import matches
+from tasks.dedup.reference import texts as matched_texts
 from tasks.errors import BadRecipe, Denied, TooMuchLost
-from tasks.intake.built import ledger_if_complete
-from tasks.intake.watching import detect_changes
-from tasks.others import matched_texts, matches
+from tasks.planning.last_build import ledger_if_complete
+from tasks.planning.watching import detect_changes
 from tasks.recipe.fields import Dedup
 from tasks.signatures import bands, index
 from tasks.signatures.keys import keys_of_texts

@@ -11,9 +11,9 @@ import pytest
 from tasks.dedup.clusters import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import SOURCE_SHIFT
-from tasks.publish import clusters_found
+from tasks.lookup import cluster_stats as clusters_found
+from tasks.lookup.explain import Corpus
 from tasks.publish.corpus import file
-from tasks.publish.explain import Corpus
 from tasks.storage.folder import Folder
 from tasks.storage.tables import write_shard
 

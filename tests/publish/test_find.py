@@ -26,8 +26,8 @@ from small_corpus import (
 
 from tasks.accounts.published import published_ledger
 from tasks.errors import BadInput, Denied
-from tasks.publish.explain import explain
-from tasks.publish.nearest import nearest
+from tasks.lookup.explain import explain
+from tasks.lookup.nearest import nearest
 from tasks.signatures.keys import band_keys
 from tasks.storage.tables import FOOTERS
 
@@ -201,7 +201,7 @@ def test_needs_neither_prefect_nor_dask(built):
     """They take a second to import."""
     code = (
         "import sys; from flows.command.cli import app; from flows.command.find import print_nearest; "
-        "from tasks.publish.nearest import nearest; print({'prefect', 'distributed', 'dask'} & sys.modules.keys())"
+        "from tasks.lookup.nearest import nearest; print({'prefect', 'distributed', 'dask'} & sys.modules.keys())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY

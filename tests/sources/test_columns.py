@@ -15,9 +15,9 @@ from small_corpus import build_here, kept_names, table_of, write_rows
 
 from tasks.errors import ZydaError
 from tasks.sources import columns, rows
-from tasks.sources.agreement import PER_SECOND, Spans, spans_of
 from tasks.sources.columns import conform, is_json, plain, plain_schema, unify
 from tasks.sources.formats.jsonl import parse_line
+from tasks.sources.type_unification import PER_SECOND, Spans, spans_of
 
 numbers = st.one_of(
     st.integers(-3, 3), st.integers(-(2**70), 2**70), st.sampled_from([2**53, 2**53 + 1, 2**63, 2**64 - 1, -(2**63)]),

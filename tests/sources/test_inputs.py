@@ -21,9 +21,9 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
 
 from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
-from tasks.intake import ingest as ingesting
-from tasks.intake.ingest import ingest
-from tasks.intake.prepare import prepare, sampled_files
+from tasks.ingest import ingest as ingesting
+from tasks.ingest.ingest import ingest
+from tasks.planning.prepare import prepare, sampled_files
 from tasks.recipe.fields import Source
 from tasks.sources import streams
 from tasks.sources.formats import arrow, jsonl, parquet
@@ -617,7 +617,7 @@ def test_register_that_lost_an_entry_is_said_and_no_number_is_given_twice(corpus
 
 
 def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, monkeypatch):
-    from tasks.intake import numbering as shards
+    from tasks.ingest import numbering as shards
 
     monkeypatch.setattr(shards, "MAX_ROWS", 2)
     with pytest.raises(BadInput, match=r"source best, file .*: more than 2 rows"):

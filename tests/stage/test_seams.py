@@ -19,8 +19,8 @@ from flows.build import run_pipeline
 from flows.command.show import decision
 from tasks import pipeline
 from tasks.errors import NotConserved
-from tasks.publish.explain import explain
-from tasks.publish.upkeep import waste_of
+from tasks.lookup.explain import explain
+from tasks.lookup.verify_and_clean import waste_of
 from tasks.quality.judging import run_filter
 from tasks.sources import reading
 from tasks.stage.results import HERE
@@ -383,7 +383,7 @@ class Lengths:
 
 
 def test_companion_of_ingest_is_one_class_and_one_line(tmp_path, monkeypatch):
-    from tasks.intake import ingest
+    from tasks.ingest import ingest
 
     monkeypatch.setattr(ingest, "COMPANIONS", (*ingest.COMPANIONS, Lengths))
     recipe = Corpus(tmp_path).load()

@@ -24,8 +24,8 @@ from flows.command import run
 from flows.command.cli import main
 from tasks import pipeline
 from tasks.errors import Damaged, Denied
-from tasks.intake.built import ledger_if_complete
-from tasks.publish.upkeep import artifacts_in
+from tasks.lookup.verify_and_clean import artifacts_in
+from tasks.planning.last_build import ledger_if_complete
 from tasks.sources.listing import Listing
 from tasks.sources.register import Register
 from tasks.storage import artifacts, tables
@@ -298,7 +298,7 @@ def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
 
 
 def test_verify_looks_at_the_register_and_the_other_records(tmp_path):
-    from tasks.publish.upkeep import items_of
+    from tasks.lookup.verify_and_clean import items_of
 
     recipe = Corpus(tmp_path).load()
     build_here(recipe)

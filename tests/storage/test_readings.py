@@ -23,10 +23,10 @@ from tasks.accounts.published import (
     stamps_now,
 )
 from tasks.errors import BadRecipe, Damaged, Denied
-from tasks.intake.built import ledger_if_complete
-from tasks.publish.explain import explain
-from tasks.publish.findings import find
-from tasks.publish.nearest import nearest
+from tasks.lookup.explain import explain
+from tasks.lookup.nearest import nearest
+from tasks.lookup.report_data import find
+from tasks.planning.last_build import ledger_if_complete
 from tasks.storage import tables
 from tasks.storage.folder import Folder
 from tasks.storage.records import write_record

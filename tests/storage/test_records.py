@@ -9,11 +9,11 @@ from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, 
 
 from tasks.accounts.published import Stamps
 from tasks.errors import Damaged, Denied
-from tasks.intake.built import BuildRecord, last_build, ledger_if_complete
-from tasks.intake.history import Build, builds_of
-from tasks.intake.ingest import IngestedPiece
+from tasks.ingest.ingest import IngestedPiece
+from tasks.lookup.verify_and_clean import items_of
+from tasks.planning.history import Build, builds_of
+from tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
 from tasks.publish.files import PublishedShard
-from tasks.publish.upkeep import items_of
 from tasks.sources.listing import Listing
 from tasks.sources.register import Register, load_register
 from tasks.storage.artifacts import Manifest, Shard, load_manifest, receipt_of

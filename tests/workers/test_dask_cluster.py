@@ -24,8 +24,8 @@ from deployments.local import Part, worker_commands
 from deployments.stack import Stack
 from tasks.errors import BadInput, BadRecipe, LostWorkers
 from tasks.log import LOG
+from tasks.stage.fan_out import WARNINGS, fan_out, has_gpus
 from tasks.stage.runner import threads_for, threads_of_this_run
-from tasks.stage.spread import WARNINGS, fan_out, has_gpus
 from tasks.workers import dask_cluster, window
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (

@@ -48,7 +48,7 @@ def explain(
     """Say where a document came from, what was decided about it and why, with a diff to the one kept."""
     plan = load(recipe, storage, sample)
     from flows.command.show import print_explanation
-    from tasks.publish.explain import explain as explain_document
+    from tasks.lookup.explain import explain as explain_document
 
     print_explanation(explain_document(plan, doc_id))
 
@@ -98,6 +98,6 @@ def report(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -
     """Make a page of plots about the published corpus, and print where it is."""
     plan = load(recipe, storage, sample)
     from flows.command.terminal import say
-    from flows.report import write_report
+    from flows.dashboard.report_artifact import write_report
 
     say(write_report(plan))

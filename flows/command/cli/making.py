@@ -75,7 +75,7 @@ def build(
     finished is not done again.
     """
     plan = load(recipe, storage, sample)
-    from tasks.intake.built import ledger_if_complete
+    from tasks.planning.last_build import ledger_if_complete
 
     if ledger := ledger_if_complete(plan):
         typer.echo("nothing to do: the corpus is complete, and its sources are as they were", err=True)

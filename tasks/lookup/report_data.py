@@ -14,11 +14,11 @@ from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published
 from tasks.dedup.audit import AUDIT
 from tasks.errors import Damaged, Denied, ZydaError
-from tasks.intake.history import Build, last_builds, time_of_manifest
+from tasks.lookup.cluster_stats import ClustersFound, LargeCluster, clusters_found
+from tasks.lookup.explain import Corpus, Place
+from tasks.planning.history import Build, last_builds, time_of_manifest
 from tasks.publish.audits import Pair, Shares, audited, by_length, by_source, last_audit, worst_pairs
-from tasks.publish.clusters_found import ClustersFound, LargeCluster, clusters_found
 from tasks.publish.differences import diff
-from tasks.publish.explain import Corpus, Place
 from tasks.quality.mixed_labels import MixedLabels
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.storage.artifacts import Manifest

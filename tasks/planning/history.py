@@ -14,8 +14,8 @@ from typing import Any
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published
 from tasks.errors import Damaged
-from tasks.intake.changes import Change
 from tasks.log import warn
+from tasks.planning.changes import Change
 from tasks.storage.folder import Folder
 from tasks.storage.records import (
     Record,

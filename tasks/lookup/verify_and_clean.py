@@ -20,9 +20,9 @@ from tasks.accounts.published import (
     manifest_there,
 )
 from tasks.errors import Damaged, Denied
-from tasks.intake.built import BUILT, BuildRecord, last_build, whole_register
-from tasks.intake.history import damaged_records
-from tasks.intake.watching import WATCHED
+from tasks.planning.history import damaged_records
+from tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
+from tasks.planning.watching import WATCHED
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import Listing
 from tasks.sources.register import REGISTER

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.dedup.contested import first_and_last
-from tasks.others.corpora import ReferenceCorpus, belongs_to
+from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard, finished_shard, shard_path, stage_key
 from tasks.storage.folder import Folder

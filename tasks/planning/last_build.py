@@ -9,11 +9,11 @@ from pathlib import Path
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import MANIFEST, doubts, kept_stamps, published_manifest, stamps_now
 from tasks.accounts.readings import overdue, times_checked
+from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
 from tasks.documents.planning import Plan, planned
 from tasks.errors import Damaged, ZydaError
-from tasks.intake.history import damaged_records
 from tasks.log import warn
-from tasks.others.corpora import ReferenceCorpus, corpus_at
+from tasks.planning.history import damaged_records
 from tasks.quality.forms import digest_of_model, model_folder
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import in_time

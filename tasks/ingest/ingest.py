@@ -20,17 +20,17 @@ import pyarrow.compute as pc
 from tasks.documents.planning import STEPS, later_statistics
 from tasks.errors import BadInput, NotConserved, bad_input
 from tasks.ids import first_id
-from tasks.intake.companions import COMPANIONS, Companion, OnGpus
-from tasks.intake.numbering import Reader, larger_tables, numbered
-from tasks.intake.plan import IngestParameters, SourcePlan
+from tasks.ingest.companions import COMPANIONS, Companion, OnGpus
+from tasks.ingest.numbering import Reader, larger_tables, numbered
+from tasks.ingest.plan import IngestParameters, SourcePlan
 from tasks.recipe.fields import Recipe
-from tasks.sources.agreement import Spans, spans_of
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, Piece, load_listing
 from tasks.sources.reading import later_versions, read, version_of
 from tasks.sources.rows import BadRow, Tally
+from tasks.sources.type_unification import Spans, spans_of
+from tasks.stage.fan_out import fan_out, has_gpus
 from tasks.stage.jobs import RecordJob, ShardJob
-from tasks.stage.spread import fan_out, has_gpus
 from tasks.stage.stage import stage
 from tasks.storage.artifacts import Cleaned, Counts, Manifest, Shard, shard_path, stage_key, total, totals
 from tasks.storage.documents import COUNTED

@@ -14,21 +14,21 @@ import pyarrow as pa
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.preference import check_preferred
+from tasks.dedup.reference.corpora import corpora_of
 from tasks.documents.planning import Plan, planned, published_columns
 from tasks.errors import BadInput, BadRecipe, Denied, ZydaError, bad_input
-from tasks.intake.built import recorded_files, whole_register
-from tasks.intake.plan import IngestParameters, SourcePlan
-from tasks.others.corpora import corpora_of
+from tasks.ingest.plan import IngestParameters, SourcePlan
+from tasks.planning.last_build import recorded_files, whole_register
 from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model, judged_model
 from tasks.recipe.fields import Recipe, Source
+from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, list_files, sampled_files, save_listing
-from tasks.sources.names import stored_schema
 from tasks.sources.reading import Inspected, inspect
 from tasks.sources.register import Register, extend_register, known_files, number_files, number_sources
+from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.spread import fan_out
 from tasks.storage.documents import COUNTED
 from tasks.tokens.counter import load_tokenizer, store_tokenizer
 

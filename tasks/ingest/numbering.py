@@ -14,10 +14,10 @@ from tasks.documents.planning import STEPS
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, bad_input
 from tasks.ids import MAX_ROWS
-from tasks.intake.plan import IngestParameters
+from tasks.ingest.plan import IngestParameters
+from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import one_array
 from tasks.sources.listing import InputFile
-from tasks.sources.names import stored_schema
 from tasks.sources.rows import BadRow, Chunk, Tally
 from tasks.storage.artifacts import Cleaned, totals
 from tasks.tokens.counter import Counter

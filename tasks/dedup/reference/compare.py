@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.dedup.verify import SIMILARITIES, batches, verify_params
 from tasks.errors import Denied
 from tasks.kernels.holders import needed
 from tasks.kernels.sets import overlaps
-from tasks.others.corpora import ReferenceCorpus
 from tasks.recipe.fields import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.parts import TextFile, text_sizes

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tasks.dedup.clusters import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import sources_of
-from tasks.publish.explain import Corpus
+from tasks.lookup.explain import Corpus
 
 LARGEST = 8  # clusters that are shown
 COUNTED_BYTES = (

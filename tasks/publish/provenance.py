@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from tasks.accounts.published import Origin
-from tasks.intake.plan import SourcePlan
+from tasks.ingest.plan import SourcePlan
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile, load_listing
 

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.dedup.contested import first_and_last
+from tasks.dedup.reference.compare import compared, places_of
+from tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
+from tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
 from tasks.dedup.verify import SIMILARITIES, rule_of
-from tasks.others.comparing import compared, places_of
-from tasks.others.corpora import ReferenceCorpus, content_of, texts_of
-from tasks.others.matched_texts import TextsByPart, in_groups, write_wanted
 from tasks.recipe.fields import Dedup, Recipe
-from tasks.stage.spread import fan_out
+from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_with_ids, published_manifest
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
-from tasks.intake.built import whole_register
 from tasks.kernels.sets import overlaps
+from tasks.planning.last_build import whole_register
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts

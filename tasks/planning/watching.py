@@ -3,8 +3,13 @@
 import time
 
 from tasks.accounts.published import published_manifest
+from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.errors import Damaged
-from tasks.intake.built import (
+from tasks.ingest.plan import SourcePlan
+from tasks.log import warn
+from tasks.planning.changes import Change, changes_between
+from tasks.planning.history import forget_damaged_records, is_recorded, record_build
+from tasks.planning.last_build import (
     BUILT,
     build_record,
     current_versions,
@@ -13,11 +18,6 @@ from tasks.intake.built import (
     recorded_versions,
     versions,
 )
-from tasks.intake.changes import Change, changes_between
-from tasks.intake.history import forget_damaged_records, is_recorded, record_build
-from tasks.intake.plan import SourcePlan
-from tasks.log import warn
-from tasks.others.corpora import ReferenceCorpus
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import load_listing
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task

@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.accounts.published import PUBLISHED, corpus_with_ids
+from tasks.dedup.reference.corpora import corpora_of
 from tasks.errors import BadInput, Damaged, Denied, ZydaError
 from tasks.ids import parse, split
-from tasks.intake.built import whole_register
-from tasks.others.corpora import corpora_of
+from tasks.lookup.nearest import texts_of
+from tasks.planning.last_build import whole_register
 from tasks.publish.differences import diff
 from tasks.publish.files import REMOVED
-from tasks.publish.nearest import texts_of
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import read

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, content_of, corpora_of, index_of
 from tasks.ids import MAX_ROWS, first_id
-from tasks.others.corpora import ReferenceCorpus, belongs_to, content_of, corpora_of, index_of
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
 from tasks.signatures.keys import signature_parameters
@@ -24,9 +24,9 @@ from tasks.signatures.lookup import first_and_last_keys, first_of_bucket, looked
 from tasks.signatures.merging import GROUP_SHARDS
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
+from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.spread import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import ShardHistory, load_histories, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key

@@ -1,0 +1,15 @@
+"""The names of artifacts in the dashboard: one for each corpus and each kind of page."""
+
+import re
+
+from tasks.recipe.fields import Recipe
+from tasks.storage.records import digest_of
+
+
+def artifact_key(recipe: Recipe, what: str) -> str:
+    """Return a name as Prefect wants it, small letters, digits and dashes, that no other corpus has."""
+    return key_of(recipe.corpus, what, recipe.folder.url)
+
+
+def key_of(name: str, what: str, place: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", f"{name}-{what}-{digest_of(place)[:6]}".lower()).strip("-")
