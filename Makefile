@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
-.PHONY: run test test-fast check format schema bench gpu pictures clean
+.PHONY: run test test-fast check format generate bench gpu pictures clean
 
 run: .venv/installed  ## make a small corpus from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
@@ -28,8 +28,9 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schema: .venv/installed  ## write recipes/schema.json, by which editors check a recipe
+generate: .venv/installed  ## write what is made from the code: recipes/schema.json, docs/map.md
 	$(BIN)/python -m tasks.recipe.schema > recipes/schema.json
+	$(BIN)/python -m docs.map
 
 bench: .venv/installed-dev | demo/sources  ## measure ourselves against the usual libraries
 	$(INSTALL) --requirement benchmarks/requirements.txt

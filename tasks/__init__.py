@@ -3,14 +3,15 @@
 `recipe`     what is to be built, and every fault of it before any work
 `sources`    a source's files: listed, numbered, opened, and read as tables of rows
 `tokens`     exact counts of tokens
-`intake`     the files of a source become shards of documents with ids and counts
-`documents`  each text by itself: cleaned, measured, and let go by rules
+`ingest`     the files of a source become shards of documents with ids and counts
+`documents`  each text by itself: cleaned, measured, and removed by rules
 `texts`      what is counted in a text and cleaned in it
 `signatures` what may be near-duplicates over all sources: signatures, band keys, shared buckets
-`dedup`      which of those are, and who stays: clusters, preference, texts compared
-`others`     published corpora against which this one is deduplicated, and which stay as they are
+`dedup`      which of those are, and which stay: clusters, preference, texts compared, reference corpora
 `quality`    what a model says of a document, and which documents a source keeps
-`publish`    the corpus and its card, and what became of each document
+`publish`    the published folder: documents, removed documents, card
+`lookup`     what is asked of it afterwards: explanations, nearest documents, the report's figures
+`planning`   what there is to build, checked before any work, and what has changed since the last build
 
 They stand on
 
@@ -20,5 +21,8 @@ They stand on
 `accounts`   the ledger of every document and token, and the manifest of what is published
 `kernels`    the compiled arithmetic, which knows nothing of all this
 
+`gpu`        the same arithmetic on GPUs
+
 and `pipeline` says in which order the stages run. A chapter imports only what stands below it.
+docs/map.md has every module.
 """

@@ -9,6 +9,8 @@
     ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
     ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one shard
     ├── WrongBits       a GPU that computes something else than a CPU
+    ├── NoServer        a Prefect server that does not start or does not answer (`flows.server.local_server`)
+    ├── NotUnderstood   a `zyda watch` that is not clear: which recipe, how often (`deployments.schedules`)
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 
 The command line prints the message of any of these on one line (a BadRecipe: a line for each

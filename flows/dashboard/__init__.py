@@ -1,1 +1,1 @@
-"""What a build shows while it runs and afterwards: artifacts, bars, plots, the page of the report."""
+"""What a build shows while it runs and afterwards: pages in Prefect's dashboard, bars in the terminal."""

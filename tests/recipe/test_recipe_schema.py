@@ -15,7 +15,7 @@ PUBLISHED = REPOSITORY / "recipes/schema.json"
 
 
 def test_schema_in_the_repository_is_that_of_the_fields():
-    assert PUBLISHED.read_text() == schema(), "make schema writes it"
+    assert PUBLISHED.read_text() == schema(), "make generate writes it"
 
 
 @pytest.mark.parametrize("name", ["demo.yaml", "zyda2.yaml", "zyda1.yaml", "fineweb.yaml"])
