@@ -90,7 +90,7 @@ def started(stack: Stack, say: Callable[[str], None], workers: int | None, threa
                 save(stack)
     server = stack.parts["server"]
     wait_until_healthy(server, server.address, home() / "server.log")
-    bury(stack, say)
+    mark_crashed_runs(stack, say)
     for name, (command, more) in worker_commands(stack, workers, gpu_count(), threads).items():
         if not stack.runs(name):
             end_parts(stack, say, name)
@@ -121,7 +121,7 @@ def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
     return was_running
 
 
-def bury(stack: Stack, say: Callable[[str], None]) -> None:
+def mark_crashed_runs(stack: Stack, say: Callable[[str], None]) -> None:
     """Mark the runs that died with their processes as crashed, so that nothing waits for them."""
     from flows.server.liveness import mark_dead_runs
 

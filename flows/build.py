@@ -27,7 +27,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.stage.groups import receipts_of
 from tasks.stage.prefect_cache import results_beside_manifests
-from tasks.stage.rebuild_damaged import healed
+from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.stage.results import Results, Runner, Work, opened, task_of
 from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage
@@ -69,7 +69,9 @@ def built(plan: Recipe, *, replace: bool) -> Ledger:
         plan.folder.clear_scratch()
         forget_results_of_nothing(plan.folder)
         results_beside_manifests(plan)
-        ledger = healed(plan.folder, lambda: run_pipeline(plan, on_prefect(state), replace=replace))
+        ledger = rebuilding_damaged(
+            plan.folder, lambda: run_pipeline(plan, on_prefect(state), replace=replace)
+        )
         show_ledger.submit(plan, ledger).result()
         fault = make_report.submit(plan).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts

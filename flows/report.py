@@ -6,7 +6,7 @@ from prefect import flow
 from pydantic import Field
 
 from flows.dashboard.report_artifact import show_report
-from flows.server.liveness import living
+from flows.server.liveness import with_heartbeat
 from flows.server.run_names import by_corpus
 from tasks.recipe.loading import load_recipe
 
@@ -23,5 +23,5 @@ def report(recipe: str, storage: str | None = None, sample: Sample | None = None
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
-    with living("zyda-report"):
+    with with_heartbeat("zyda-report"):
         return show_report(plan)

@@ -19,11 +19,18 @@ from deployments.schedules import watched_by
 from deployments.stack import load_stack
 from flows.command.terminal import as_time, console
 from flows.server.exclusion import limit_of
-from flows.server.liveness import OURS, dead_runs, lives, runs_in, seconds_since
+from flows.server.liveness import OURS, dead_runs, heartbeats_in, runs_in, seconds_since
 from flows.server.local_server import NoServer, configured_server, is_healthy, servers_of_builds
 from flows.server.login import talking_to
 from flows.server.signals import Ended
-from tasks.accounts.published import MANIFEST, PUBLISHED, Published, corpus_of, doubts, stamps_now
+from tasks.accounts.published import (
+    MANIFEST,
+    PUBLISHED,
+    Published,
+    corpus_of,
+    current_stamps,
+    possibly_changed,
+)
 from tasks.errors import ADVICE, Denied, ZydaError, first_line
 from tasks.planning.changes import Change, changes_between
 from tasks.planning.last_build import current_digest, current_versions, last_build, recorded_versions
@@ -158,7 +165,7 @@ def what_has_changed(plan: Recipe, manifest: Published) -> list[str]:
     is_same = built.plan == current_digest(plan)
     lines = [of_source(change) for change in changes] or ["its sources are as they were"]
     lines.append("its recipe is as it was" if is_same else of_recipe(plan, manifest))
-    missing, changed = doubts(plan.folder, manifest, stamps_now(plan.folder))
+    missing, changed = possibly_changed(plan.folder, manifest, current_stamps(plan.folder))
     if missing or changed:
         lines.append(f"{len(missing):,} published files are gone, and {len(changed):,} may have been changed")
     is_complete = is_same and not (changes or missing or changed)
@@ -184,5 +191,5 @@ def of_recipe(plan: Recipe, manifest: Published) -> str:
 def builds_of(client: SyncPrefectClient, plan: Recipe) -> list[FlowRun]:
     """Return the builds of a corpus that run, or wait until another has ended."""
     limit = limit_of(plan)
-    ours = {life.run for life in lives(client) if life.holds == limit and not life.is_over}
+    ours = {life.run for life in heartbeats_in(client) if life.holds == limit and not life.is_over}
     return [run for run in runs_in(client, *UNDER_WAY, flows=["build"]) if str(run.id) in ours]

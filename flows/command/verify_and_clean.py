@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from flows.command.terminal import console, say
-from tasks.accounts.published import PUBLISHED, Stamps, keep_checked, kept_stamps
+from tasks.accounts.published import PUBLISHED, FileStamps, keep_checked, saved_stamps
 from tasks.accounts.readings import moment
 from tasks.errors import Denied
 from tasks.log import warn
-from tasks.lookup.verify_and_clean import Item, Rot, faults_of, items_of, remove, waste_of
+from tasks.lookup.verify_and_clean import CheckedFile, Fault, faults_of, files_to_check, orphans_of, remove
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import forget
 from tasks.storage.folder import Folder
 
 
-def verify_corpus(plan: Recipe) -> list[Rot]:
+def verify_corpus(plan: Recipe) -> list[Fault]:
     """Read all that a corpus consists of and was made by; print and return what is not as it was."""
-    before, begun = kept_stamps(plan.folder), moment()
-    items, faults = items_of(plan)
+    before, begun = saved_stamps(plan.folder), moment()
+    items, faults = files_to_check(plan)
     size = sum(item.size for item in items)
     err = console(stderr=True, soft_wrap=True)
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
@@ -34,7 +34,7 @@ def verify_corpus(plan: Recipe) -> list[Rot]:
 
 
 def note_read(
-    folder: Folder, before: Stamps, items: Sequence[Item], faults: Sequence[Rot], when: str
+    folder: Folder, before: FileStamps, items: Sequence[CheckedFile], faults: Sequence[Fault], when: str
 ) -> None:
     """Remember when the published files that are whole were read."""
     damaged = {fault.path for fault in faults}
@@ -45,7 +45,7 @@ def note_read(
         warn(f"{error}; when these files were read is not remembered")
 
 
-def mend(plan: Recipe, faults: Sequence[Rot]) -> None:
+def mend(plan: Recipe, faults: Sequence[Fault]) -> None:
     """Remove what is damaged, so that the next build makes it again."""
     folder: Folder = plan.folder
     published = [fault.path for fault in faults if fault.path.startswith(f"{PUBLISHED}/")]
@@ -56,7 +56,7 @@ def mend(plan: Recipe, faults: Sequence[Rot]) -> None:
 
 def clean_corpus(plan: Recipe, *, dry_run: bool) -> None:
     """Say how much of a corpus's work is needed by nothing, by stage, and remove it unless it is a dry run."""
-    waste = waste_of(plan)
+    waste = orphans_of(plan)
     sizes = dict[str, int]()
     for file in waste:
         stage = file.path.split("/")[1]

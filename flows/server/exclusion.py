@@ -9,7 +9,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.logging import get_run_logger
 
-from flows.server.liveness import LEASE_SECONDS, living, mark_dead_runs
+from flows.server.liveness import LEASE_SECONDS, mark_dead_runs, with_heartbeat
 from tasks.recipe.fields import Recipe
 from tasks.storage.records import digest_of
 
@@ -24,7 +24,7 @@ def one_at_a_time(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None
     """Hold this corpus for as long as the block runs, on this Prefect server. say: that it has to wait, and why."""
     name = limit_of(recipe)
     # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
-    with living(name):
+    with with_heartbeat(name):
         mark_dead_runs()
         if taken(name):
             why = f"another build of {recipe.corpus} is running, or was killed less than a minute ago"
@@ -38,7 +38,7 @@ def one_at_a_time(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None
 def only_look(recipe: Recipe) -> Iterator[bool]:
     """Say whether no other run looks at this corpus while the block runs."""
     name = f"{limit_of(recipe)}-look"
-    with living(name):
+    with with_heartbeat(name):
         mark_dead_runs()
         if taken(name):
             yield False

@@ -42,7 +42,7 @@ PAGE = 200
 DEAD = "The process of this run is gone, with its machine or killed. What it finished is not done again."
 
 
-class Life(BaseModel):
+class RunHeartbeat(BaseModel):
     """What a run's limit says of it: its process, and what it holds or waits for."""
 
     run: str
@@ -66,23 +66,25 @@ class Life(BaseModel):
 
 
 @contextmanager
-def living(holds: str) -> Iterator[None]:
+def with_heartbeat(holds: str) -> Iterator[None]:
     """Say that this flow run lives, for as long as the block does.
 
     holds: the name of the limit that it is going to hold meanwhile, which is free when it is dead.
     """
     me = psutil.Process()
-    life = Life(run=str(flow_run.id), holds=holds, host=socket.gethostname(), pid=me.pid, birth=birth_of(me))
+    life = RunHeartbeat(
+        run=str(flow_run.id), holds=holds, host=socket.gethostname(), pid=me.pid, birth=birth_of(me)
+    )
     with get_client(sync_client=True) as client:
         client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
         try:
             with concurrency(life.name, lease_duration=LEASE_SECONDS, raise_on_lease_renewal_failure=False):
                 yield
         finally:
-            forget_limit(client, life.name)
+            delete_limit(client, life.name)
 
 
-def forget_limit(client: SyncPrefectClient, limit: str) -> None:
+def delete_limit(client: SyncPrefectClient, limit: str) -> None:
     with suppress(ObjectNotFound):
         client.delete_global_concurrency_limit_by_name(limit)
 
@@ -122,18 +124,18 @@ def free(client: SyncPrefectClient, dead: set[str]) -> None:
 
     Where another run holds the same limit, or waits for it, which of them has it is not known.
     """
-    all_lives = list(lives(client))
+    all_lives = list(heartbeats_in(client))
     limits_wanted = {life.holds for life in all_lives if life.run not in {*dead, str(flow_run.id)}}
     for life in all_lives:
         if life.run in dead:
-            forget_limit(client, life.name)
+            delete_limit(client, life.name)
             if life.holds not in limits_wanted:
-                forget_limit(client, life.holds)
+                delete_limit(client, life.holds)
 
 
 def dead_runs(client: SyncPrefectClient, worker_is_new: bool) -> list[FlowRun]:
     """Return the runs that say that they run, or are about to, and do not."""
-    is_over = {life.run: life.is_over for life in lives(client)}
+    is_over = {life.run: life.is_over for life in heartbeats_in(client)}
     return [
         run
         for run in runs_in(client, StateType.RUNNING, StateType.CANCELLING, StateType.PENDING)
@@ -141,14 +143,14 @@ def dead_runs(client: SyncPrefectClient, worker_is_new: bool) -> list[FlowRun]:
     ]
 
 
-def lives(client: SyncPrefectClient) -> Iterator[Life]:
+def heartbeats_in(client: SyncPrefectClient) -> Iterator[RunHeartbeat]:
     """Yield what all runs say of themselves."""
     for offset in count(0, PAGE):
         limits = client.read_global_concurrency_limits(limit=PAGE, offset=offset)
         for limit in limits:
             if match := re.fullmatch(r"zyda run (\S+) of (\S+) on (\S+) pid (\d+) born (\S+)", limit.name):
                 run, holds, host, pid, birth = match.groups()
-                yield Life(
+                yield RunHeartbeat(
                     run=run, holds=holds, host=host, pid=int(pid), birth=birth,
                     is_leased=limit.active_slots > 0, since=limit.created,
                 )  # fmt: skip

@@ -123,7 +123,7 @@ class Published(Record):
         return self.model_copy(update={"files": files, "accounts": accounts})
 
 
-class Stamps(Record):
+class FileStamps(Record):
     """What storage said of each published file when it was published: its size and when it was written.
 
     `checked` is when each file was last compared with its SHA-256. `manifests` is what the manifest was, which
@@ -149,7 +149,7 @@ def manifest_there(folder: Folder) -> Published | None:
     path = f"{PUBLISHED}/{MANIFEST}"
     for _ in range(2):  # between the two readings a build may have published another
         content = folder.read_if_there(path)
-        expected = {manifest.sha256 for manifest in kept_stamps(folder).manifests}
+        expected = {manifest.sha256 for manifest in saved_stamps(folder).manifests}
         if content is None or not expected or hashlib.sha256(content).hexdigest() in expected:
             break
     else:
@@ -187,12 +187,12 @@ def published_ledger(recipe: Recipe) -> Ledger:
     return corpus_of(recipe)[1].ledger
 
 
-def stamps_now(folder: Folder) -> dict[str, str]:
+def current_stamps(folder: Folder) -> dict[str, str]:
     """List the published files, with what storage says of each without reading it."""
     return {path.removeprefix(f"{PUBLISHED}/"): stamp for path, stamp in folder.stamps(PUBLISHED).items()}
 
 
-def keep_stamps(
+def save_stamps(
     folder: Folder, files: Iterable[File], manifest: bytes, seen: dict[str, str], checked: Mapping[str, str]
 ) -> None:
     """Remember what storage says of the published files, and when each was last compared with its digest.
@@ -201,22 +201,22 @@ def keep_stamps(
     may have changed a file since.
     """
     names = {file.path for file in files} | {MANIFEST}
-    stamps = {path: stamp for path, stamp in (stamps_now(folder) | seen).items() if path in names}
+    stamps = {path: stamp for path, stamp in (current_stamps(folder) | seen).items() if path in names}
     times = {path: time for path, time in checked.items() if path in names}
-    write_record(folder, STAMPS, Stamps(stamps=stamps, checked=times, manifests=(of_manifest(manifest),)))
+    write_record(folder, STAMPS, FileStamps(stamps=stamps, checked=times, manifests=(of_manifest(manifest),)))
 
 
 def expect_manifest(folder: Folder, manifest: bytes) -> None:
     """Let whoever reads the manifest from now on find this one instead of the one that was expected."""
-    kept = kept_stamps(folder)
+    kept = saved_stamps(folder)
     if kept.manifests:
         manifests = (*kept.manifests[-1:], of_manifest(manifest))
         write_record(folder, STAMPS, kept.model_copy(update={"manifests": manifests}))
 
 
-def keep_checked(folder: Folder, before: Stamps, paths: Iterable[str], when: str) -> None:
+def keep_checked(folder: Folder, before: FileStamps, paths: Iterable[str], when: str) -> None:
     """Remember when published files were compared, unless others have been published since `before`."""
-    if before.manifests and kept_stamps(folder) == before:
+    if before.manifests and saved_stamps(folder) == before:
         checked = before.checked | dict.fromkeys(paths, when)
         write_record(folder, STAMPS, before.model_copy(update={"checked": checked}))
 
@@ -225,22 +225,24 @@ def of_manifest(content: bytes) -> File:
     return File(path=MANIFEST, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
-def kept_stamps(folder: Folder) -> Stamps:
+def saved_stamps(folder: Folder) -> FileStamps:
     try:
-        stamps = read_record(folder, STAMPS, Stamps)
+        stamps = read_record(folder, STAMPS, FileStamps)
     except Damaged as error:
         warn(f"{error}; only reading the published files tells whether they are whole")
         stamps = None
-    return stamps or Stamps()
+    return stamps or FileStamps()
 
 
-def doubts(folder: Folder, manifest: Published, now: dict[str, str]) -> tuple[list[File], list[File]]:
+def possibly_changed(
+    folder: Folder, manifest: Published, now: dict[str, str]
+) -> tuple[list[File], list[File]]:
     """Return the published files that are gone, and those that may not be as they were.
 
     Of these storage does not say what it said when they were published: it takes reading them to know.
     now: what storage says of the files that are there.
     """
-    before = kept_stamps(folder)
+    before = saved_stamps(folder)
     files = [*manifest.everything, *before.manifests[-1:]]
     files_there = [file for file in files if file.path in now]
     changed = [file for file in files_there if before.stamps.get(file.path) != now[file.path]]

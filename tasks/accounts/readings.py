@@ -8,7 +8,7 @@ together. A store that keeps checksums itself has compared what it lists with th
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from tasks.accounts.published import File, Published, Stamps
+from tasks.accounts.published import File, FileStamps, Published
 from tasks.storage.folder import Folder, has_checksum
 
 
@@ -16,7 +16,9 @@ def moment() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def times_checked(folder: Folder, manifest: Published, kept: Stamps, seen: dict[str, str]) -> dict[str, str]:
+def times_checked(
+    folder: Folder, manifest: Published, kept: FileStamps, seen: dict[str, str]
+) -> dict[str, str]:
     """Return when each file was last compared, by its path, as far as that is known.
 
     seen: what storage says of each file now. A file of which a store gives the checksum that it gave when it was

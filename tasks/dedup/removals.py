@@ -14,7 +14,7 @@ from tasks.dedup.clusters import SIZES
 from tasks.dedup.decisions import DECISIONS
 from tasks.dedup.verify import SIMILARITIES
 from tasks.recipe.fields import Recipe
-from tasks.sources.column_names import OF_A_CLUSTER
+from tasks.sources.column_names import CLUSTER_COLUMNS
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs, with_columns
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
@@ -33,7 +33,7 @@ OF_EXACT = {None: "duplicate", "text": "exact_duplicate", "normalised": "same_wo
 class RemovalsOfShard(VerdictJob):
     """Which documents of one shard go for a duplicate, and the clusters of those that stay.
 
-    names: what OF_A_CLUSTER is called beside a document that stays.
+    names: what CLUSTER_COLUMNS is called beside a document that stays.
     """
 
     stage, version = "removals", VERSION
@@ -61,7 +61,7 @@ class RemovalsOfShard(VerdictJob):
     def schema(self) -> pa.Schema:
         of_round = [
             DECISIONS.field(name).with_name(called)
-            for name, called in zip(OF_A_CLUSTER, self.names, strict=True)
+            for name, called in zip(CLUSTER_COLUMNS, self.names, strict=True)
             if called != name
         ]
         return pa.schema([*DECISIONS, *of_round, *self.evidence, REASON])
@@ -77,7 +77,7 @@ class RemovalsOfShard(VerdictJob):
             said = said.set_column(place, field, pc.fill_null(said.column(place), pa.scalar(1, field.type)))
         is_gone = pc.is_valid(said.column("kept_doc_id"))
         said = said.append_column(REASON, pc.if_else(is_gone, self.reason, pa.scalar(None, pa.string())))
-        for name, called in zip(OF_A_CLUSTER, self.names, strict=True):
+        for name, called in zip(CLUSTER_COLUMNS, self.names, strict=True):
             said = said if called == name else said.append_column(called, said.column(name))
         return said
 
@@ -103,7 +103,7 @@ def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = recipe.folder
     deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(recipe) or ())
-    reason, names = OF_EXACT[recipe.dedup.exact], tuple(map(recipe.name_in_round, OF_A_CLUSTER))
+    reason, names = OF_EXACT[recipe.dedup.exact], tuple(map(recipe.name_in_round, CLUSTER_COLUMNS))
     jobs = [
         RemovalsOfShard(folder, trail.source, history, deciding.shards, evidence, reason, names)
         for history in load_histories(folder, trail)

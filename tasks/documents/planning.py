@@ -14,7 +14,7 @@ from tasks.recipe.faults import where
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
-from tasks.sources.column_names import ADDED, ADDED_BY_MODEL
+from tasks.sources.column_names import ADDED_BY_MODEL, RESERVED_NAMES
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
@@ -131,7 +131,7 @@ def planned(recipe: Recipe, source: str) -> Plan:
     for name in columns:
         if columns.count(name) > 1:
             raise BadRecipe(f"{at}: {name} is measured twice, and has one column; leave one out")
-        if name in {*COUNTED.names, *ADDED, *ADDED_BY_MODEL, "text"}:
+        if name in {*COUNTED.names, *RESERVED_NAMES, *ADDED_BY_MODEL, "text"}:
             raise BadRecipe(f"{at}: {name} is a column of every corpus; give the function another name")
     return Plan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
 

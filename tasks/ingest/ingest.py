@@ -28,7 +28,7 @@ from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, Piece, load_listing
 from tasks.sources.reading import later_versions, read, version_of
 from tasks.sources.rows import BadRow, Tally
-from tasks.sources.type_unification import Spans, spans_of
+from tasks.sources.type_unification import ValueRanges, value_ranges
 from tasks.stage.fan_out import fan_out, has_gpus
 from tasks.stage.jobs import RecordJob, ShardJob
 from tasks.stage.stage import stage
@@ -64,7 +64,7 @@ class IngestedPiece(Record):
     shards: tuple[Shard, ...]
     set_aside: tuple[Shard, ...]
     table_schema: str
-    spans: Spans
+    spans: ValueRanges
     rows: int
     cleaned: dict[str, Cleaned] = {}
 
@@ -115,7 +115,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     parts = groupby(
         numbered(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
-    shards, schemas, spans = list[Shard](), list[pa.Schema](), Spans()
+    shards, schemas, spans = list[Shard](), list[pa.Schema](), ValueRanges()
     for (_, schema), part in parts:
         whole = unpack(schema)
         schemas.append(pa.schema([field for field in whole if field.name != STEPS]))
@@ -147,9 +147,9 @@ def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: Tally) -> Non
 
 def write_ingested(
     job: PieceToIngest, index: int, schema: pa.Schema, tables: Iterator[pa.Table]
-) -> tuple[Shard, Spans]:
+) -> tuple[Shard, ValueRanges]:
     """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
-    companions, spans = [begin() for begin in job.companions], Spans()
+    companions, spans = [begin() for begin in job.companions], ValueRanges()
 
     def fill(scratch: Path) -> Counts:
         nonlocal spans
@@ -160,7 +160,7 @@ def write_ingested(
                 for companion in companions:
                     companion.add(table)
                 own = [name for name in table.column_names if name not in (*COUNTED.names, "text", STEPS)]
-                spans += spans_of(table.select(own))
+                spans += value_ranges(table.select(own))
                 tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
                 counts += Counts(documents=len(table), tokens=tokens, bytes=size)
         return counts
@@ -191,7 +191,9 @@ def write_set_aside(job: PieceToIngest, bad: list[BadRow]) -> Shard:
 def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
     """Return the columns of a source's documents, each with the type that holds all its values."""
     schemas = dict.fromkeys(piece.table_schema for piece in pieces if piece.shards)
-    return unify([unpack(schema) for schema in schemas], sum((piece.spans for piece in pieces), Spans()))
+    return unify(
+        [unpack(schema) for schema in schemas], sum((piece.spans for piece in pieces), ValueRanges())
+    )
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:

@@ -45,7 +45,7 @@ def could_hold(share, is_jaccard, size, other):
 
 
 @njit(cache=True, nogil=True)
-def judge_few(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
+def all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
     """Judge the documents from `first` to `last`, each against all before it that stay."""
     for i in range(first, last):
         if not may_go[i]:
@@ -129,7 +129,7 @@ def count_marked(marks, mark, numbers):
 
 
 @njit(cache=True, nogil=True)
-def judge_many(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
+def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
     """Judge the same with an index of those that stay: for each shingle a list of them, as they were added."""
     start = ends[first]
     numbers, frequencies = numbered(hashes[start : ends[last]])
@@ -186,9 +186,9 @@ def _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, s
     for c in range(clusters.size - 1):
         first, last = clusters[c], clusters[c + 1]
         if last - first <= FEW:
-            judge_few(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
+            all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
         else:
-            judge_many(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
+            prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
 
 
 def judge(

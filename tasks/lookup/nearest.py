@@ -23,7 +23,7 @@ from tasks.planning.last_build import whole_register
 from tasks.recipe.fields import Dedup, Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts
-from tasks.signatures.lookup import files_by_band, looked_up, met
+from tasks.signatures.lookup import collisions, files_by_band, looked_up
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
@@ -142,7 +142,7 @@ def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDA
     def look(one: tuple[Shard, NDArray[np.uint64]]) -> list[int]:
         file, key = one
         found, doc_ids = looked_up(folder, file, key, MOST_OF_BUCKET)
-        ids: list[int] = met(key, np.zeros(1, np.uint64), found, doc_ids)[1].tolist()
+        ids: list[int] = collisions(key, np.zeros(1, np.uint64), found, doc_ids)[1].tolist()
         return ids
 
     with ThreadPoolExecutor(READERS) as readers:

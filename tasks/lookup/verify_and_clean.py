@@ -14,10 +14,10 @@ from tasks.accounts.published import (
     NOTHING,
     PUBLISHED,
     STAMPS,
-    Stamps,
+    FileStamps,
     corpus_of,
-    kept_stamps,
     manifest_there,
+    saved_stamps,
 )
 from tasks.errors import Damaged, Denied
 from tasks.planning.history import damaged_records
@@ -40,7 +40,7 @@ NOT_ITSELF = "is cut or changed, or of another place or version"
 AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, and is no build
 
 
-class Item(Record):
+class CheckedFile(Record):
     """A file that should have so many bytes with this SHA-256."""
 
     path: str
@@ -48,25 +48,25 @@ class Item(Record):
     sha256: str
 
 
-class Rot(Record):
+class Fault(Record):
     """A file that is not as it was written."""
 
     path: str
     found: str
 
 
-class Waste(Record):
+class Orphan(Record):
     """A file that nothing needs."""
 
     path: str
     size: int
 
 
-def artifacts_in(facts: Any) -> Iterator[Item]:
+def artifacts_in(facts: Any) -> Iterator[CheckedFile]:
     """Yield every artifact that a manifest lists, wherever in it."""
     if isinstance(facts, dict):
         if {"path", "digest", "size"} <= facts.keys():
-            yield Item(path=facts["path"], size=facts["size"], sha256=facts["digest"])
+            yield CheckedFile(path=facts["path"], size=facts["size"], sha256=facts["digest"])
         for value in facts.values():
             yield from artifacts_in(value)
     elif isinstance(facts, list | tuple):
@@ -74,13 +74,13 @@ def artifacts_in(facts: Any) -> Iterator[Item]:
             yield from artifacts_in(value)
 
 
-def items_of(recipe: Recipe) -> tuple[list[Item], list[Rot]]:
+def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
     """Return all files that a corpus consists of and was made by, and the manifests that cannot be read.
 
     Raises Denied where nothing is published.
     """
-    folder, faults = recipe.folder, list[Rot]()
-    published_files = [*kept_stamps(folder).manifests[-1:]]
+    folder, faults = recipe.folder, list[Fault]()
+    published_files = [*saved_stamps(folder).manifests[-1:]]
     try:
         manifest = manifest_there(folder)
         if manifest is None:
@@ -88,9 +88,10 @@ def items_of(recipe: Recipe) -> tuple[list[Item], list[Rot]]:
         published_files += manifest.everything
     except Damaged:  # what it lists is not known, and nothing else says it
         if not published_files:
-            faults.append(Rot(path=f"{PUBLISHED}/{MANIFEST}", found=NOT_ITSELF))
+            faults.append(Fault(path=f"{PUBLISHED}/{MANIFEST}", found=NOT_ITSELF))
     items = [
-        Item(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256) for file in published_files
+        CheckedFile(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
+        for file in published_files
     ]
     faults += record_faults(folder)
     built = last_build(folder)
@@ -98,47 +99,49 @@ def items_of(recipe: Recipe) -> tuple[list[Item], list[Rot]]:
         try:
             stage = read_record(folder, path, StageManifest)
         except Damaged:
-            faults.append(Rot(path=path, found=NOT_ITSELF))
+            faults.append(Fault(path=path, found=NOT_ITSELF))
             continue
         if stage is None:
-            faults.append(Rot(path=path, found="is gone"))
+            faults.append(Fault(path=path, found="is gone"))
         else:
             items += artifacts_in(stage.model_dump(mode="json"))
     return list({item.path: item for item in items}.values()), faults
 
 
-def record_faults(folder: Folder) -> Iterator[Rot]:
+def record_faults(folder: Folder) -> Iterator[Fault]:
     """Yield the records of a corpus that are cut, changed or gone, its register before all."""
     whole_register(folder)
     built = last_build(folder)
-    kinds: dict[str, type[Record]] = {BUILT: BuildRecord, STAMPS: Stamps}
+    kinds: dict[str, type[Record]] = {BUILT: BuildRecord, STAMPS: FileStamps}
     kinds |= dict.fromkeys(built.listings.values() if built else (), Listing)
     for path, kind in kinds.items():
         try:
             if read_record(folder, path, kind) is None:
-                yield Rot(path=path, found="is gone")
+                yield Fault(path=path, found="is gone")
         except Damaged:
-            yield Rot(path=path, found=NOT_ITSELF)
+            yield Fault(path=path, found=NOT_ITSELF)
     for path in damaged_records(folder):
-        yield Rot(path=path, found=NOT_ITSELF)
+        yield Fault(path=path, found=NOT_ITSELF)
     for path in damaged_tokenizers(folder):
-        yield Rot(path=path, found="has another content than was written")
+        yield Fault(path=path, found="has another content than was written")
 
 
-def faults_of(recipe: Recipe, items: Iterable[Item], tell: Callable[[Item], object]) -> list[Rot]:
+def faults_of(
+    recipe: Recipe, items: Iterable[CheckedFile], tell: Callable[[CheckedFile], object]
+) -> list[Fault]:
     """Read files and compare each with what it should be; `tell` is called as each is done."""
     folder = recipe.folder
 
-    def look(item: Item) -> Rot | None:
+    def look(item: CheckedFile) -> Fault | None:
         difference = folder.difference(item.path, item.size, item.sha256)
         tell(item)
-        return Rot(path=item.path, found=difference) if difference else None
+        return Fault(path=item.path, found=difference) if difference else None
 
     with ThreadPoolExecutor(cores() if folder.is_local else READERS_OF_STORES) as readers:
         return [fault for fault in readers.map(look, items) if fault]
 
 
-def waste_of(recipe: Recipe) -> list[Waste]:
+def orphans_of(recipe: Recipe) -> list[Orphan]:
     """List what lies in a corpus's work folder and is needed by nothing.
 
     Needed is what the last finished build lists, and all that was written since, by a build that has not
@@ -160,7 +163,7 @@ def waste_of(recipe: Recipe) -> list[Waste]:
         )
     needed = needed_by(folder, built)
     return [
-        Waste(path=path, size=size)
+        Orphan(path=path, size=size)
         for path, (size, when) in sorted(written.items())
         if when <= finished and not path.startswith(KEPT) and not needed.intersection(KEY.findall(path))
     ]
@@ -178,7 +181,7 @@ def needed_by(folder: Folder, built: BuildRecord) -> set[str]:
     return {key for path in needed for key in KEY.findall(path)}
 
 
-def remove(recipe: Recipe, waste: Iterable[Waste]) -> None:
+def remove(recipe: Recipe, waste: Iterable[Orphan]) -> None:
     """Remove files of the work folder, and what dead builds left of their scratch files."""
     folder = recipe.folder
     folder.clear_scratch()

@@ -7,7 +7,13 @@ from importlib.resources import files
 from pathlib import Path
 
 from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import MANIFEST, doubts, kept_stamps, published_manifest, stamps_now
+from tasks.accounts.published import (
+    MANIFEST,
+    current_stamps,
+    possibly_changed,
+    published_manifest,
+    saved_stamps,
+)
 from tasks.accounts.readings import overdue, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
 from tasks.documents.planning import Plan, planned
@@ -155,10 +161,10 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         manifest = published_manifest(folder)
         if manifest is None or damaged_records(folder):
             return None
-        seen, kept = stamps_now(folder), kept_stamps(folder)
+        seen, kept = current_stamps(folder), saved_stamps(folder)
         checked = times_checked(folder, manifest, kept, seen)
         unread = overdue(manifest.everything, checked, in_time(recipe.reread_after))
-        if unread or any(doubts(folder, manifest, seen)):
+        if unread or any(possibly_changed(folder, manifest, seen)):
             return None
     except ZydaError:  # the build itself will say it, with all other faults
         return None

@@ -15,12 +15,12 @@ from tasks.accounts.published import (
     Named,
     Published,
     PublishedKeys,
+    current_stamps,
     difference,
-    doubts,
-    keep_stamps,
-    kept_stamps,
+    possibly_changed,
     published_manifest,
-    stamps_now,
+    save_stamps,
+    saved_stamps,
 )
 from tasks.accounts.readings import due, moment, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus
@@ -29,7 +29,7 @@ from tasks.ingest.plan import SourcePlan
 from tasks.log import warn
 from tasks.publish.audits import audited, by_index_of
 from tasks.publish.card import card
-from tasks.publish.placing import Texts, put_over, strangers, swap_in, text_of
+from tasks.publish.placing import Texts, publish_by_rename, publish_objects, text_of, unlisted_files
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import in_time
@@ -73,25 +73,25 @@ def publish_corpus(
     manifest = manifest.model_copy(update={"accounts": tuple(account_files)})
     before = published_manifest(folder)
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
-    seen, now = stamps_now(folder), moment()
+    seen, now = current_stamps(folder), moment()
     whole = whole_files(recipe, before, seen) if before is not None else dict[str, str]()
     is_same = before is not None and as_if_unread(before) == as_if_unread(manifest)
     if (
         before is not None
         and is_same
         and len(whole) == len(before.everything)
-        and not strangers(folder, manifest)
+        and not unlisted_files(folder, manifest)
     ):
-        keep_stamps(folder, manifest.everything, text_of(before), seen, whole)
+        save_stamps(folder, manifest.everything, text_of(before), seen, whole)
         return False
     if before is not None:  # the accounts are written anew
         whole = {file.path: whole[file.path] for file in before.files if file.path in whole}
     manifest = manifest.checked({file.path: whole.get(file.path, now) for file in manifest.everything})
-    put = swap_in if folder.is_local else put_over
+    put = publish_by_rename if folder.is_local else publish_objects
     put(folder, manifest, texts, whole.keys())
     stamps = {path: stamp for path, stamp in seen.items() if path in whole}
     checked = {file.path: str(file.checked_at) for file in manifest.everything}
-    keep_stamps(folder, manifest.everything, text_of(manifest), stamps, checked)
+    save_stamps(folder, manifest.everything, text_of(manifest), stamps, checked)
     return True
 
 
@@ -106,8 +106,8 @@ def whole_files(recipe: Recipe, before: Published, seen: dict[str, str]) -> dict
     Those are read of which storage does not say what it said, and those that nobody has read for too long.
     """
     folder, now = recipe.folder, moment()
-    checked = times_checked(folder, before, kept_stamps(folder), seen)
-    gone_files, changed_files = doubts(folder, before, seen)
+    checked = times_checked(folder, before, saved_stamps(folder), seen)
+    gone_files, changed_files = possibly_changed(folder, before, seen)
     in_doubt = {file.path for file in (*gone_files, *changed_files)}
     aged_files = due(
         [file for file in before.everything if file.path not in in_doubt],

@@ -22,14 +22,14 @@ def text_of(manifest: Published) -> bytes:
     return manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
-def strangers(folder: Folder, manifest: Published) -> list[str]:
+def unlisted_files(folder: Folder, manifest: Published) -> list[str]:
     """List the files in the published folder that its manifest does not."""
     wanted = {f"{PUBLISHED}/{file.path}" for file in manifest.everything} | {f"{PUBLISHED}/{MANIFEST}"}
     return [path for path in folder.files(PUBLISHED) if path not in wanted]
 
 
 @dataclass(frozen=True)
-class Proof:
+class DigestCheck:
     """A file that was made, to be read before it is published: its disk may have changed it since."""
 
     folder: Folder
@@ -55,7 +55,7 @@ class Copy:
         return None
 
 
-def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
+def check_digests(folder: Folder, jobs: Sequence[DigestCheck | Copy]) -> None:
     """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
     paths = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
     if damaged := [path for path in paths if path]:
@@ -64,10 +64,10 @@ def all_sound(folder: Folder, jobs: Sequence[Proof | Copy]) -> None:
         )
 
 
-def swap_in(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
+def publish_by_rename(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
     """Make the folder beside the old one, of whose files those at `whole_paths` stay good; then swap."""
     new_shards = [file.made_as for file in manifest.files if file.made_as and file.path not in whole_paths]
-    all_sound(folder, [Proof(folder, shard) for shard in new_shards])
+    check_digests(folder, [DigestCheck(folder, shard) for shard in new_shards])
     staging = f"{SCRATCH}/{scratch_name()}"
     for file in manifest.files:
         path = (
@@ -82,14 +82,14 @@ def swap_in(folder: Folder, manifest: Published, texts: Texts, whole_paths: Cont
     folder.replace_folder(staging, PUBLISHED)
 
 
-def put_over(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
+def publish_objects(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
     """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
     new_files = [file for file in manifest.files if file.made_as and file.path not in whole_paths]
     copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new_files if file.made_as]
     # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
-    all_sound(folder, copies)
+    check_digests(folder, copies)
     expect_manifest(folder, text_of(manifest))
     for path, text in {MANIFEST: text_of(manifest), **texts}.items():
         folder.write(f"{PUBLISHED}/{path}", text)
-    for path in strangers(folder, manifest):
+    for path in unlisted_files(folder, manifest):
         folder.delete(path)

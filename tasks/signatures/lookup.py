@@ -71,22 +71,22 @@ def first_of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]
     return np.flatnonzero(times < most)
 
 
-def met(keys: Keys, doc_ids: Ids, found: Keys, found_ids: Ids) -> tuple[Ids, Ids]:
+def collisions(keys: Keys, doc_ids: Ids, found: Keys, found_ids: Ids) -> tuple[Ids, Ids]:
     """Return the pairs of documents that have a key in common: (p,) of doc_ids, and of found_ids.
 
     found: sorted; both (n,) and (m,), or wide, (n, 2) and (m, 2).
     """
     if keys.ndim == 2:
         # Where the upper halves are the same, the lower ones are looked at.
-        first, second = places_that_meet(keys[:, 0], found[:, 0])
+        first, second = colliding_positions(keys[:, 0], found[:, 0])
         is_same = keys[first, 1] == found[second, 1]
         first, second = first[is_same], second[is_same]
     else:
-        first, second = places_that_meet(keys, found)
+        first, second = colliding_positions(keys, found)
     return doc_ids[first], found_ids[second]
 
 
-def places_that_meet(keys: Keys, found: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def colliding_positions(keys: Keys, found: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the places of all pairs of equal keys, (n,) and (m,), of which `found` are sorted."""
     starts = np.searchsorted(found, keys, side="left")
     counts = np.searchsorted(found, keys, side="right") - starts

@@ -6,10 +6,14 @@ import pyarrow as pa
 
 from tasks.storage.documents import COUNTED
 
-OF_A_CLUSTER = ("cluster_id", "cluster_size", "cluster_sources")  # from the second round on with its number
-ADDED = (
+CLUSTER_COLUMNS = (
+    "cluster_id",
+    "cluster_size",
+    "cluster_sources",
+)  # from the second round on with its number
+RESERVED_NAMES = (
     "doc_id", "n_tokens", "n_bytes", "quality_pred", "quality_prob", "document_steps",
-    *(f"{name}{number}" for name in OF_A_CLUSTER for number in ("", *range(2, 10))),
+    *(f"{name}{number}" for name in CLUSTER_COLUMNS for number in ("", *range(2, 10))),
 )  # fmt: skip
 ADDED_BY_MODEL = ("score", "int_score")
 OURS = "source_"
@@ -25,7 +29,7 @@ def renames(
 
     measured: the columns that the recipe's steps publish beside the documents of this source.
     """
-    taken = {*ADDED, *(ADDED_BY_MODEL if classified else ()), *measured, "text"} - {text}
+    taken = {*RESERVED_NAMES, *(ADDED_BY_MODEL if classified else ()), *measured, "text"} - {text}
     return {name: f"{OURS}{name}" for name in names if original(name) in taken}
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.sources.json_text import array_as_json, as_json_text, is_list
-from tasks.sources.type_unification import Spans, agreed, count_fields
+from tasks.sources.type_unification import ValueRanges, count_fields, unify_types
 
 JSON_TEXT = {b"zyda": b"json"}
 MAX_FIELDS = 200  # of the objects of a column, in all their levels
@@ -178,7 +178,7 @@ def table_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
 # What the files of a source have in common
 
 
-def unify(schemas: Sequence[pa.Schema], spans: Spans | None = None) -> pa.Schema:
+def unify(schemas: Sequence[pa.Schema], spans: ValueRanges | None = None) -> pa.Schema:
     """Return the schema that holds the rows of all: the fields in order of first appearance.
 
     spans: how far the values of the columns reach; without, they are taken to fit.
@@ -187,14 +187,14 @@ def unify(schemas: Sequence[pa.Schema], spans: Spans | None = None) -> pa.Schema
     for schema in schemas:
         for field in schema:
             fields.setdefault(field.name, []).append(field)
-    return pa.schema([unify_field(name, of_name, spans or Spans()) for name, of_name in fields.items()])
+    return pa.schema([unify_field(name, of_name, spans or ValueRanges()) for name, of_name in fields.items()])
 
 
-def unify_field(name: str, fields: Sequence[pa.Field], spans: Spans) -> pa.Field:
+def unify_field(name: str, fields: Sequence[pa.Field], spans: ValueRanges) -> pa.Field:
     if any(is_json(field) for field in fields):
         return json_field(name)
     kinds = list(dict.fromkeys(field.type for field in fields))
-    kind = agreed(kinds, spans.integers.get(name, (0, 0)), spans.seconds.get(name, (0, 0)))
+    kind = unify_types(kinds, spans.integers.get(name, (0, 0)), spans.seconds.get(name, (0, 0)))
     if kind is None or (len(kinds) > 1 and count_fields(kind) > MAX_FIELDS):
         return json_field(name)
     return fields[0].with_type(kind).with_nullable(True)

@@ -1,7 +1,7 @@
 """Which type holds the values of a column over all files of a source, each unchanged.
 
 The types alone do not say: a whole number is a float exactly or not, a time fits into nanoseconds or not.
-So ingest measures how far the values of each shard reach (`Spans`), and `agreed` goes by that.
+So ingest measures how far the values of each shard reach (`ValueRanges`), and `unify_types` goes by that.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,20 @@ UNITS = list(PER_SECOND)
 Span = tuple[int, int]
 
 
-class Spans(Record):
+class ValueRanges(Record):
     """From where to where the whole numbers of columns reach, and their times in seconds, by column."""
 
     integers: dict[str, Span] = {}
     seconds: dict[str, Span] = {}
 
-    def __add__(self, other: "Spans") -> "Spans":
-        return Spans(
-            integers=wider(self.integers, other.integers), seconds=wider(self.seconds, other.seconds)
+    def __add__(self, other: "ValueRanges") -> "ValueRanges":
+        return ValueRanges(
+            integers=union_ranges(self.integers, other.integers),
+            seconds=union_ranges(self.seconds, other.seconds),
         )
 
 
-def wider(spans: dict[str, Span], others: dict[str, Span]) -> dict[str, Span]:
+def union_ranges(spans: dict[str, Span], others: dict[str, Span]) -> dict[str, Span]:
     in_both = {
         name: (min(a, spans[name][0]), max(b, spans[name][1]))
         for name, (a, b) in others.items()
@@ -41,22 +42,22 @@ def wider(spans: dict[str, Span], others: dict[str, Span]) -> dict[str, Span]:
     return spans | others | in_both
 
 
-def spans_of(table: pa.Table) -> Spans:
+def value_ranges(table: pa.Table) -> ValueRanges:
     """Measure the columns of a table whose type may have to give way to another file's."""
     integers, seconds = dict[str, Span](), dict[str, Span]()
     for name in table.column_names:
-        for leaf in chain.from_iterable(map(leaves_of, table.column(name).chunks)):
+        for leaf in chain.from_iterable(map(leaf_arrays, table.column(name).chunks)):
             if pa.types.is_timestamp(leaf.type):
                 per = PER_SECOND[leaf.type.unit]
                 low, high = least_and_most(leaf.cast(pa.int64()))
                 if low is not None:
                     # Rounded down and, by two signs, up: whole seconds that enclose the times.
-                    seconds = wider(seconds, {name: (low // per, -(-high // per))})
+                    seconds = union_ranges(seconds, {name: (low // per, -(-high // per))})
             elif leaf.type in (pa.int64(), pa.uint64()):
                 low, high = least_and_most(leaf)
                 if low is not None:
-                    integers = wider(integers, {name: (low, high)})
-    return Spans(integers=integers, seconds=seconds)
+                    integers = union_ranges(integers, {name: (low, high)})
+    return ValueRanges(integers=integers, seconds=seconds)
 
 
 def least_and_most(array: pa.Array) -> Any:
@@ -64,12 +65,12 @@ def least_and_most(array: pa.Array) -> Any:
     return extremes["min"].as_py(), extremes["max"].as_py()
 
 
-def leaves_of(array: pa.Array) -> list[pa.Array]:
+def leaf_arrays(array: pa.Array) -> list[pa.Array]:
     """Return the arrays at the ends of a nested one."""
     if pa.types.is_struct(array.type):
-        return [leaf for field in array.flatten() for leaf in leaves_of(field)]
+        return [leaf for field in array.flatten() for leaf in leaf_arrays(field)]
     if is_list(array.type):
-        return leaves_of(array.flatten())
+        return leaf_arrays(array.flatten())
     return [array]
 
 
@@ -79,7 +80,7 @@ def count_fields(kind: pa.DataType) -> int:
     return count_fields(kind.value_type) if is_list(kind) else 0
 
 
-def agreed(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.DataType | None:
+def unify_types(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.DataType | None:
     """Return the type that holds the values of all these types unchanged, or None where there is none."""
     kinds = [kind for kind in kinds if not pa.types.is_null(kind)] or list(kinds[:1])
     if len(kinds) == 1:
@@ -90,7 +91,7 @@ def agreed(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.Da
 
     types = pa.types
     if are(types.is_integer):
-        return agreed_integers(kinds, integers)
+        return unify_integers(kinds, integers)
     if are(types.is_integer, types.is_floating):
         return pa.float64() if integers[0] >= -EXACT and integers[1] <= EXACT else None
     if are(types.is_string, types.is_large_string):
@@ -98,17 +99,17 @@ def agreed(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.Da
     if are(types.is_binary, types.is_large_binary):
         return pa.large_binary()
     if are(types.is_timestamp):
-        return agreed_times(kinds, seconds)
+        return unify_times(kinds, seconds)
     if are(types.is_struct):
-        return agreed_objects(kinds, integers, seconds)
+        return unify_structs(kinds, integers, seconds)
     if are(types.is_list, types.is_large_list):
-        value = agreed(list(dict.fromkeys(kind.value_type for kind in kinds)), integers, seconds)
+        value = unify_types(list(dict.fromkeys(kind.value_type for kind in kinds)), integers, seconds)
         make = pa.large_list if any(map(types.is_large_list, kinds)) else pa.list_
         return make(value) if value is not None else None
     return None
 
 
-def agreed_integers(kinds: Sequence[pa.DataType], span: Span) -> pa.DataType | None:
+def unify_integers(kinds: Sequence[pa.DataType], span: Span) -> pa.DataType | None:
     signed = [kind for kind in kinds if pa.types.is_signed_integer(kind)]
     if not signed or len(signed) == len(kinds):
         return max(kinds, key=lambda kind: kind.bit_width)
@@ -117,20 +118,20 @@ def agreed_integers(kinds: Sequence[pa.DataType], span: Span) -> pa.DataType | N
     return pa.uint64() if span[0] >= 0 and signed == [pa.int64()] else None  # smaller ones are not measured
 
 
-def agreed_times(kinds: Sequence[pa.DataType], seconds: Span) -> pa.DataType | None:
+def unify_times(kinds: Sequence[pa.DataType], seconds: Span) -> pa.DataType | None:
     zones = {kind.tz for kind in kinds}
     unit = max((kind.unit for kind in kinds), key=UNITS.index)
     fits = all(abs(second) * PER_SECOND[unit] < 1 << 63 for second in seconds)
     return pa.timestamp(unit, zones.pop()) if len(zones) == 1 and fits else None
 
 
-def agreed_objects(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.DataType | None:
+def unify_structs(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.DataType | None:
     fields = dict[str, list[pa.DataType]]()
     for kind in kinds:
         for field in kind:
             fields.setdefault(field.name, []).append(field.type)
     types = {
-        name: agreed(list(dict.fromkeys(field_types)), integers, seconds)
+        name: unify_types(list(dict.fromkeys(field_types)), integers, seconds)
         for name, field_types in fields.items()
     }
     return None if None in types.values() else pa.struct(list(types.items()))

@@ -11,7 +11,7 @@ from tasks.storage.folder import Folder
 Result = TypeVar("Result")
 
 
-def healed(folder: Folder, make: Callable[[], Result]) -> Result:
+def rebuilding_damaged(folder: Folder, make: Callable[[], Result]) -> Result:
     """Call `make` until it meets no damage; what it has finished it does not do again.
 
     Raises Denied where what was made again is damaged at once: that is the storage's doing.

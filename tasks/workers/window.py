@@ -49,7 +49,7 @@ def over_workers(
     """
     with client_of_task() as client:
         try:
-            return in_window(
+            return submit_bounded(
                 client, sent_to(client, engine, function, gpus), items, count, (group, name), then
             )
         except distributed.scheduler.KilledWorker as error:
@@ -150,7 +150,7 @@ def offered_by_workers(client: Any) -> set[str]:
     return {name for worker in workers for name in worker["resources"]}
 
 
-def in_window(
+def submit_bounded(
     client: Any,
     sent: Sent,
     items: list[Item],

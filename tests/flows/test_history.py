@@ -7,7 +7,7 @@ import pytest
 from report_pages import cells_of, page_of, read, titles
 from small_corpus import build_here, contents, edited, prose, published, rows, table_of, write_rows
 
-from tasks.lookup.verify_and_clean import waste_of
+from tasks.lookup.verify_and_clean import orphans_of
 from tasks.planning import history
 from tasks.planning.history import HISTORY, builds_of
 from tasks.storage.records import BODY
@@ -94,7 +94,7 @@ def test_record_is_bounded_and_cleaning_leaves_it(corpus, monkeypatch):
         build_here(recipe)
     assert [build.number for build in builds_of(recipe.folder)] == [3, 4, 5]
     assert [build.recipe["dedup"]["width"] for build in builds_of(recipe.folder)] == [22, 23, 24]
-    assert not [waste for waste in waste_of(recipe) if waste.path.startswith(HISTORY)]
+    assert not [waste for waste in orphans_of(recipe) if waste.path.startswith(HISTORY)]
 
 
 DAMAGES = {

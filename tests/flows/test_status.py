@@ -14,7 +14,7 @@ from small_corpus import build_here, kept_names, prose, rows, write_rows, zyda
 
 from flows.command.show_status import of_corpus, of_machine
 from flows.server.exclusion import limit_of
-from flows.server.liveness import Life, living
+from flows.server.liveness import RunHeartbeat, with_heartbeat
 from tasks.errors import BadRecipe
 
 
@@ -147,7 +147,7 @@ def test_runs_of_a_server(server, corpus):
 
     @flow(name="build", flow_run_name="build living", persist_result=False)
     def lives_now():
-        with living(limit_of(plan)):
+        with with_heartbeat(limit_of(plan)):
             seen.extend([list(of_machine()), said_of(corpus)])
 
     @flow(name="build", flow_run_name="build failing", persist_result=False)
@@ -177,7 +177,9 @@ def test_run_whose_process_is_gone_is_said_to_be(server):
 
     with get_client(sync_client=True) as client:
         run = client.create_flow_run(gone, name="build gone", state=Running())
-        life = Life(run=str(run.id), holds="nothing", host=socket.gethostname(), pid=2**22 - 1, birth="-")
+        life = RunHeartbeat(
+            run=str(run.id), holds="nothing", host=socket.gethostname(), pid=2**22 - 1, birth="-"
+        )
         client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
         try:
             assert any("build gone; its process is gone" in line for line in of_machine())

@@ -17,7 +17,7 @@ from tasks.errors import ZydaError
 from tasks.sources import columns, rows
 from tasks.sources.columns import conform, is_json, plain, plain_schema, unify
 from tasks.sources.formats.jsonl import parse_line
-from tasks.sources.type_unification import PER_SECOND, Spans, spans_of
+from tasks.sources.type_unification import PER_SECOND, ValueRanges, value_ranges
 
 numbers = st.one_of(
     st.integers(-3, 3), st.integers(-(2**70), 2**70), st.sampled_from([2**53, 2**53 + 1, 2**63, 2**64 - 1, -(2**63)]),
@@ -34,7 +34,9 @@ json_rows = st.lists(st.fixed_dictionaries({}, optional={"x": values, "y": value
 
 def put_together(tables):
     """Do to some tables what a build does to the shards of a source."""
-    schema = unify([table.schema for table in tables], sum((spans_of(table) for table in tables), Spans()))
+    schema = unify(
+        [table.schema for table in tables], sum((value_ranges(table) for table in tables), ValueRanges())
+    )
     return schema, pa.concat_tables([conform(table, schema) for table in tables])
 
 

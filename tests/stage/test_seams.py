@@ -20,7 +20,7 @@ from flows.command.show import decision
 from tasks import pipeline
 from tasks.errors import NotConserved
 from tasks.lookup.explain import explain
-from tasks.lookup.verify_and_clean import waste_of
+from tasks.lookup.verify_and_clean import orphans_of
 from tasks.quality.judging import run_filter
 from tasks.sources import reading
 from tasks.stage.results import HERE
@@ -179,7 +179,7 @@ def test_cleaning_keeps_the_band_keys_from_which_a_rule_leaves_some_out(loud, ex
     with_stages("BEFORE_DEDUP", example("shouting").shouting)
     recipe = loud.load()
     build_here(recipe)
-    assert not [file.path for file in waste_of(recipe) if file.path.startswith("work/minhash")]
+    assert not [file.path for file in orphans_of(recipe) if file.path.startswith("work/minhash")]
 
 
 def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(loud, example, with_stages):

@@ -298,22 +298,22 @@ def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
 
 
 def test_verify_looks_at_the_register_and_the_other_records(tmp_path):
-    from tasks.lookup.verify_and_clean import items_of
+    from tasks.lookup.verify_and_clean import files_to_check
 
     recipe = Corpus(tmp_path).load()
     build_here(recipe)
     folder = recipe.folder
-    assert items_of(recipe)[1] == []
+    assert files_to_check(recipe)[1] == []
     listing = folder.files("work/listings")[0]
     tokenizer = next(path for path in folder.files("work") if "tokenizer" in path and path.endswith("json"))
     for path in (listing, tokenizer, "work/published.json", "history/000001.json"):
         before = folder.read(path)
         change(tmp_path / "out/small" / path)
-        assert [fault.path for fault in items_of(recipe)[1]] == [path]
+        assert [fault.path for fault in files_to_check(recipe)[1]] == [path]
         folder.write(path, before)
     take_away(tmp_path / "out/small/work/register/000000.json")
     with pytest.raises(Denied, match="is missing from the register"):
-        items_of(recipe)
+        files_to_check(recipe)
 
 
 def test_edit_of_a_published_file_in_place_does_not_reach_the_next_corpus(tmp_path):

@@ -13,14 +13,14 @@ from tasks.accounts import readings
 from tasks.accounts.published import (
     STAMPS,
     File,
-    Stamps,
+    FileStamps,
     corpus_of,
+    current_stamps,
     expect_manifest,
-    kept_stamps,
     manifest_there,
     published_ledger,
     published_manifest,
-    stamps_now,
+    saved_stamps,
 )
 from tasks.errors import BadRecipe, Damaged, Denied
 from tasks.lookup.explain import explain
@@ -47,7 +47,7 @@ def ago(days):
 
 def as_if_read(folder, when):
     """Have the published files been read at another time, as far as anybody knows."""
-    kept = kept_stamps(folder)
+    kept = saved_stamps(folder)
     write_record(folder, STAMPS, kept.model_copy(update={"checked": dict.fromkeys(kept.checked, when)}))
 
 
@@ -165,7 +165,7 @@ def test_files_of_one_build_do_not_fall_due_together():
 def test_checksum_that_a_store_keeps_itself_counts_as_a_reading(built, url, stamp, is_compared):
     manifest, old = published_manifest(built.load().folder), ago(20)
     (first, second, *_) = (file.path for file in manifest.files)
-    kept = Stamps(stamps={first: stamp, second: stamp}, checked={first: old, second: old})
+    kept = FileStamps(stamps={first: stamp, second: stamp}, checked={first: old, second: old})
     times = readings.times_checked(Folder(url), manifest, kept, {first: stamp, second: f"{stamp}d"})
     assert (times[first] > old) is is_compared
     assert times[second] == old
@@ -179,7 +179,7 @@ def test_verify_remembers_what_it_has_read_and_found_whole(built):
     path = next(file.path for file in manifest_there(folder).files if file.path.startswith("best/"))
     (built.folder / "out/small/published" / path).unlink()
     assert zyda("verify", str(built.path)).returncode == 1
-    checked = kept_stamps(folder).checked
+    checked = saved_stamps(folder).checked
     assert checked.pop(path) == old
     assert min(checked.values()) > old
     assert folder.read(MANIFEST) == before
@@ -298,4 +298,4 @@ def test_duration_that_is_none_is_one_line(corpus, given):
 def test_how_often_files_are_read_is_no_other_corpus(built):
     assert "reread_after" not in json.loads(built.load().folder.read(MANIFEST))["recipe"]
     assert ledger_if_complete(built.load(reread_after="1d")) is not None
-    assert stamps_now(built.load().folder)
+    assert current_stamps(built.load().folder)

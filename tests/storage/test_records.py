@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
 
-from tasks.accounts.published import Stamps
+from tasks.accounts.published import FileStamps
 from tasks.errors import Damaged, Denied
 from tasks.ingest.ingest import IngestedPiece
-from tasks.lookup.verify_and_clean import items_of
+from tasks.lookup.verify_and_clean import files_to_check
 from tasks.planning.history import Build, builds_of
 from tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
 from tasks.publish.files import PublishedShard
@@ -27,7 +27,7 @@ KINDS = {
     "work/register/": Register,
     "work/characters-": Characters,
     "work/built.json": BuildRecord,
-    "work/published.json": Stamps,
+    "work/published.json": FileStamps,
     "history/": Build,
 }
 
@@ -127,7 +127,7 @@ def test_entry_of_the_register_in_the_place_of_another_ends_in_one_line(copied, 
     with pytest.raises(Denied, match=rf"register/{at:06d}\.json is cut or changed.*put it back from a copy"):
         build_here(recipe)
     with pytest.raises(Denied, match="put it back from a copy"):
-        items_of(recipe)
+        files_to_check(recipe)
 
 
 def test_register_that_is_not_its_own_is_one_line_in_a_terminal(copied):
@@ -154,7 +154,7 @@ def test_manifest_in_the_place_of_another_is_found_by_verify_and_made_again(copi
     folder = recipe.folder
     of = {path.split("/")[-1].split("-")[0]: path for path in last_build(folder).manifests}
     folder.write(of["minhash"], folder.read(of["index"]))
-    assert [fault.path for fault in items_of(recipe)[1]] == [of["minhash"]]
+    assert [fault.path for fault in files_to_check(recipe)[1]] == [of["minhash"]]
     changed = {"dedup": {"scope": "global"}}
     right = copied.load(storage=str(copied.folder / "right"), **changed)
     build_here(right)
@@ -219,7 +219,7 @@ def test_stored_tokenizer_that_was_changed_is_made_again(copied, place, is_valid
         other = seal(Characters(packed=""), path)
         changed = other.replace(b"a", b"b") if place == "characters" else before.replace(b":", b": ", 1)
     folder.write(path, changed)
-    assert [fault.path for fault in items_of(recipe)[1]] == [path]
+    assert [fault.path for fault in files_to_check(recipe)[1]] == [path]
     write_rows(copied.folder / "in/late.jsonl", rows(late=prose("late")))
     copied.recipe["sources"][2]["files"] = [*copied.recipe["sources"][2]["files"], "in/late.jsonl"]
     recipe = copied.load()

@@ -20,7 +20,7 @@ from tasks.ids import MAX_ROWS, first_id
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
 from tasks.signatures.keys import signature_parameters
-from tasks.signatures.lookup import first_and_last_keys, first_of_bucket, looked_up, met
+from tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
 from tasks.signatures.merging import GROUP_SHARDS
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
@@ -36,7 +36,7 @@ VERSION = 1
 GROUP_ROWS = 1 << 16
 MOST_OF_BUCKET = 256  # documents of a bucket of another corpus that are looked at, the first by their ids
 MOST_OF_CORPUS = 64  # documents of a corpus, for one of ours
-MET = pa.schema([("doc_id", pa.uint64()), ("matched_doc_id", pa.uint64())])
+COLLISIONS = pa.schema([("doc_id", pa.uint64()), ("matched_doc_id", pa.uint64())])
 MATCHES = pa.schema(
     [
         ("doc_id", pa.uint64()),
@@ -76,7 +76,7 @@ class CollisionsInFile(ShardJob):
 
     def make(self) -> Shard:
         band = int(self.file.name.partition("-")[0])
-        tables = [MET.empty_table()]
+        tables = [COLLISIONS.empty_table()]
         with belongs_to(self.other):
             first, last = first_and_last_keys(self.other.folder, self.file)
         ours = sum(shard.rows for shard in self.shards) // self.bands
@@ -86,9 +86,9 @@ class CollisionsInFile(ShardJob):
                 keys, doc_ids = read_range(self.folder, self.shards, band, KeyRange(low, high))
                 with belongs_to(self.other):
                     found, found_ids = looked_up(self.other.folder, self.file, keys, MOST_OF_BUCKET)
-                both = met(keys, doc_ids, found, found_ids)
-                tables.append(pa.table([pa.array(ids) for ids in both], schema=MET))
-        table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in MET.names])
+                both = collisions(keys, doc_ids, found, found_ids)
+                tables.append(pa.table([pa.array(ids) for ids in both], schema=COLLISIONS))
+        table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in COLLISIONS.names])
         return write_table(self.folder, self.path, self.name, table)
 
 
@@ -122,8 +122,10 @@ class MatchesOfFiles(ShardJob):
     def make(self) -> Shard:
         tables = [MATCHES.empty_table()]
         for corpus, files in enumerate(self.met_in):
-            rows = rows_between(self.folder, files, self.first, self.last) if files else MET.empty_table()
-            pairs = rows.group_by(MET.names).aggregate([([], "count_all")])
+            rows = (
+                rows_between(self.folder, files, self.first, self.last) if files else COLLISIONS.empty_table()
+            )
+            pairs = rows.group_by(COLLISIONS.names).aggregate([([], "count_all")])
             columns = [
                 pairs.column("doc_id"),
                 pa.array(np.full(len(pairs), corpus, np.uint8)),
