@@ -130,6 +130,8 @@ class FileStamps(Record):
     cannot stand in itself: while it is being replaced, the one before and the one after.
     """
 
+    KIND = "Stamps"
+
     stamps: dict[str, str] = {}
     checked: dict[str, str] = {}
     manifests: tuple[File, ...] = ()

@@ -40,6 +40,8 @@ class BuildRecord(Record):
     those that the register had, of which the last could be lost without a gap.
     """
 
+    KIND = "Built"
+
     plan: str = ""
     listings: dict[str, str] = {}
     manifests: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -23,7 +23,12 @@ BODY = b'","record":'
 
 
 class Record(BaseModel):
-    """A frozen JSON value of ours."""
+    """A frozen JSON value of ours.
+
+    KIND: the name of its kind in the seals of records on storage, where that is not the name of its class.
+    """
+
+    KIND: ClassVar[str] = ""
 
     model_config = ConfigDict(frozen=True)
 
@@ -77,7 +82,7 @@ def unseal_lasting(content: bytes, kind: type[Sealed], path: str) -> Sealed:
 
 
 def hash_of(kind: type[Record], path: str, body: bytes) -> bytes:
-    return hashlib.sha256(f"{kind.__name__} {path}\n".encode() + body).hexdigest().encode()
+    return hashlib.sha256(f"{kind.KIND or kind.__name__} {path}\n".encode() + body).hexdigest().encode()
 
 
 def is_sealed(content: bytes, kind: type[Record], path: str) -> bool:
