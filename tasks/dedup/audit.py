@@ -245,8 +245,8 @@ def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> l
         for shard in shards:
             if place_of(shard)[0] in files:
                 first, last = first_and_last(folder, shard)
-                wanted = of_source[(of_source >= first) & (of_source <= last)]
-                jobs += [TextsOfShard(folder, trail.source, shard, wanted)] if len(wanted) else []
+                of_shard = of_source[(of_source >= first) & (of_source <= last)]
+                jobs += [TextsOfShard(folder, trail.source, shard, of_shard)] if len(of_shard) else []
     return jobs
 
 

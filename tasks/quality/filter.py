@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.errors import bad_input
+from tasks.quality.document_filter import DocumentFilter, run_filter
 from tasks.quality.forms import Model
-from tasks.quality.judging import DocumentFilter, run_filter
 from tasks.recipe.fields import Recipe, Source
 from tasks.sources.column_names import names_of_text
 from tasks.sources.register import place_of
@@ -121,8 +121,8 @@ def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
     check_keep(
         source, unpack(facts["schema"]), Model.model_validate(facts["model"]) if source.classify else None
     )
-    judges = partial(reasons_to_go, recipe.folder, source)
-    judge = DocumentFilter(
-        "filter", VERSION, judges, REASONS, params=filter_params(source), columns=columns_to_read(source)
+    verdicts = partial(reasons_to_go, recipe.folder, source)
+    document_filter = DocumentFilter(
+        "filter", VERSION, verdicts, REASONS, params=filter_params(source), columns=columns_to_read(source)
     )
-    return run_filter(recipe, trail, judge)
+    return run_filter(recipe, trail, document_filter)

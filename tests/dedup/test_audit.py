@@ -29,7 +29,14 @@ from tasks.dedup.pairings import (
 )
 from tasks.kernels.sets import overlaps
 from tasks.lookup.explain import Corpus as Published
-from tasks.publish.audits import asked_for, audit_again, by_length, by_source, last_audit, pairs_of
+from tasks.publish.audits import (
+    audit_again,
+    by_length,
+    by_source,
+    last_audit,
+    measure_and_threshold,
+    pairs_of,
+)
 from tasks.recipe.fields import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt
@@ -104,7 +111,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
         assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
     assert max(row["steps"] or 0 for row in audit) > 1
     headline = corpus_of(recipe)[1].audits["audit"]
-    unlike = sum(row["jaccard"] < asked_for(recipe.dedup)[1] for row in audit)
+    unlike = sum(row["jaccard"] < measure_and_threshold(recipe.dedup)[1] for row in audit)
     assert (headline.pairs, headline.unlike) == (len(audit), unlike)
     assert unlike > 0
 

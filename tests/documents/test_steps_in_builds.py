@@ -407,7 +407,7 @@ def test_recipe_that_comes_from_elsewhere_runs_no_code(raw, tmp_path):
 
 def test_steps_on_no_documents():
     done = run_steps(Plan(), pa.array([], pa.large_string()))
-    assert len(done.now) == 0
+    assert len(done.text) == 0
 
 
 # `zyda try`

@@ -36,7 +36,7 @@ from tasks.planning.watching import detect_changes
 from tasks.recipe.fields import Dedup
 from tasks.signatures import bands, index
 from tasks.signatures.keys import keys_of_texts
-from tasks.signatures.lookup import looked_up, met, row_groups_with
+from tasks.signatures.lookup import collisions, looked_up, row_groups_with
 from tasks.storage import parts
 from tasks.storage.folder import Folder
 from tasks.storage.tables import FOOTERS, write_shard
@@ -556,7 +556,7 @@ def test_look_up_is_a_search_through_all(tmp_path_factory, there, asked, most, i
     assert list(
         zip(keys_from([n for n, _ in expected]).tolist(), [i for _, i in expected], strict=True)
     ) == list(zip(found.tolist(), found_ids.tolist(), strict=True))
-    ours, theirs = met(keys_from(asked), np.arange(len(asked), dtype=np.uint64), found, found_ids)
+    ours, theirs = collisions(keys_from(asked), np.arange(len(asked), dtype=np.uint64), found, found_ids)
     pairs = [(i, doc_id) for i, number in enumerate(asked) for of_one, doc_id in expected if of_one == number]
     assert sorted(zip(ours.tolist(), theirs.tolist(), strict=True)) == sorted(pairs)
 

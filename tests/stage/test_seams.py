@@ -21,7 +21,7 @@ from tasks import pipeline
 from tasks.errors import NotConserved
 from tasks.lookup.explain import explain
 from tasks.lookup.verify_and_clean import orphans_of
-from tasks.quality.judging import run_filter
+from tasks.quality.document_filter import run_filter
 from tasks.sources import reading
 from tasks.stage.results import HERE
 from tasks.stage.stage import stage
@@ -155,7 +155,7 @@ def test_judge_that_does_not_speak_as_it_has_to_ends_the_build(loud, example, wi
     change, said = WRONG[wrong]
     module = example("shouting")
     judges = module.loud
-    judge = replace(module.SHOUTING, judges=lambda documents: spoilt(judges(documents), change))
+    judge = replace(module.SHOUTING, verdicts=lambda documents: spoilt(judges(documents), change))
     module.SHOUTING = judge
     with_stages("BEFORE_DEDUP", module.shouting)
     with pytest.raises(NotConserved, match=rf"stage shouting, source best, shard .*{said}"):
@@ -168,7 +168,7 @@ def spoilt(verdicts, change):
 
 def test_judge_that_fails_says_where(loud, example, with_stages):
     module = example("shouting")
-    module.SHOUTING = replace(module.SHOUTING, judges=lambda documents: documents.column("no such"))
+    module.SHOUTING = replace(module.SHOUTING, verdicts=lambda documents: documents.column("no such"))
     with_stages("AFTER_DEDUP", module.shouting)
     with pytest.raises(KeyError) as raised:
         build_here(loud.load())
@@ -187,7 +187,7 @@ def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(l
     with_stages("BEFORE_DEDUP", module.shouting)
     recipe = loud.load()
     before = build_here(recipe).removed("shouting").documents
-    none = replace(module.SHOUTING, judges=lambda documents: module.loud(documents).slice(0, 0))
+    none = replace(module.SHOUTING, verdicts=lambda documents: module.loud(documents).slice(0, 0))
     module.SHOUTING = none
     assert build_here(recipe).removed("shouting").documents == before > 0  # kept by its key
     newer = replace(none, version=2)

@@ -1,8 +1,8 @@
-"""Judging: a stage that reads what is left of a source and says which documents go, and why (its verdicts).
+"""A stage made of one function, which reads the remaining documents of a source and says which to remove.
 
-A judge is a function from a table of documents to a table of those that go: `doc_id`, `reason`, and its
-evidence. It sees `doc_id`, the counts, the columns of the source that it asks for, as far as the source has
-them, and all that stages before have put beside the documents. It is never shown an empty table.
+The function takes a table of documents and returns a table of those to remove: `doc_id`, `reason`, and its
+evidence. Its documents have `doc_id`, the counts, the columns of the source that it asks for, as far as the
+source has them, and all columns that stages before it added. It is never given an empty table.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -38,24 +38,24 @@ NO_EVIDENCE = pa.schema([])
 
 @dataclass(frozen=True)
 class DocumentFilter:
-    """Who judges, and what it is shown.
+    """A function that removes documents, and what it reads.
 
-    judges: the function, with what it was asked. version: raised when it answers otherwise. reasons: for which
-    it lets documents go, each with a sentence that says it of a document. evidence: the columns that it gives
-    beside `doc_id` and `reason`. asked: all that its answers depend on besides the documents, as a JSON value.
-    columns: the names of the columns of the source that it sees.
+    verdicts: from a table of documents to one of those to remove: `doc_id`, `reason`, the columns of `evidence`.
+    version: raised when it answers otherwise. reasons: why it removes documents, each with a sentence about such a
+    document. params: all that its answers depend on besides the documents, as a JSON value. columns: the names of
+    the columns of the source that it reads.
     """
 
     stage: str
     version: int
-    judges: Callable[[pa.Table], pa.Table]
+    verdicts: Callable[[pa.Table], pa.Table]
     reasons: dict[str, str]
     evidence: pa.Schema = NO_EVIDENCE
     params: Any = None
     columns: tuple[str, ...] = ("text",)
 
     def key(self, _: Recipe, trail: Trail) -> str:
-        """Return the key of a stage that asks this judge, whatever the recipe says."""
+        """Return the key of a stage that runs this filter, whatever the recipe says."""
         return stage_key(self.stage, self.version, [self.params, list(self.columns)], *trail.identities)
 
 
@@ -63,34 +63,36 @@ class DocumentFilter:
 class FilterShard(VerdictJob):
     """Which documents of what is left of one shard go. table_schema: of the columns that are shown."""
 
-    judge: DocumentFilter
+    document_filter: DocumentFilter
     table_schema: pa.Schema
 
     @property
     def stage(self) -> str:
-        return self.judge.stage
+        return self.document_filter.stage
 
     @property
     def version(self) -> int:
-        return self.judge.version
+        return self.document_filter.version
 
     @property
     def params(self) -> list[Any]:
-        return [self.judge.params, pack(self.table_schema)]
+        return [self.document_filter.params, pack(self.table_schema)]
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([*VERDICTS, *self.judge.evidence])
+        return pa.schema([*VERDICTS, *self.document_filter.evidence])
 
     @property
     def reasons(self) -> Collection[str]:
-        return self.judge.reasons
+        return self.document_filter.reasons
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
         shown = remaining_documents(self.folder, self.history, self.table_schema)
         # Each part gets the types of the whole: a column of nulls alone would have none.
         parts = [
-            self.checked(self.judge.judges(documents), documents) for documents in shown if len(documents)
+            self.checked(self.document_filter.verdicts(documents), documents)
+            for documents in shown
+            if len(documents)
         ]
         verdicts = pa.concat_tables([self.schema.empty_table(), *parts])
         if verdicts.column(REASON.name).null_count:
@@ -112,12 +114,15 @@ def remaining_documents(folder: Folder, history: ShardHistory, schema: pa.Schema
             yield documents
 
 
-def run_filter(recipe: Recipe, trail: Trail, judge: DocumentFilter) -> Manifest:
-    """Have what is left of a source judged, over the cluster."""
+def run_filter(recipe: Recipe, trail: Trail, document_filter: DocumentFilter) -> Manifest:
+    """Run a filter on the remaining documents of a source, over the cluster."""
     folder = recipe.folder
     stored = unpack(load_manifest(folder, trail.receipts[0]).facts["schema"])
-    schema = pa.schema([field for field in stored if field.name in {*judge.columns, *COUNTED.names}])
+    schema = pa.schema(
+        [field for field in stored if field.name in {*document_filter.columns, *COUNTED.names}]
+    )
     jobs = [
-        FilterShard(folder, trail.source, history, judge, schema) for history in load_histories(folder, trail)
+        FilterShard(folder, trail.source, history, document_filter, schema)
+        for history in load_histories(folder, trail)
     ]
-    return run_jobs(judge.stage, trail, jobs)
+    return run_jobs(document_filter.stage, trail, jobs)
