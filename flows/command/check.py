@@ -17,13 +17,14 @@ from tasks.sources.listing import InputFile
 from tasks.tokens.counter import counted_by, load_tokenizer
 
 FILES_AT_ONCE = 16
+MOST_DAMAGED = 10  # files that are named
 
 
 def check_recipe(plan: Recipe, *, replace: bool) -> None:
     """Print what a build would read. Raises BadRecipe with every fault."""
     judged = preflight(plan, replace=replace, spread=in_threads)
     console().print(table_of_sources(plan, judged))
-    for line in (*judges_of(plan), *others_of(plan), *outcome(plan)):
+    for line in (*judges_of(plan), *others_of(plan), *damaged_of(judged), *outcome(plan)):
         console().print(line, markup=False)
 
 
@@ -75,6 +76,13 @@ def others_of(plan: Recipe) -> list[str]:
         f"against: {other.label}, {max(keys.documents for keys in other.manifest.bands.values()):,} documents"
         for other in corpora_of(plan).values()
     ]
+
+
+def damaged_of(judged: SourceSurvey) -> list[str]:
+    """Name the new files that cannot be read, which a build would set aside."""
+    files = [found for inspected in judged.inspected for found in inspected if found.fault]
+    more = [f"and {len(files) - MOST_DAMAGED:,} more"] if len(files) > MOST_DAMAGED else []
+    return [f"to be set aside: {found.file.url}: {found.fault}" for found in files[:MOST_DAMAGED]] + more
 
 
 def outcome(plan: Recipe) -> list[str]:

@@ -12,6 +12,7 @@ from tasks.lookup.nearest import nearest
 from tasks.recipe.fields import Recipe
 
 LONGEST_NAME = 4096  # of a file; what is longer is a text
+LONGEST_TEXT = 64 << 20  # bytes
 
 
 def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
@@ -38,14 +39,17 @@ def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
 def text_of(file_or_text: str) -> str:
     """Return what a file says, or standard input for `-`, or the text itself. Raises BadInput."""
     if file_or_text == "-":
-        content, name = sys.stdin.buffer.read(), "standard input"
+        content, name = sys.stdin.buffer.read(LONGEST_TEXT + 1), "standard input"
     elif is_file(file_or_text):
         try:
-            content, name = Path(file_or_text).read_bytes(), file_or_text
+            with Path(file_or_text).open("rb") as file:
+                content, name = file.read(LONGEST_TEXT + 1), file_or_text
         except OSError as error:
             raise BadInput(f"{file_or_text}: cannot be read: {error.strerror}") from error
     else:
         content, name = file_or_text.encode(errors="surrogateescape"), "the text"
+    if len(content) > LONGEST_TEXT:
+        raise BadInput(f"{name}: a text of more than {LONGEST_TEXT >> 20} MiB; give a part of it")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -55,6 +59,6 @@ def text_of(file_or_text: str) -> str:
 def is_file(name: str) -> bool:
     """Say whether a text is the name of a file, or of what can be read like one."""
     try:
-        return len(name) <= LONGEST_NAME and Path(name).exists()
+        return 0 < len(name) <= LONGEST_NAME and Path(name).exists()
     except (OSError, ValueError):
         return False

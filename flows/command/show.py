@@ -42,7 +42,10 @@ def print_ledger(ledger: Ledger) -> None:
     print_reasons(ledger)
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:
-        console().print(f"{set_aside:,} rows were no documents and were set aside")
+        console().print(
+            f"set aside: {set_aside:,} rows that are no documents, or rests of damaged files; "
+            "published/set_aside has the reason of each", soft_wrap=True
+        )  # fmt: skip
 
 
 def print_reasons(ledger: Ledger) -> None:

@@ -56,7 +56,7 @@ def mend(plan: Recipe, faults: Sequence[Fault]) -> None:
 
 def clean_corpus(plan: Recipe, *, dry_run: bool) -> None:
     """Say how much of a corpus's work is needed by nothing, by stage, and remove it unless it is a dry run."""
-    waste = orphans_of(plan)
+    waste = orphans_of(plan, dry_run=dry_run)
     sizes = dict[str, int]()
     for file in waste:
         stage = file.path.split("/")[1]

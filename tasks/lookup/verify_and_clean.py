@@ -141,11 +141,12 @@ def faults_of(
         return [fault for fault in readers.map(look, items) if fault]
 
 
-def orphans_of(recipe: Recipe) -> list[Orphan]:
+def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
     """List what lies in a corpus's work folder and is needed by nothing.
 
     Needed is what the last finished build lists, and all that was written since, by a build that has not
-    come to its end. Raises Denied where a build seems to be running, or nothing has been built.
+    come to its end. Raises Denied where nothing has been built, and where a build seems to be running, unless it
+    is a dry run.
     """
     folder, _ = corpus_of(recipe)
     written = folder.written(WORK)
@@ -156,7 +157,7 @@ def orphans_of(recipe: Recipe) -> list[Orphan]:
     by_builds = [path for path in written if not path.startswith(KEPT) and not AUDIT.match(path)]
     newest = max(by_builds, key=lambda path: written[path][1], default=BUILT)
     seconds = time.time() - written[newest][1]
-    if written[newest][1] > finished and seconds < QUIET_SECONDS:
+    if not dry_run and written[newest][1] > finished and seconds < QUIET_SECONDS:
         raise Denied(
             f"{folder.url}: a build seems to be running ({newest} was written {seconds:.0f} seconds ago); "
             "clean when it is over"

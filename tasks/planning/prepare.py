@@ -121,6 +121,7 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     n = len(recipe.sources)
     listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
+    check_reads_no_output(recipe, chosen)
     if not replace:
         check_is_this_corpus(recipe, chosen)
     named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
@@ -137,12 +138,28 @@ def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) 
     manifest, before = published_manifest(folder), recorded_files(folder)
     published = {origin.source for origin in manifest.made_of} if manifest else set()
     others = [name for name in sorted(published | before.keys()) if name not in now]
-    others += [name for name, files in before.items() if name in now and not now[name] & files.keys()]
-    if others:
+    renewed = [name for name, files in before.items() if name in now and not now[name] & files.keys()]
+    faults = [f"its {', '.join(others)} would go"] if others else []
+    faults += [
+        f"of source {name}, none of the files that it was made of is there any more" for name in renewed
+    ]
+    if faults:
+        what = "a corpus with other sources" if others else "a corpus of other files"
         raise BadRecipe(
-            f"{folder.url}: a corpus with other sources is published there, and its "
-            f"{', '.join(others)} would go; give this recipe a name of its own, or build it with --replace"
+            f"{folder.url}: {what} is published there: {'; '.join(faults)}. "
+            "Build with --replace if that is meant, or give this recipe a name of its own"
         )
+
+
+def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
+    """Check that no source is what this recipe publishes: each build would change it. Raises BadRecipe."""
+    output = f"{recipe.folder.url}/published/"
+    for source, files in zip(recipe.sources, chosen, strict=True):
+        if any(file.url.startswith(output) for file in files):
+            raise BadRecipe(
+                f"source {source.name}: it reads what this recipe publishes ({output}), which each build changes; "
+                "copy it, or build under another name"
+            )
 
 
 def call_all(calls: Sequence[Callable[[], Found]]) -> list[Found]:
@@ -178,15 +195,29 @@ def inspect_new(
     faults = [str(outcome) for outcome in outcomes if isinstance(outcome, ZydaError)]
     if faults:
         raise BadRecipe(*faults)
-    pairs = zip(recipe.sources, chosen, strict=True)
+    pairs_of = [*zip(recipe.sources, chosen, strict=True)]
     checking = partial(check_columns, recipe, jobs, outcomes)
-    call_all([partial(checking, source, files, models.get(source.name)) for source, files in pairs])
+    call_all([partial(checking, source, files, models.get(source.name)) for source, files in pairs_of])
+    call_all(
+        [partial(check_any_is_readable, source, len(files), jobs, outcomes) for source, files in pairs_of]
+    )
     new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
         if isinstance(outcome, Inspected) and is_new:
             new_files[job.source.name].append(outcome)
     return list(new_files.values())
+
+
+def check_any_is_readable(
+    source: Source, files: int, jobs: Sequence[Inspection], outcomes: Sequence[Inspected | ZydaError]
+) -> None:
+    """Raise BadInput where all files of a source were inspected, and none of them can be read."""
+    own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
+    faulty = [outcome for outcome in own if isinstance(outcome, Inspected) and outcome.fault]
+    if len(faulty) == files:
+        first = faulty[0]
+        raise bad_input(source.name, f"none of its files can be read: {first.fault}", file=first.file.url)
 
 
 def check_columns(

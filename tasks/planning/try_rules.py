@@ -136,6 +136,8 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
     for chunk in read(source.name, file, piece, source.text):
         if count <= 0:
             return
+        if not len(chunk.rows):  # bad rows alone, or the rest of a damaged file
+            continue
         texts = one_array(chunk.table.column(source.text))[:count]
         count -= len(texts)
         yield SomeDocuments(file, chunk.rows[: len(texts)], texts)

@@ -148,9 +148,16 @@ def below(pattern: str, path: str) -> str:
 def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
     is_local = isinstance(fs, LocalFileSystem)
     url = str(info["name"] if is_local else fs.unstrip_protocol(info["name"]))
+    if not is_utf8(url):
+        raise bad_input(source, "its name is not UTF-8; give it another", file=url)
     if fault := why_unreadable(info):
         raise bad_input(source, fault, file=url)
     return InputFile(url=url, name=name, version=version_of(info), size=info["size"])
+
+
+def is_utf8(name: str) -> bool:
+    """Say whether a name can be written as UTF-8: of other bytes, Python makes halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def why_unreadable(info: dict[str, Any]) -> str | None:

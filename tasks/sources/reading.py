@@ -48,10 +48,11 @@ FORMATS: tuple[Format, ...] = (parquet, jsonl, arrow)
 
 @dataclass(frozen=True)
 class Inspected:
-    """A file with its pieces, and its columns: None where no row shows any."""
+    """A file with its pieces, and its columns: None where no row shows any. fault: why it cannot be read."""
 
     file: InputFile
     table_schema: pa.Schema | None
+    fault: str = ""
 
 
 def format_of(source: str, url: str) -> Format:
@@ -80,17 +81,17 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
     text, and where a file cannot be opened at all or one of its first lines is no document and bad rows
     stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
     """
-    kind = format_of(source, file.url)
+    kind, fault = format_of(source, file.url), ""
     with open_input(source, file.url, file.size, file.version, at_random=kind.AT_RANDOM) as stream:
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
         except DAMAGED as error:
             stream.expect_unchanged()
-            reason = damage(stream, error)
+            fault = damage(stream, error)
             if not may_be_bad:
-                raise bad_input(source, f"cannot be read: {reason}", file=file.url) from error
+                raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error
             schema, pieces = None, (Piece(),)
-    return Inspected(file.model_copy(update={"pieces": pieces}), schema)
+    return Inspected(file.model_copy(update={"pieces": pieces}), schema, fault)
 
 
 def read(

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.errors import bad_input
+from tasks.errors import bad_input, first_line
 from tasks.sources.columns import one_array, plain, unencoded
 from tasks.sources.streams import MAX_CONTENT, Input
 
@@ -68,7 +68,10 @@ def utf8_fault(content: bytes) -> str | None:
 
 
 def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
-    """Judge the texts of Arrow rows: null and invalid UTF-8 are bad. Decode the other columns."""
+    """Judge Arrow rows: those with a null text, or with invalid UTF-8 in any column, are bad. Decode the others.
+
+    Raises one of DAMAGED where offsets lead out of memory: the format has no checksums.
+    """
     rows = np.arange(first_row, first_row + len(table))
     column = table.column(text)
     if pa.types.is_run_end_encoded(column.type):
@@ -83,6 +86,8 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
         contents = enumerate(texts.to_pylist())
         faults = {i: utf8_fault(content) for i, content in contents if content is not None}
         reasons |= {i: fault for i, fault in faults.items() if fault}
+    for name in table.column_names:
+        reasons = not_utf8(name, table.column(name)) | reasons if name != text else reasons
     bad = [BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[:MAX_CONTENT]) for i in sorted(reasons)]
     if bad:
         good = np.setdiff1d(np.arange(len(table)), list(reasons))
@@ -91,10 +96,32 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
     return Chunk(rows, table.set_column(index, text, texts.cast(pa.large_string())), bad)
 
 
-def checked_columns(stream: Input, text: str, schema: pa.Schema) -> pa.Schema:
-    """Return a file's columns. Raises BadInput where two have one name, or the text is missing or is none."""
+def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
+    """Return the rows of a column with invalid UTF-8 at any level, each with a sentence that says so."""
+    found, ranges = dict[int, str](), [range(len(column))]
+    while ranges:
+        rows = ranges.pop()
+        part = (
+            column.slice(rows.start, len(rows)) if len(rows) == len(column) else column.take(pa.array(rows))
+        )
+        try:
+            part.validate(full=True)
+        except pa.ArrowInvalid as error:
+            if len(rows) == 1:
+                found[rows.start] = f"column {name!r}: {first_line(error)}"
+            else:
+                ranges += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+    return found
+
+
+def checked_columns(stream: Input, text: str, schema: pa.Schema, *, may_be_bad: bool = False) -> pa.Schema:
+    """Return a file's columns. may_be_bad: the text may be of no type, where all its values are null.
+
+    Raises BadInput where two have one name, or the text is missing or is none.
+    """
     check_names(stream.source, stream.url, schema)
-    check_text_type(stream.source, stream.url, text, schema)
+    if not (may_be_bad and text in schema.names and pa.types.is_null(schema.field(text).type)):
+        check_text_type(stream.source, stream.url, text, schema)
     return schema
 
 

@@ -220,7 +220,8 @@ class Folder:
             with explained(str(parent)):
                 yield scratch
         finally:
-            scratch.unlink(missing_ok=True)
+            with suppress(OSError):  # such as that of a folder that may only be read: it has been said
+                scratch.unlink()
 
     def put(self, scratch: Path, path: str, *, read_only: bool = False) -> None:
         """Put a local file in place, whole; on a local folder the scratch file is moved.

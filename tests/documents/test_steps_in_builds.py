@@ -1,5 +1,6 @@
 """Steps on documents in a build: what is cleaned and let go, and that all of it is accounted for."""
 
+import gzip
 import importlib
 import re
 import sys
@@ -22,6 +23,7 @@ from tasks.lookup.explain import explain
 from tasks.lookup.report_data import find
 from tasks.planning.last_build import ledger_if_complete
 from tasks.planning.prepare import prepare
+from tasks.planning.try_rules import tried
 from tasks.recipe.rule_sets import SETS
 from tasks.storage.tables import read_table
 
@@ -422,6 +424,17 @@ def test_try_shows_what_each_rule_takes_and_writes_nothing(raw):
     assert not (raw.folder / "out").exists()
     stay = int(re.search(r"([\d,]+) stay", said.stdout)[1].replace(",", ""))
     assert stay == build_here(raw.load()).of("rules").documents
+
+
+@pytest.mark.parametrize("ending", ["jsonl.gz", "parquet", "arrow"])
+def test_try_passes_over_what_cannot_be_read(corpus, ending):
+    for name in ("best-8", "best-9"):
+        (corpus.folder / f"in/{name}.{ending}").write_bytes(gzip.compress(b"broken")[:-9])
+    best = {**corpus.recipe["sources"][0], "files": "in/best-*"}
+    recipe = corpus.load(sources=[best], on_bad_rows="set_aside", documents=[{"measure": "code"}])
+    trial = tried(recipe, 1000, 1)
+    assert trial.documents == {"best": trial.remaining}
+    assert trial.remaining > 0
 
 
 def test_try_without_steps_says_so(corpus):

@@ -5,6 +5,7 @@ from small_corpus import build_here
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from flows.command.check import check_recipe
+from tasks.errors import BadRecipe
 
 COMPILED = "counted by the compiled counter, about 100 MB/s of text a core"
 BY_LIBRARY = "counted by its own library (tokenizers), about 2 to 3 MB/s of text a core: its model is WordLevel, not BPE"
@@ -34,3 +35,15 @@ def test_check_shows_no_time_that_it_cannot_know(corpus, capsys):
     assert not [word for word in ("second", "minute", "hour", "It takes") if word in found]
     build_here(recipe)
     assert "a build has nothing to do" in said(recipe, capsys)
+
+
+def test_unreadable_files_are_named_before_they_are_set_aside(corpus, capsys):
+    whole, cut = corpus.folder / "in/best-0.parquet", corpus.folder / "in/best-9.parquet"
+    cut.write_bytes(whole.read_bytes()[:-20])
+    assert f"to be set aside: {cut}: " in said(corpus.load(on_bad_rows="set_aside"), capsys)
+    for path in corpus.folder.glob("in/best-[0-8].parquet"):
+        path.unlink()
+    with pytest.raises(
+        BadRecipe, match=r"source best, file .*best-9\.parquet: none of its files can be read"
+    ):
+        check_recipe(corpus.load(on_bad_rows="set_aside"), replace=False)

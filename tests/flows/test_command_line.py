@@ -69,6 +69,15 @@ def test_version_takes_a_moment():
     assert (said.returncode, said.stdout) == (0, "zyda-flows 0.1.0\nset()\n")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_output_that_finds_no_room_is_one_line():
+    with open("/dev/full", "w") as full:
+        program = [sys.executable, "-m", "flows", "params", "--threshold", "0.8"]
+        said = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert said.returncode == 1
+    assert said.stderr == "zyda: standard output cannot be written: no space left on device\n"
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [

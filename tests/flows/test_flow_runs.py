@@ -143,7 +143,7 @@ def test_fault_in_a_source_fails_the_run_with_source_file_and_row(larger, build)
     write_rows(larger.folder / "in/worst-x.jsonl", [{"text": 1}])
     larger.recipe["sources"][2]["files"] = ["in/worst-x.jsonl", *larger.recipe["sources"][2]["files"]]
     with pytest.raises(
-        ValueError, match=r"source worst, file .*worst-x\.jsonl, row 0 \(line 1\): 'text' is a int"
+        ValueError, match=r"source worst, file .*worst-x\.jsonl, row 0 \(line 1\): 'text' is a number"
     ):
         build(larger.write())
 

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import string
 
 import numpy as np
@@ -391,14 +392,14 @@ def test_recipe_with_the_name_and_place_of_another_corpus_is_refused_unless_told
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
     assert zyda("build", "recipe.yaml")[0] == 0
     write_rows(tmp_path / "in/b.parquet", rows(other="other text"))
-    for sources in ([{"name": "b", "files": "in/b.parquet"}], [{"name": "a", "files": "in/b.parquet"}]):
+    others = "a corpus with other sources is published there: its a would go"
+    renewed = "a corpus of other files is published there: of source a, none of the files that it was made of"
+    for name, said in (("b", others), ("a", renewed)):
+        sources = [{"name": name, "files": "in/b.parquet"}]
         (tmp_path / "second.yaml").write_text(yaml.safe_dump(good(tmp_path, sources=sources)))
-        is_told(
-            *zyda("build", "second.yaml"),
-            "a corpus with other sources is published there, and its a would go",
-        )
+        is_told(*zyda("build", "second.yaml"), said)
         before = os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns
-        is_told(*zyda("check", "second.yaml"), "with other sources")
+        is_told(*zyda("check", "second.yaml"), said)
         assert os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns == before
     assert zyda("build", "second.yaml", "--replace")[0] == 0
 
@@ -414,8 +415,24 @@ def test_corpus_of_others_is_not_replaced_where_the_note_of_its_build_is_damaged
             (tmp_path / "out/swept/work/built.json").write_bytes(content)
         is_told(
             *zyda("build", "second.yaml"),
-            "a corpus with other sources is published there, and its a would go",
+            "a corpus with other sources is published there: its a would go",
         )
+
+
+def test_source_that_reads_what_its_recipe_publishes_is_refused(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
+    assert zyda("build", "recipe.yaml")[0] == 0
+    sources = [*good(tmp_path)["sources"], {"name": "own", "files": "out/swept/published/a/*.parquet"}]
+    (tmp_path / "second.yaml").write_text(yaml.safe_dump(good(tmp_path, sources=sources)))
+    is_told(*zyda("check", "second.yaml"), "source own: it reads what this recipe publishes")
+
+
+def test_file_whose_name_is_not_utf8_is_named(zyda, tmp_path):
+    recipe = good(tmp_path, sources=[{"name": "a", "files": "in/*"}])
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    shutil.copy(tmp_path / "in/a.parquet", os.fsencode(tmp_path / "in") + b"/odd-\xff.parquet")
+    for command in ("check", "build"):
+        is_told(*zyda(command, "recipe.yaml"), "source a, file .*odd-.*: its name is not UTF-8")
 
 
 def test_recipe_may_lie_in_a_folder_whose_name_looks_like_a_pattern(zyda, tmp_path, monkeypatch):

@@ -156,6 +156,9 @@ def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
 
 
 def test_argument_that_is_no_text_is_one_line(built):
+    assert "there is nothing in the text" in zyda("find", str(built[0].path), "").stderr
+    endless = zyda("find", str(built[0].path), "/dev/zero")
+    assert endless.stderr == "zyda: /dev/zero: a text of more than 64 MiB; give a part of it\n"
     said = zyda("find", str(built[0].path), b"\xff\xfe")
     assert said.stderr == "zyda: the text: byte 0 is not UTF-8; a text is expected\n"
 

@@ -98,8 +98,8 @@ def test_fault_is_found_before_any_work(corpus, case):
 
 IN_THE_MIDDLE = {
     "invalid JSON": ("x.jsonl", lines(GOOD_LINE, b"{broken\n", GOOD_LINE), 1, "invalid JSON", 2),
-    "not an object": ("x.jsonl", lines(GOOD_LINE, b"[1]\n"), 1, "a JSON list, expected an object", 1),
-    "text is a number": ("x.jsonl", lines(GOOD_LINE, b'{"text": 3}\n'), 1, "'text' is a int", 1),
+    "not an object": ("x.jsonl", lines(GOOD_LINE, b"[1]\n"), 1, "a list, expected an object", 1),
+    "text is a number": ("x.jsonl", lines(GOOD_LINE, b'{"text": 3}\n'), 1, "'text' is a number", 1),
     "null in JSON": ("x.jsonl", lines(GOOD_LINE, b'{"text": null}\n'), 1, "'text' is null", 1),
     "no text in one line": ("x.jsonl", lines(GOOD_LINE, b'{"name": "n"}\n'), 1, "no field 'text'", 1),
     "invalid UTF-8 in JSON": ("x.jsonl", lines(GOOD_LINE, b'{"text": "\xff"}\n'), 1, "invalid UTF-8 at byte 10", 1),
@@ -145,6 +145,89 @@ def test_corrupt_parquet_loses_no_row_silently(corpus):
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}], on_bad_rows="set_aside")
     ledger = build_here(recipe)
     assert ledger.of("ingest").documents + len(table_of(recipe, "set_aside")) == 50
+
+
+BROKEN_TEXT = pa.array([b"fine", b"\xff\xfe", b"fine too"], pa.binary()).view(pa.string())
+OTHER_COLUMNS = {
+    "flat": BROKEN_TEXT,
+    "list": pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), BROKEN_TEXT),
+    "struct": pa.StructArray.from_arrays([BROKEN_TEXT], ["inner"]),
+    "dictionary": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), BROKEN_TEXT),
+}
+
+
+def write_arrow(path, *batches):
+    with pa.ipc.new_file(path, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+@pytest.mark.parametrize(
+    ("ending", "column"),
+    # pyarrow reads no row group whose dictionary has such a text: all its rows are set aside.
+    [("arrow", column) for column in OTHER_COLUMNS]
+    + [("parquet", one) for one in ("flat", "list", "struct")],
+)
+def test_row_with_invalid_utf8_in_another_column_is_a_bad_row(corpus, ending, column):
+    """Nobody could read such a row of the published file."""
+    table = pa.table(
+        {"name": ["n0", "n1", "n2"], "text": ["one", "two", "three"], "c": OTHER_COLUMNS[column]}
+    )
+    path = corpus.folder / f"in/x.{ending}"
+    if ending == "parquet":
+        pq.write_table(table, path)
+    else:
+        write_arrow(path, *table.to_batches())
+    recipe = corpus.load(sources=[{"name": "odd", "files": f"in/x.{ending}"}], on_bad_rows="set_aside")
+    ledger = build_here(recipe)
+    (aside,) = table_of(recipe, "set_aside")
+    assert (aside["row"], aside["content"]) == (1, b"two")
+    assert "column 'c'" in aside["reason"]
+    assert "UTF8" in aside["reason"]
+    assert [row["name"] for row in table_of(recipe, "odd")] == ["n0", "n2"]
+    assert ledger.of("ingest", "odd").documents == 2
+
+
+@pytest.mark.parametrize("fault", ["body", "offsets"])
+def test_batches_after_a_damaged_one_are_read_and_all_its_rows_are_set_aside(corpus, fault):
+    path = corpus.folder / "in/x.arrow"
+    texts = [[f"{batch} {row} of an Arrow file" for row in range(10)] for batch in range(4)]
+    schema = pa.schema([("name", pa.string()), ("text", pa.string())])
+    options = pa.ipc.IpcWriteOptions(compression="zstd" if fault == "body" else None)
+    with pa.ipc.new_file(path, schema, options=options) as writer:
+        for some in texts:
+            writer.write_batch(pa.record_batch([some, some], schema=schema))
+    content = bytearray(path.read_bytes())
+    if fault == "body":  # the second head of a compressed buffer of the second batch
+        magic = b"\x28\xb5\x2f\xfd"
+        places = [match.start() for match in re.finditer(re.escape(magic), bytes(content))]
+        place = places[len(places) // 4]
+        content[place : place + 4] = bytes(4)
+    else:  # the last offset of a column of the second batch
+        place = content.index(texts[1][0].encode()) - 64
+        while content[place : place + 4] != (len("".join(texts[1]))).to_bytes(4, "little"):
+            place += 1
+        content[place : place + 4] = (1 << 30).to_bytes(4, "little")
+    path.write_bytes(bytes(content))
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.arrow"}], on_bad_rows="set_aside")
+    ledger = build_here(recipe)
+    aside = table_of(recipe, "set_aside")
+    assert [row["row"] for row in aside] == list(range(10, 20))
+    assert all("batch 1 is damaged" in row["reason"] for row in aside)
+    assert {row["text"] for row in table_of(recipe, "odd")} == {t for some in (0, 2, 3) for t in texts[some]}
+    assert ledger.of("ingest", "odd").documents == 30
+
+
+def test_text_column_without_a_value_is_set_aside_row_by_row(corpus):
+    for name, texts in (("0", pa.nulls(3)), ("1", pa.array(["one", "two"]))):
+        pq.write_table(
+            pa.table({"name": [name] * len(texts), "text": texts}), corpus.folder / f"in/x-{name}.parquet"
+        )
+    sources = [{"name": "odd", "files": "in/x-*.parquet"}]
+    ledger = build_here(corpus.load(sources=sources, on_bad_rows="set_aside"))
+    assert (ledger.of("ingest", "odd").documents, ledger.lines[0].set_aside.documents) == (2, 3)
+    with pytest.raises(ZydaError, match="column 'text' is null, expected string"):
+        build_here(corpus.load(sources=sources, name="strict"))
 
 
 def test_rows_before_the_damage_are_documents(corpus):
@@ -293,7 +376,7 @@ def test_encrypted_columns_are_one_line_or_a_bad_file_and_end_no_process(corpus,
 def test_source_whose_only_file_is_damaged_and_set_aside_says_why(corpus):
     (corpus.folder / "in/x.parquet").write_bytes(b"not Parquet at all")
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}], on_bad_rows="set_aside")
-    said = r"source odd: no document in any of its files; 1 set aside, the first of .*x\.parquet, row 0: the file is"
+    said = r"source odd, file .*x\.parquet: none of its files can be read: Parquet magic bytes not found"
     with pytest.raises(ZydaError, match=said):
         build_here(recipe)
 

@@ -191,3 +191,16 @@ def test_store_where_nothing_can_be_written_is_refused_before_any_work(s3, monke
     monkeypatch.setattr(place.fs, "pipe_file", refuse)
     with pytest.raises(Denied, match="you may only read"):
         place.check_writable()
+
+
+def test_folder_that_may_only_be_read_is_said_and_not_what_cleaning_up_meets(tmp_path, monkeypatch):
+    """A corpus on a mount that may only be read: nothing can be written there, and nothing deleted."""
+
+    def refused(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    folder = Folder(str(tmp_path))
+    monkeypatch.setattr("pathlib.Path.write_bytes", refused)
+    monkeypatch.setattr("pathlib.Path.unlink", refused)
+    with pytest.raises(Denied, match="Read-only file system"):
+        folder.write("work/a.json", b"{}")

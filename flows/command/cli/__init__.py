@@ -3,6 +3,8 @@
 What takes time to import is imported inside the commands, so that help, version and completion take a moment.
 """
 
+import errno
+import os
 import sys
 from typing import Annotated
 
@@ -48,6 +50,13 @@ def main() -> int:
 
         for fault in error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]:
             print(f"zyda: {inert(short_line(fault))}", file=sys.stderr)  # noqa: T201
+        return 1
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        # What was printed is lost, and Python would try again to write it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print("zyda: standard output cannot be written: no space left on device", file=sys.stderr)  # noqa: T201
         return 1
 
 

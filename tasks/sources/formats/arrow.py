@@ -1,6 +1,7 @@
 """Arrow IPC, as a file or a stream."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -8,19 +9,21 @@ import pyarrow as pa
 
 from tasks.sources.columns import plain_schema
 from tasks.sources.listing import Piece
-from tasks.sources.rows import Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
+from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
 from tasks.sources.streams import DAMAGED, Input, damage
 
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
-VERSION = 1
+VERSION = 2
 
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns of a file, from its head."""
-    return checked_columns(stream, text, plain_schema(ipc_reader(stream).schema)), (Piece(),)
+    return checked_columns(stream, text, plain_schema(ipc_reader(stream).schema), may_be_bad=may_be_bad), (
+        Piece(),
+    )
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
@@ -30,27 +33,71 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk
     except DAMAGED as error:
         yield rest_of_file(0, f"the file is damaged: {damage(stream, error)}", tally)
         return
-    batches = ipc_batches(reader)
-    while True:
+    for number, get_batch in enumerate(ipc_batches(reader)):
+        rows, first = None, tally.rows
         try:
-            batch = next(batches)()
-            batch.validate(full=True)  # the format has no checksums, and offsets that lie lead out of memory
+            batch = get_batch()
+            rows = batch.num_rows
+            check_offsets(batch)
         except StopIteration:
             return
         except DAMAGED as error:
-            lost = f"the file is damaged from here on: {damage(stream, error)}{rows_lost(reader, tally.rows)}"
-            yield rest_of_file(tally.rows, lost, tally)
-            return
-        row, tally.rows = tally.rows, tally.rows + batch.num_rows
-        yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
+            fault = damage(stream, error)
+            rows = rows_in(stream, number) if rows is None else rows
+            if rows is None:
+                yield rest_of_file(first, f"the file is damaged from here on: {fault}", tally)
+                return
+            tally.rows += rows
+            bad = [BadRow(row, f"batch {number} is damaged: {fault}") for row in range(first, first + rows)]
+            yield Chunk(NO_ROWS, pa.table({}), bad)
+        else:
+            tally.rows += rows
+            yield arrow_chunk(pa.Table.from_batches([batch]), text, first)
 
 
-def rows_lost(reader: Any, read: int) -> str:
-    """Say how many rows of an Arrow file cannot be read, where its batches' heads are still there."""
-    try:
-        return f"; {reader.count_rows() - read:,} rows are lost"
-    except (*DAMAGED, AttributeError):  # a stream has no list of its batches
-        return ""
+def check_offsets(batch: pa.RecordBatch) -> None:
+    """Raise ArrowInvalid where offsets lead out of memory: the format has no checksums.
+
+    Texts are taken for bytes. Whether they are UTF-8 is looked at row by row.
+    """
+    for column in batch.columns:
+        kind = as_bytes(column.type)
+        (column if kind == column.type else column.view(kind)).validate(full=True)
+
+
+def as_bytes(kind: pa.DataType) -> pa.DataType:
+    """Return a type with the same layout that has bytes for texts, at every level."""
+    names = {
+        pa.string(): pa.binary(),
+        pa.large_string(): pa.large_binary(),
+        pa.string_view(): pa.binary_view(),
+    }
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(as_bytes(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(as_bytes(kind.value_type)))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)), kind.list_size)
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(as_bytes(key.type)), item.with_type(as_bytes(item.type)))
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, as_bytes(kind.value_type), kind.ordered)
+    return names.get(kind, kind)
+
+
+def rows_in(stream: Input, number: int) -> int | None:
+    """Return the rows of a batch of an Arrow file by its head, or None where nothing of it can be read."""
+    stream.seek(0)
+    with suppress(*DAMAGED):
+        fields = pa.ipc.open_file(stream).schema
+        for place in range(len(fields)):
+            with suppress(*DAMAGED):
+                only = pa.ipc.IpcReadOptions(included_fields=[place])
+                return int(pa.ipc.open_file(stream, options=only).get_batch(number).num_rows)
+    return None  # of a stream, too, in which nothing can be read after what cannot
 
 
 def ipc_reader(stream: Input) -> Any:

@@ -30,11 +30,15 @@ from tasks.sources.streams import (
 # ".json.gz" is how Dolma names JSON Lines.
 ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 1
+VERSION = 2
 CHUNK_BYTES = 32 << 20
 CHUNK_LINES = 1 << 20  # of those that are no documents: they have few bytes to count, or none
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 INSPECTED_LINES = 1000
+JSON_KINDS: dict[type, str] = {
+    dict: "an object", list: "a list", str: "a string", int: "a number", float: "a number", bool: "true or false",
+    type(None): "null",
+}  # fmt: skip
 
 
 def inspect(
@@ -117,11 +121,11 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
     except orjson.JSONDecodeError as error:
         return utf8_fault(line) or json_fault(error)
     if not isinstance(value, dict):
-        return f"a JSON {type(value).__name__}, expected an object"
+        return f"{JSON_KINDS[type(value)]}, expected an object"
     if value.get(text) is None:
         return f"{text!r} is null" if text in value else f"no field {text!r}"
     if not isinstance(value[text], str):
-        return f"{text!r} is a {type(value[text]).__name__}, expected a string"
+        return f"{text!r} is {JSON_KINDS[type(value[text])]}, expected a string"
     try:
         # orjson has made floats of such numbers; Python's own reader keeps their digits.
         return json.loads(line) if has_large_number(value) else value
