@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
-.PHONY: run test test-fast check format generate bench gpu pictures clean
+.PHONY: run test test-fast check format generate docs bench gpu pictures clean
 
 run: .venv/installed  ## make a small corpus from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
@@ -28,9 +28,12 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: .venv/installed  ## write what is made from the code: recipes/schema.json, docs/map.md
+generate: .venv/installed  ## write what is made from the code: recipes/schema.json, three pages of docs/
 	$(BIN)/python -m tasks.recipe.schema > recipes/schema.json
-	$(BIN)/python -m docs.map
+	$(BIN)/python -m docs.generate
+
+docs: .venv/installed-dev  ## make a site of the documentation in docs/_build; a link that leads nowhere fails
+	$(BIN)/sphinx-build --quiet --fail-on-warning --fresh-env docs docs/_build
 
 bench: .venv/installed-dev | demo/sources  ## measure ourselves against the usual libraries
 	$(INSTALL) --requirement benchmarks/requirements.txt

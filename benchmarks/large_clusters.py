@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from benchmarks.measure import as_workers_are, show
 from tasks.dedup.large import LargeCluster
 from tasks.kernels.holders import NOBODY, judge
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
 
 WIDTH = 5

@@ -27,7 +27,8 @@ from benchmarks.duplicates import WORDS, near_copy
 from benchmarks.measure import REPOSITORY, as_workers_are, show
 from flows.build import run_pipeline
 from tasks.lookup.nearest import nearest
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.signatures import index
 from tasks.signatures.bands import key_ranges, write_band_rows

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.workers.dask_cluster import ALLOCATOR

@@ -22,7 +22,7 @@ from torch import nn
 from transformers import DebertaV2Config, PreTrainedTokenizerFast
 
 from tasks.quality.torch_models import HeadOnFirst
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 

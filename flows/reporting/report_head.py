@@ -9,7 +9,8 @@ from flows.reporting.report_parts import Fact, Text, count
 from tasks.accounts.published import PUBLISHED
 from tasks.lookup.report_data import Findings
 from tasks.publish.audits import measure_and_threshold
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.signatures.banding import Banding
 
 EXACT = {"text": "equal texts, byte by byte", "normalised": "texts of the same words in the same order"}

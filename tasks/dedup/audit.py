@@ -21,7 +21,8 @@ from tasks.dedup.contested import first_and_last
 from tasks.dedup.pairings import Pairing, pairings_of
 from tasks.ids import files_of, sources_of, split
 from tasks.kernels.sets import overlaps
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import band_keys, signature_parameters
 from tasks.signatures.shingles import shingle_sets

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tasks.dedup.pairings import mixed
 from tasks.dedup.preference import Preference
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from tasks.errors import BadInput, bad_input
 from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
+from tasks.recipe.dedup import DIRECTIONS, PREFERENCES
 from tasks.recipe.faults import where
-from tasks.recipe.fields import DIRECTIONS, PREFERENCES, Recipe, Source
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
 from tasks.sources.columns import is_json
 from tasks.sources.listing import NumberedSource, load_listing
 

@@ -29,7 +29,8 @@ from tasks.dedup.large import LargeCluster
 from tasks.dedup.preference import Preference
 from tasks.ids import SOURCE_SHIFT
 from tasks.kernels.holders import NOBODY, judge
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.signatures.shingles import shingle_parameters, shingle_sets
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import RecordJob, ShardJob

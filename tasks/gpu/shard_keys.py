@@ -24,7 +24,7 @@ from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
 from tasks.kernels.sketch import EMPTY
 from tasks.log import warn
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.tables import checked_content

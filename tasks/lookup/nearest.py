@@ -20,7 +20,8 @@ from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
 from tasks.kernels.sets import overlaps
 from tasks.planning.last_build import whole_register
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts
 from tasks.signatures.lookup import collisions, files_by_band, looked_up

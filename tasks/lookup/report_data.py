@@ -20,7 +20,8 @@ from tasks.planning.history import Build, last_builds, time_of_manifest
 from tasks.publish.audits import Pair, Shares, audited, by_length, by_source, last_audit, worst_pairs
 from tasks.publish.differences import diff
 from tasks.quality.mixed_labels import MixedLabels
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens

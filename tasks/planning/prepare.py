@@ -21,7 +21,8 @@ from tasks.ingest.plan import IngestParameters, SourcePlan
 from tasks.planning.last_build import recorded_files, whole_register
 from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model, judged_model
-from tasks.recipe.fields import Recipe, Source
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
 from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, list_files, sampled_files, save_listing

@@ -18,7 +18,8 @@ from tasks.documents.bounds import all_broken, first_broken
 from tasks.documents.planning import Bound, bounds_of, planned
 from tasks.documents.run_steps import Documents, run_steps
 from tasks.errors import BadRecipe
-from tasks.recipe.fields import Recipe, Source
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
 from tasks.sources.columns import one_array
 from tasks.sources.listing import InputFile, list_files
 from tasks.sources.reading import inspect, read

@@ -14,7 +14,8 @@ from tasks.dedup.audit import audit, measure_of
 from tasks.errors import Denied
 from tasks.planning.last_build import last_build
 from tasks.publish.differences import diff
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.signatures.banding import Banding
 from tasks.storage.artifacts import MANIFESTS, Manifest, Receipt, finished_shard, load_manifest
 from tasks.storage.folder import Folder

@@ -7,7 +7,8 @@ import yaml
 from tasks.accounts.ledger import as_markdown, reasons_as_markdown
 from tasks.accounts.published import Published
 from tasks.publish.files import REMOVED
-from tasks.recipe.fields import Dedup, Recipe, Verify
+from tasks.recipe.dedup import Dedup, Verify
+from tasks.recipe.fields import Recipe
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
          (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"), (10**10, "1B<n<10B"),

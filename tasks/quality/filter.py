@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from tasks.errors import bad_input
 from tasks.quality.document_filter import DocumentFilter, run_filter
 from tasks.quality.forms import Model
-from tasks.recipe.fields import Recipe, Source
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
 from tasks.sources.column_names import names_of_text
 from tasks.sources.register import place_of
 from tasks.stage.stage import stage

@@ -19,7 +19,7 @@ from huggingface_hub import snapshot_download
 
 from tasks.errors import BadInput, bad_input, first_line
 from tasks.quality import encoders
-from tasks.recipe.fields import Classify
+from tasks.recipe.source import Classify
 from tasks.storage.records import Record
 
 PREDICTION = pa.schema(

@@ -11,8 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from tasks.errors import BadRecipe
+from tasks.recipe.dedup import Dedup
 from tasks.recipe.faults import faults
-from tasks.recipe.fields import Dedup, Recipe, Source
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
 from tasks.recipe.steps import Step, with_list_urls
 from tasks.storage.folder import absolute
 from tasks.workers.engine import engine_asked

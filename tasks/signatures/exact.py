@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.kernels.texts import text_buffers
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import words_of
 
 

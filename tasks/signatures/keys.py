@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tasks.kernels import sketch
 from tasks.kernels.texts import text_buffers
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.exact import text_keys
 from tasks.signatures.shingles import UNICODE, shingle_parameters, word_hashes
 

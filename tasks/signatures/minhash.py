@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
 from tasks.signatures.keys import VERSION, keys_of_texts, signature_parameters
 from tasks.signatures.merging import merge_groups

@@ -19,7 +19,7 @@ from tasks.kernels import sketch
 from tasks.kernels.sets import distinct
 from tasks.kernels.texts import text_buffers
 from tasks.kernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
 
 UNICODE = unicodedata.unidata_version

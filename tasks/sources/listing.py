@@ -15,7 +15,7 @@ from typing import Any
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import BadInput, Damaged, Denied, Unavailable, bad_input, first_line
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder

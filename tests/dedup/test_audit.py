@@ -37,7 +37,7 @@ from tasks.publish.audits import (
     measure_and_threshold,
     pairs_of,
 )
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt
 

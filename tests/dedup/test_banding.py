@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from small_corpus import zyda
 
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.banding import Banding, bandings
 
 

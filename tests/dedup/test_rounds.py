@@ -15,7 +15,7 @@ from small_corpus import build_here, contents, edited, prose, rows, table_of, wr
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
 from tasks.errors import BadRecipe
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.recipe.loading import load_recipe
 from tasks.signatures.edges import star_edges
 from tasks.signatures.exact import text_keys

@@ -32,7 +32,7 @@ from tasks.kernels.cuda import sketching, wording
 from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
 from tasks.kernels.texts import text_buffers
 from tasks.kernels.words import may_change
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures import edges
 from tasks.signatures.minhash import KeysOfShard
 from tasks.signatures.shingles import folded_characters, word_hashes

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.kernels import sketch as cpu
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.keys import band_keys, signatures
 from tasks.signatures.shingles import word_hashes
 

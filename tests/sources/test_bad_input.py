@@ -13,7 +13,7 @@ from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from tasks.errors import Denied, ZydaError
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources import streams
 from tasks.sources.formats import jsonl
 from tasks.sources.listing import Piece, list_files

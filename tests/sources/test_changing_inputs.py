@@ -16,7 +16,7 @@ import zstandard
 from small_corpus import prose
 
 from tasks.errors import BadInput, Unavailable, ZydaError
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources import streams, web_files
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read

@@ -24,7 +24,7 @@ from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
 from tasks.ingest import ingest as ingesting
 from tasks.ingest.ingest import ingest
 from tasks.planning.prepare import prepare, sampled_files
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources import streams
 from tasks.sources.formats import arrow, jsonl, parquet
 from tasks.sources.listing import Piece, list_files

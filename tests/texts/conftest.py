@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 

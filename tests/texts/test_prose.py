@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tasks.kernels.reading import tokens as kernel
 from tasks.kernels.utf8 import BITS
-from tasks.recipe.fields import Source
+from tasks.recipe.source import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.texts import english

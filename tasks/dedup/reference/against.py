@@ -19,7 +19,8 @@ from tasks.dedup.reference.compare import compared, places_of
 from tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
 from tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
 from tasks.dedup.verify import SIMILARITIES, rule_of
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs

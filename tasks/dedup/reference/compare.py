@@ -11,7 +11,7 @@ from tasks.dedup.verify import SIMILARITIES, batches, verify_params
 from tasks.errors import Denied
 from tasks.kernels.holders import needed
 from tasks.kernels.sets import overlaps
-from tasks.recipe.fields import Dedup
+from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.parts import TextFile, text_sizes
 

@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published
 from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
+from tasks.recipe.dedup import Dedup
 from tasks.recipe.faults import where
-from tasks.recipe.fields import Dedup, Recipe
+from tasks.recipe.fields import Recipe
 from tasks.signatures.keys import index_parameters
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder

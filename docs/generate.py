@@ -1,0 +1,133 @@
+"""Write the pages that are made from the code: docs/map.md, docs/recipe-fields.md, docs/commands.md."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from flows.command.cli import app
+from tasks.recipe.dedup import Dedup, Verify
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Classify, MaxLosses, Source
+
+ROOT = Path(__file__).parents[1]
+MADE = "`make generate` writes this page."
+CHAPTERS = ("flows", "tasks", "deployments")
+MODELS: dict[str, tuple[str, type[BaseModel]]] = {
+    "Recipe": ("", Recipe),
+    "A source": ("An entry of `sources`. ", Source),
+    "Deduplication": ("`dedup`, or each of its rounds. ", Dedup),
+    "Verify": ("`dedup.verify`. ", Verify),
+    "Classify": ("`classify` of a source. ", Classify),
+    "Limits of losses": ("`max_loss`, where it is not one number. ", MaxLosses),
+}
+
+
+def module_map() -> str:
+    """Return a page with the first sentence of every module, folder by folder."""
+    lines = [line for chapter in CHAPTERS for line in modules_of(ROOT / chapter)]
+    head = f"# Map\n\nEvery module with the first sentence of its docstring. {MADE}\n"
+    return "\n".join([head, *lines]) + "\n"
+
+
+def modules_of(folder: Path) -> Iterator[str]:
+    """Yield the lines about a package: its own sentence, then a row for each module, then its packages."""
+    place = folder.relative_to(ROOT).as_posix()
+    yield f"## {place}/\n\n{sentence(folder / '__init__.py')}\n\n| module | |\n|---|---|"
+    for module in sorted(folder.glob("*.py")):
+        if not module.name.startswith("__"):
+            yield f"| `{module.stem}` | {sentence(module)} |"
+    yield ""
+    for package in sorted(path.parent for path in folder.glob("*/__init__.py")):
+        yield from modules_of(package)
+
+
+def sentence(module: Path) -> str:
+    """Return the first sentence of a module's docstring. Raises ValueError where it has none."""
+    docstring = ast.get_docstring(ast.parse(module.read_text()))
+    if not docstring:
+        raise ValueError(f"{module}: a module says in its docstring what it is")
+    first = " ".join(docstring.partition("\n\n")[0].split())
+    return in_cell(re.split(r"(?<=\.) (?=[A-Z`])", first)[0])
+
+
+def in_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def recipe_fields() -> str:
+    """Return a page with every field of a recipe: its name, its default, what it says."""
+    parts = [
+        f"# Recipe fields\n\nEverything that a recipe can say. {MADE} [The recipe](recipe.md) explains it.\n"
+    ]
+    for title, (place, model) in MODELS.items():
+        about = in_cell((model.__doc__ or "").partition("\n\n")[0])
+        rows = [field_row(name, field) for name, field in model.model_fields.items()]
+        parts.append(
+            f"## {title}\n\n{place}{about}\n\n| field | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        )
+    parts.append(
+        "## Steps on documents\n\n`documents` of a recipe or of a source is a list of steps, each with one of "
+        "`clean`, `filter` and `measure`: [Rules](documents.md).\n"
+    )
+    return "\n".join(parts)
+
+
+def field_row(name: str, field: FieldInfo) -> str:
+    return f"| `{field.alias or name}` | {default_of(field)} | {in_cell(field.description or choices_of(field))} |"
+
+
+def default_of(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    if (
+        field.default_factory is not None
+        or field.default in (None, (), "")
+        or isinstance(field.default, tuple)
+    ):
+        return ""
+    value = str(field.default).lower() if isinstance(field.default, bool) else field.default
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def choices_of(field: FieldInfo) -> str:
+    """Return the values that a field without a description can have."""
+    return ", ".join(f"`{value}`" for value in get_args(field.annotation) if isinstance(value, str))
+
+
+def commands() -> str:
+    """Return a page with the help of every command."""
+    parts = [f"# Commands\n\n`zyda COMMAND --help` says the same. {MADE}\n"]
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        parameters = [one for one in command.params if getattr(one, "help", None)]
+        words = [one.metavar or one.name.upper() for one in parameters if one.param_type_name == "argument"]
+        usage = " ".join(["zyda", name, *words, *(["[OPTIONS]"] if len(parameters) > len(words) else [])])
+        parts.append(f"## zyda {name}\n\n{command.help}\n\n```\n{usage}\n```\n")
+        if parameters:
+            rows = [f"| `{spelled(one)}` | {in_cell(one.help)} |" for one in parameters]
+            parts.append("| | |\n|---|---|\n" + "\n".join(rows) + "\n")
+        if command.epilog:
+            parts.append("```\n" + "\n".join(command.epilog.splitlines()[1:]) + "\n```\n")
+    return "\n".join(parts)
+
+
+def spelled(parameter: Any) -> str:
+    """Return how an argument or an option is typed."""
+    if parameter.param_type_name == "argument":
+        return str(parameter.metavar or parameter.name.upper())
+    return " ".join([", ".join(parameter.opts), *([parameter.metavar] if parameter.metavar else [])])
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/map.md": module_map, "docs/recipe-fields.md": recipe_fields, "docs/commands.md": commands,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    for place, page in PAGES.items():
+        (ROOT / place).write_text(page())

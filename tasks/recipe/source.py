@@ -1,0 +1,98 @@
+"""The fields of a source: its files, which of its rows stay, and what may be lost."""
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
+
+from tasks.recipe.steps import MAPPING, OTHER, MappingOrNot, Step, as_steps
+from tasks.recipe.values import (
+    SAYS_SOMETHING,
+    Number,
+    OneOrMore,
+    Strict,
+    Url,
+    Yes,
+    said,
+)
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+OnBadRows = Literal["fail", "set_aside"]
+RESERVED_NAMES = {
+    "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2, 10))),
+    "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
+    "cleaned.parquet", "default",
+}  # fmt: skip
+STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
+Share = Annotated[float, Number, Field(ge=0, lt=1)]
+
+
+class MaxLosses(Strict):
+    """How much of a source's tokens may go, by what lets them go: of those that were left before it."""
+
+    rules: Share | None = Field(None, description="The filters among the steps of `documents`.")
+    dedup: Share | None = Field(None, description="All rounds of deduplication together.")
+    filter: Share | None = Field(None, description="The labels of a model, and `keep`.")
+
+
+MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPPING)], MappingOrNot]
+
+
+class Classify(Strict):
+    """Which model judges a source's documents and which of its labels stay."""
+
+    model: str = Field(min_length=1, description="A hub name or a local folder.")
+    revision: str | None = Field(None, description="Of a hub name: a branch, tag or commit.")
+    keep: tuple[str, ...] = Field(
+        (), description="Labels that stay; empty for a regression model, whose score `keep` reads."
+    )
+    max_tokens: Annotated[int, Number] = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
+
+
+class Source(Strict):
+    """One input dataset."""
+
+    name: Name = Field(
+        description="Its folder in the published corpus; never reserved ones such as `removed`."
+    )
+    files: Annotated[
+        tuple[Url, ...],
+        BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
+    ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
+    text: str = Field("text", min_length=1, description="The column with the text.")
+    keep: Annotated[str, AfterValidator(said), SAYS_SOMETHING] | None = Field(
+        None, description="SQL over the columns; true stays."
+    )
+    classify: Classify | None = Field(
+        None, description="A quality model, run on documents after deduplication."
+    )
+    exempt: Yes = Field(
+        False, description="Not deduplicated: its documents are not removed, and none is removed for them."
+    )
+    protect: Yes = Field(
+        False, description="Never removed as duplicates; duplicates elsewhere are removed in its favour."
+    )
+    max_loss: MaxLoss | None = Field(None, description="Overrides the recipe's.")
+    on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
+    documents: Annotated[tuple[Step, ...], STEPS] | None = Field(
+        None, description="Its own steps, in place of the recipe's; an empty list for none."
+    )
+
+    @model_validator(mode="after")
+    def exempt_or_protected(self) -> "Source":
+        if self.exempt and self.protect:
+            raise ValueError("exempt and protect: give one of them; who is exempt does not go in any case")
+        return self
+
+    @field_validator("name")
+    @classmethod
+    def not_reserved(cls, name: str) -> str:
+        if name.lower() in RESERVED_NAMES:
+            raise ValueError(f"{name} is in every published corpus; choose another name")
+        return name

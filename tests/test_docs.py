@@ -1,0 +1,134 @@
+"""The documentation: what is made from the code is as the code is, links lead somewhere, examples run."""
+
+import importlib
+import os
+import pkgutil
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from small_corpus import REPOSITORY, build_here, table_of
+
+import deployments
+import flows
+import tasks
+from docs.generate import PAGES
+from tasks import errors
+from tasks.recipe.loading import load_recipe
+
+TEXTS = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("*/README.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("place", PAGES)
+def test_page_that_is_made_from_the_code_is_as_the_code_is(place):
+    assert (REPOSITORY / place).read_text() == PAGES[place](), "make generate writes it"
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_links_lead_to_files_that_are_there(path):
+    links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def blocks(language):
+    """Return the blocks of code of the documentation in a language, each with the name of its file and its place."""
+    found = [
+        (f"{path.relative_to(REPOSITORY)}-{place}", block)
+        for path in TEXTS
+        for place, block in enumerate(re.findall(rf"```{language}\n(.*?)```", path.read_text(), re.DOTALL))
+    ]
+    assert found
+    return pytest.mark.parametrize("block", [block for _, block in found], ids=[name for name, _ in found])
+
+
+@blocks("yaml")
+def test_recipe_of_the_documentation_loads(block, tmp_path):
+    """What is no whole recipe is a part of one."""
+    whole = {
+        "name": "x",
+        "storage": "x",
+        "tokenizer": "x.json",
+        "sources": [{"name": "a", "files": "a/*.parquet"}],
+    }
+    said = yaml.safe_load(block)
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(whole | said))
+    assert load_recipe(str(path)).sources
+
+
+@blocks("python")
+def test_python_of_the_documentation_compiles(block):
+    compile(block, "the documentation", "exec")
+
+
+def test_errors_are_all_in_the_tree_that_is_drawn_of_them():
+    for package in (flows, tasks, deployments):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if "cuda" not in module.name and not module.name.endswith(("rapids", "__main__")):
+                importlib.import_module(module.name)
+    drawn = errors.__doc__ or ""
+    assert [kind.__name__ for kind in subclasses(errors.ZydaError) if f"{kind.__name__} " not in drawn] == []
+
+
+def subclasses(kind):
+    for one in kind.__subclasses__():
+        if one.__module__.split(".")[0] in ("flows", "tasks", "deployments"):
+            yield one
+            yield from subclasses(one)
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory, compiled):
+    """Give a copy of the repository's recipes and examples, beside the demo's corpus."""
+    folder = tmp_path_factory.mktemp("demo")
+    for name in ("recipes", "examples"):
+        shutil.copytree(REPOSITORY / name, folder / name)
+    gather = [sys.executable, "recipes/gather_demo.py", "demo/sources"]
+    subprocess.run(gather, cwd=folder, check=True, capture_output=True, env=at_repository())
+    build_here(load_recipe(str(folder / "recipes/demo.yaml")))
+    return folder
+
+
+def at_repository():
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["load_with_datasets", "count_with_polars", "why_removed"])
+def test_example_program_runs(demo, program, tmp_path):
+    said = subprocess.run(
+        [sys.executable, f"examples/{program}.py", "demo/demo/published"],
+        cwd=demo, capture_output=True, text=True, check=False, env=at_repository() | {"HF_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    assert "docstrings" in said.stdout
+
+
+@pytest.mark.slow
+def test_example_of_a_rule_of_ones_own_removes_documents(demo, monkeypatch):
+    monkeypatch.syspath_prepend(str(demo / "examples"))
+    monkeypatch.setenv("ZYDA_STEPS", "own_rule")
+    recipe = load_recipe(str(demo / "examples/own_rule.yaml"))
+    build_here(recipe)
+    notes = [row["note"] for row in table_of(recipe, "removed") if row["stage"] == "rules"]
+    assert notes
+    assert all(re.fullmatch(r"\d+ of \d+ lines are in capital letters", note) for note in notes)
+
+
+@pytest.mark.slow
+def test_example_against_another_corpus_has_nothing_of_it(demo):
+    recipe = load_recipe(str(demo / "examples/against_another.yaml"))
+    ledger = build_here(recipe)
+    kept = load_recipe(str(demo / "recipes/demo.yaml"))
+    assert ledger.removed("against").documents >= len(table_of(kept, "docstrings")) > 0
+
+
+def test_examples_are_all_in_their_list():
+    listed = (REPOSITORY / "examples/README.md").read_text()
+    names = [path.name for path in Path(REPOSITORY / "examples").iterdir() if path.suffix in {".py", ".yaml"}]
+    assert [name for name in names if f"({name})" not in listed] == []
