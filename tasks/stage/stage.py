@@ -177,7 +177,7 @@ class Stage:
         group: Any = first if isinstance(first, list) else [first]
         if isinstance(group[0], State):
             group = group[0].result(raise_on_failure=False)
-        named = [str(getattr(one, "source", "")) for one in group]
+        named = [str(one.source) for one in group if hasattr(one, "source")]
         sources = [source for source in named if self.enabled(recipe, source)]
         if len(sources) > 1:
             return f"{name} {sources[0]} to {sources[-1]} ({len(sources)} sources)"
