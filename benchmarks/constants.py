@@ -48,9 +48,9 @@ class Trial:
 
 # Ours first.
 TRIED = {
-    ("tasks.kernels.sketch", "SCRATCH_HASHES", "signatures"): [1 << n for n in (14, 10, 12, 16, 18)],
-    ("tasks.kernels.bpe", "BATCH", "token counts"): [256, 64, 1024, 4096],
-    ("tasks.kernels.bpe", "SHORT", "first token counts"): [32, 8, 128],
+    ("textkernels.sketch", "SCRATCH_HASHES", "signatures"): [1 << n for n in (14, 10, 12, 16, 18)],
+    ("textkernels.bpe", "BATCH", "token counts"): [256, 64, 1024, 4096],
+    ("textkernels.bpe", "SHORT", "first token counts"): [32, 8, 128],
     ("tasks.tokens.counter", "BATCH_DOCUMENTS", "token counts"): [256, 16, 64, 1024, 4096],
     ("tasks.sources.formats.parquet", "BATCH_ROWS", "sketches of what is read"): [1024, 64, 256, 4096, 16384],
     ("tasks.signatures.bands", "GROUP_ROWS", "clusters"): [1 << n for n in (16, 13, 19)],

@@ -86,10 +86,10 @@ def same(found: Any, expected: Any) -> None:
 def signatures(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     """Sketch text that is on the device: characters, and words."""
     from tasks.gpu import rapids
-    from tasks.kernels import sketch
-    from tasks.kernels.cuda import sketching, wording
-    from tasks.kernels.texts import text_buffers
     from tasks.signatures.shingles import folded_characters, word_hashes
+    from textkernels import sketch
+    from textkernels.buffers import text_buffers
+    from textkernels.cuda import sketching, wording
 
     data, ends = text_buffers(texts)
     data, ends = data[ends[0] : ends[-1]], ends - ends[0]

@@ -2,7 +2,7 @@
 
 python -m benchmarks.large_clusters [MEBIBYTES ...]
 
-Pages are made in several ways (KINDS), as one cluster each, and judged twice: as `tasks.kernels.holders` does,
+Pages are made in several ways (KINDS), as one cluster each, and judged twice: as `textkernels.set_similarity` does,
 whose answer is that of comparing all pairs, and with the index of `tasks.dedup.large`. Shingles are of 5 words.
 """
 
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import as_workers_are, show
 from tasks.dedup.large import LargeCluster
-from tasks.kernels.holders import NOBODY, judge
 from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
+from textkernels.set_similarity import NOBODY, judge
 
 WIDTH = 5
 SOURCES = 3

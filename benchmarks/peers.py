@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import REPOSITORY, as_workers_are, load_texts, show
 from flows.build import run_pipeline
-from tasks.kernels.sets import overlaps
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.loading import load_recipe
 from tasks.signatures.shingles import shingle_sets
 from tasks.stage.results import HERE
+from textkernels.sets import overlaps
 
 LIKE = 0.8
 ASKED = {"shingle": "words", "width": 5, "bands": 14, "rows": 8}

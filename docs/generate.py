@@ -17,7 +17,7 @@ from tasks.recipe.source import Classify, MaxLosses, Source
 
 ROOT = Path(__file__).parents[1]
 MADE = "`make generate` writes this page."
-CHAPTERS = ("flows", "tasks", "deployments")
+CHAPTERS = ("flows", "tasks", "deployments", "textkernels")
 MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Recipe": ("", Recipe),
     "A source": ("An entry of `sources`. ", Source),

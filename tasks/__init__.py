@@ -5,7 +5,6 @@
 `tokens`     exact counts of tokens
 `ingest`     the files of a source become shards of documents with ids and counts
 `documents`  each text by itself: cleaned, measured, and removed by rules
-`texts`      what is counted in a text and cleaned in it
 `signatures` what may be near-duplicates over all sources: signatures, band keys, shared buckets
 `dedup`      which of those are, and which stay: clusters, preference, texts compared, reference corpora
 `quality`    what a model says of a document, and which documents a source keeps
@@ -19,10 +18,8 @@ They stand on
 `stage`      what makes a function a stage: its task, its cache, its jobs on shards, its verdicts
 `workers`    the cluster on which that work is done
 `accounts`   the ledger of every document and token, and the manifest of what is published
-`kernels`    the compiled arithmetic, which knows nothing of all this
+`gpu`        signatures, edges and forests on GPUs
 
-`gpu`        the same arithmetic on GPUs
-
-and `pipeline` says in which order the stages run. A chapter imports only what stands below it.
-docs/map.md has every module.
+and `pipeline` says in which order the stages run. A chapter imports only what stands below it. The compiled
+arithmetic is a library of its own, `textkernels`; docs/map.md has every module.
 """

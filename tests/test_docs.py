@@ -61,6 +61,15 @@ def test_recipe_of_the_documentation_loads(block, tmp_path):
     assert load_recipe(str(path)).sources
 
 
+USES = re.findall(r"```python\n(.*?)```", (REPOSITORY / "textkernels/README.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("use", USES, ids=["signatures", "sets", "rules"])
+def test_use_of_the_library_runs(use, capsys):
+    exec(compile(use, "textkernels/README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
 @blocks("python")
 def test_python_of_the_documentation_compiles(block):
     compile(block, "the documentation", "exec")

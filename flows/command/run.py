@@ -13,7 +13,7 @@ from flows.server.login import configured_api
 from flows.server.server_watchdog import ends_without
 from flows.server.signals import KEPT, ends_in_order
 from tasks.errors import Unavailable
-from tasks.kernels.compiled import are_compiled
+from textkernels.compiled import are_compiled
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,11 +13,11 @@ from prefect.futures import PrefectFuture
 from flows.dashboard.rows import Cell, Row
 from flows.dashboard.time_left import EACH_MB, EACH_SHARD, END, LEAST, ONCE, START, USUAL, Clockwork, Part
 from tasks import pipeline
-from tasks.kernels.compiled import are_compiled
 from tasks.quality.cost import CORES, seconds_of
 from tasks.recipe.fields import Recipe
 from tasks.stage.results import opened
 from tasks.storage.artifacts import Counts, Receipt
+from textkernels.compiled import are_compiled
 
 UNSIZED = 0.05  # of a build, at most, before anything is known of its size
 STARTING, ENDING = "start", "end"  # of a build: before its first stage, and after its last

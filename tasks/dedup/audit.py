@@ -20,7 +20,6 @@ from rapidfuzz.distance import Indel
 from tasks.dedup.contested import first_and_last
 from tasks.dedup.pairings import Pairing, pairings_of
 from tasks.ids import files_of, sources_of, split
-from tasks.kernels.sets import overlaps
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import place_of
@@ -42,6 +41,7 @@ from tasks.storage.artifacts import (
 )
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, tables_of, write_table
+from textkernels.sets import overlaps
 
 VERSION = 1
 PAIRS = 1000  # that a build audits by itself

@@ -19,7 +19,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.ids import sources_of
-from tasks.kernels import forest
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.stage.fan_out import fan_out
@@ -35,6 +34,7 @@ from tasks.storage.artifacts import (
 from tasks.storage.folder import Folder
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard
 from tasks.workers.engine import is_on_gpu
+from textkernels import forest
 
 VERSION = 3
 MAX_ROWS = 16 << 20  # edges or documents that one step reads, unless it reads two files: about 1 GiB

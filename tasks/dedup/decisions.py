@@ -24,7 +24,6 @@ from tasks.dedup.clusters import CLUSTERS, cluster_rows
 from tasks.dedup.preference import Preference, order_of, preference_of
 from tasks.dedup.verify import rule_of, verified
 from tasks.ids import SOURCE_SHIFT
-from tasks.kernels import forest
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import NumberedSource
@@ -34,6 +33,7 @@ from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import parquet_writer, tables_of, write_shard
+from textkernels import forest
 
 VERSION = 3
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.kernels.holders import NOBODY, could_hold, needed
-from tasks.kernels.rare import COUNTER_BITS, RareIndex, count_shingles
-from tasks.kernels.sets import in_common, table_of
+from textkernels.prefix_index import COUNTER_BITS, RareIndex, count_shingles
+from textkernels.set_similarity import NOBODY, could_hold, needed
+from textkernels.sets import in_common, table_of
 
 FIRST = 4
 MOST_STAYING = 1 << 18
@@ -55,7 +55,7 @@ class LargeCluster:
         self.kept_bytes = 0
 
     def judge(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the same as `tasks.kernels.holders.judge`."""
+        """Return the same as `textkernels.set_similarity.judge`."""
         holders = np.full(len(self.groups), NOBODY, np.int64)
         shared = np.zeros(len(self.groups), np.int64)
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):

@@ -5,11 +5,12 @@ With `verify`, clusters only propose: a document goes if one that stays holds en
 In each contested cluster the documents are looked at in the order of preference. One goes where a document that
 stays (of a better source in scope `across`, any that is preferred in `global`) holds the share of its distinct
 shingles that the recipe asks for, or is as like it; otherwise it stays, and others may go for it. The result
-depends on nothing but that order. Rows out: as of `tasks.dedup.decisions`, with the exact similarities, in files
-by ranges of doc_ids.
+depends on nothing but that order. Rows out: as of `tasks.dedup.decisions`, with the exact similarities, in
+files by ranges of doc_ids.
 
-The texts are read once and kept by cluster (`tasks.dedup.contested`). A cluster of up to CLUSTER_BYTES of text is
-judged as if all pairs were compared (`tasks.kernels.holders`), a larger one with an index (`tasks.dedup.large`).
+The texts are read once and kept by cluster (`tasks.dedup.contested`). A cluster of up to CLUSTER_BYTES of text
+is judged as if all pairs were compared (`textkernels.set_similarity`), a larger one with an index
+(`tasks.dedup.large`).
 
 Without it, where `prefer` looks at the documents, all go for the most preferred one of their cluster.
 """
@@ -28,7 +29,6 @@ from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
 from tasks.dedup.large import LargeCluster
 from tasks.dedup.preference import Preference
 from tasks.ids import SOURCE_SHIFT
-from tasks.kernels.holders import NOBODY, judge
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.signatures.shingles import shingle_parameters, shingle_sets
@@ -40,6 +40,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.parts import TextFile, read_part
 from tasks.storage.records import Record
 from tasks.storage.tables import footer_of, opened, rows_between, write_table
+from textkernels.set_similarity import NOBODY, judge
 
 VERSION = 2
 PART_BYTES = 256 << 20  # of text in one part, about
@@ -175,7 +176,7 @@ def rule_of(dedup: Dedup) -> list[Any]:
 
 
 def verify_params(dedup: Dedup) -> dict[str, Any]:
-    """Return how much a document has to hold of another, as `tasks.kernels.holders.judge` takes it."""
+    """Return how much a document has to hold of another, as `textkernels.set_similarity.judge` takes it."""
     assert dedup.verify is not None
     return {"share": dedup.verify.share, "is_jaccard": dedup.verify.jaccard is not None}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
+from textkernels.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
 
 Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
 
@@ -22,7 +22,7 @@ class Clean(Protocol):
 def cleanings(asked: Mapping[str, Any]) -> Iterator[Clean]:
     """Return what a recipe's Cleaning, as a mapping, asks for."""
     if asked["unicode"]:
-        from tasks.texts.repair import repaired  # ftfy: where it is wanted
+        from textkernels.texts.repair import repaired  # ftfy: where it is wanted
 
         yield partial(repaired, options=asked["unicode"] if isinstance(asked["unicode"], dict) else {})
     if asked["newlines"]:
@@ -32,7 +32,7 @@ def cleanings(asked: Mapping[str, Any]) -> Iterator[Clean]:
     if asked["runs"]:
         yield partial(without_long_runs, longest=ZYDA1 if asked["runs"] == "zyda1" else asked["runs"])
     if lines := asked["lines"]:
-        from tasks.texts.line_rules import without_c4_lines, without_refinedweb_lines
+        from textkernels.texts.line_rules import without_c4_lines, without_refinedweb_lines
 
         if lines["rules"] == "c4":
             yield partial(without_c4_lines, terminal=lines["terminal_punctuation"])

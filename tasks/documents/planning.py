@@ -156,7 +156,7 @@ def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
 def check_cleaning(cleaning: Mapping[str, Any]) -> None:
     """Raise ValueError for options that ftfy does not have."""
     if cleaning["unicode"]:
-        from tasks.texts.repair import check_options
+        from textkernels.texts.repair import check_options
 
         check_options(cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
 
@@ -185,7 +185,7 @@ def content_of(url: str) -> bytes:
 
 def terms_of(url: str, content: bytes) -> tuple[str, ...]:
     """Return the terms of a list, which are regular expressions. Raises ValueError."""
-    from tasks.texts.patterns import Patterns, word_list
+    from textkernels.texts.patterns import Patterns, word_list
 
     terms = word_list(content, url)
     for term in terms:

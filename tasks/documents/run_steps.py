@@ -18,7 +18,7 @@ from tasks.documents.cleanings import cleaned
 from tasks.documents.functions import answer_of
 from tasks.documents.planning import EMPTIED, Bound, Measure, Plan, PlannedStep
 from tasks.storage.artifacts import Cleaned
-from tasks.texts.zyda1 import of_characters, of_patterns
+from textkernels.texts.zyda1 import of_characters, of_patterns
 
 Columns = dict[str, pa.Array]
 
@@ -156,7 +156,7 @@ def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepF
     options = sorted({terminal_of(measure) for measure in measures if measure.of == "c4"}) or [True]
 
     def measure_prose(documents: Documents) -> None:
-        from tasks.texts.prose import measured
+        from textkernels.texts.prose import measured
 
         texts = documents.remaining_documents().text
         tables = {options[0]: measured(texts, {m.of for m in measures}, c4_terminal=options[0])}

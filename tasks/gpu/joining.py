@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.gpu.memory import make_room, no_room_as_memory_error
-from tasks.kernels.forest import places_type
+from textkernels.forest import places_type
 
 Ids = NDArray[np.uint64]
 MOST_EDGES = (1 << 30) - 1  # of one call: cuGraph has each in both directions, and counts in 32 bits

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from tasks.errors import WrongBits
 from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.gpu.self_test import COMPARED, expect_same
-from tasks.kernels.cuda import sketching, wording
-from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
-from tasks.kernels.sketch import EMPTY
 from tasks.log import warn
 from tasks.recipe.dedup import Dedup
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.tables import checked_content
 from tasks.workers.engine import DEVICE
+from textkernels.cuda import sketching, wording
+from textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from textkernels.sketch import EMPTY
 
 Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], Keys]

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_with_ids, published_manifest
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
-from tasks.kernels.sets import overlaps
 from tasks.planning.last_build import whole_register
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
@@ -30,6 +29,7 @@ from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from tasks.storage.tables import footer_of, opened
+from textkernels.sets import overlaps
 
 MOST_OF_BUCKET = 1000  # documents of a bucket that come into question
 MOST_COMPARED = 100  # of these with the text itself

@@ -75,7 +75,8 @@ def current_digest(recipe: Recipe) -> str | None:
 @cache
 def digest_of_code() -> str:
     """Hash the stages' own code: another version is asked to look at everything again."""
-    modules = sorted(path for path in Path(str(files("tasks"))).rglob("*.py"))
+    folders = [Path(str(files(package))) for package in ("tasks", "textkernels")]
+    modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
 

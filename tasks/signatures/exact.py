@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.kernels.texts import text_buffers
 from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import words_of
+from textkernels.buffers import text_buffers
 
 
 def text_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.kernels import sketch
-from tasks.kernels.texts import text_buffers
 from tasks.recipe.dedup import Dedup
 from tasks.signatures.exact import text_keys
 from tasks.signatures.shingles import UNICODE, shingle_parameters, word_hashes
+from textkernels import sketch
+from textkernels.buffers import text_buffers
 
 VERSION = 1  # raised when a text gets other keys
 

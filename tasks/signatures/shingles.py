@@ -15,19 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.kernels import sketch
-from tasks.kernels.sets import distinct
-from tasks.kernels.texts import text_buffers
-from tasks.kernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
 from tasks.recipe.dedup import Dedup
 from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
+from textkernels import sketch
+from textkernels.buffers import text_buffers
+from textkernels.sets import distinct
+from textkernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
 
 UNICODE = unicodedata.unidata_version
 
 
 @lru_cache(maxsize=1)
 def folded_characters() -> NDArray[np.uint32]:
-    """Return what `tasks.kernels.words` does with each code point: (0x110000,) uint32."""
+    """Return what `textkernels.words` does with each code point: (0x110000,) uint32."""
     folded = np.arange(2, CODE_POINTS + 2, dtype=np.uint32)
     for code in range(SPARSE):
         character = chr(code)
@@ -43,12 +43,12 @@ def folded_characters() -> NDArray[np.uint32]:
 
 
 def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hash the words of each text; see `tasks.kernels.words.hash_words`."""
+    """Hash the words of each text; see `textkernels.words.hash_words`."""
     return hash_words(*text_buffers(composed(texts)), folded_characters())
 
 
 def words_of(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Fold the words of each text; see `tasks.kernels.words.fold`."""
+    """Fold the words of each text; see `textkernels.words.fold`."""
     return fold(*text_buffers(composed(texts)), folded_characters())
 
 
@@ -70,7 +70,7 @@ def shingle_parameters(dedup: Dedup) -> dict[str, Any]:
 
 
 def shingle_sets(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the distinct shingles of each text: hashes, uint64, and (n + 1,) ends; see `tasks.kernels.sets`."""
+    """Return the distinct shingles of each text: hashes, uint64, and (n + 1,) ends; see `textkernels.sets`."""
     if dedup.shingle == "words":
         return distinct(*sketch.word_shingle_hashes(*word_hashes(texts), width=dedup.width))
     return distinct(*sketch.shingle_hashes(*text_buffers(texts), width=dedup.width))

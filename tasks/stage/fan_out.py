@@ -111,4 +111,5 @@ class ToTheRun(logging.Handler):
             logging.lastResort.handle(record)
 
 
-LOG.handlers = [ToTheRun()]
+for log in (LOG, logging.getLogger("textkernels")):
+    log.handlers = [ToTheRun()]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from tasks.kernels.bpe import BLANK, LETTER, NO_MERGE, NUMBER, OTHER, SPACE, UNSAFE, Tables
+from textkernels.bpe import BLANK, LETTER, NO_MERGE, NUMBER, OTHER, SPACE, UNSAFE, Tables
 
 CODE_POINTS = 0x110000
 BLOCK = 256  # code points, for Unicode's scripts come in such blocks

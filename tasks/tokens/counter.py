@@ -2,7 +2,7 @@
 
 (Not called "tokenize", which is a module of the standard library.)
 
-A byte-level BPE tokenizer that cuts text as GPT-2 does is counted by `tasks.kernels.bpe`, many times
+A byte-level BPE tokenizer that cuts text as GPT-2 does is counted by `textkernels.bpe`, many times
 faster than by its own library and to the same numbers; any other by its library.
 """
 
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from tasks.errors import BadInput, BadRecipe, Damaged, first_line
-from tasks.kernels import bpe
-from tasks.kernels.texts import text_buffers
 from tasks.log import warn
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.tokens.byte_level import character_classes, make_tables, why_slow
+from textkernels import bpe
+from textkernels.buffers import text_buffers
 
 UNHEARD_OF = "zydaq \U0010fffd"
 TOKENIZER, CHARACTERS = OF_TOKENIZERS = (f"{WORK}/tokenizer-", f"{WORK}/characters-")

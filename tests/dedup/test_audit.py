@@ -27,7 +27,6 @@ from tasks.dedup.pairings import (
     pairings_of,
     verdicts_of,
 )
-from tasks.kernels.sets import overlaps
 from tasks.lookup.explain import Corpus as Published
 from tasks.publish.audits import (
     audit_again,
@@ -40,6 +39,7 @@ from tasks.publish.audits import (
 from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt
+from textkernels.sets import overlaps
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}

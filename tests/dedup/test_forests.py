@@ -9,10 +9,10 @@ from small_corpus import build_here, kept_names, table_of
 
 from tasks.dedup import clusters
 from tasks.dedup.clusters import Forest, forest_of_edges, joined
-from tasks.kernels import forest
 from tasks.signatures.edges import EDGES
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_table
+from textkernels import forest
 
 SOURCE_800 = 800 << 54  # an id that is negative where someone takes it for signed
 IDS = st.integers(0, 40) | st.integers(3 << 54, (3 << 54) + 5) | st.integers(SOURCE_800, SOURCE_800 + 3)

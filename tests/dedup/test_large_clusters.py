@@ -9,8 +9,8 @@ from tasks.accounts.audited import MEASURED, ByIndex
 from tasks.accounts.published import corpus_of
 from tasks.dedup import decisions, large, verify
 from tasks.dedup.large import LargeCluster
-from tasks.kernels import rare
-from tasks.kernels.holders import NOBODY, judge
+from textkernels import prefix_index as rare
+from textkernels.set_similarity import NOBODY, judge
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from tasks.accounts.published import corpus_of
 from tasks.dedup import contested, large, verify
 from tasks.dedup.large import LargeCluster
 from tasks.errors import BadRecipe
-from tasks.kernels.holders import NOBODY, judge
 from tasks.lookup.explain import Corpus as Published
 from tasks.storage import parts as parts_module
+from textkernels.set_similarity import NOBODY, judge
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}

@@ -27,11 +27,6 @@ from tasks.errors import Damaged, WrongBits
 from tasks.gpu import joining, shard_keys
 from tasks.gpu.joining import forest_of
 from tasks.ingest import ingest
-from tasks.kernels import sketch
-from tasks.kernels.cuda import sketching, wording
-from tasks.kernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
-from tasks.kernels.texts import text_buffers
-from tasks.kernels.words import may_change
 from tasks.recipe.dedup import Dedup
 from tasks.signatures import edges
 from tasks.signatures.minhash import KeysOfShard
@@ -40,6 +35,11 @@ from tasks.storage.folder import Folder
 from tasks.storage.tables import parquet_writer, read_table, write_shard, write_table
 from tasks.workers import dask_cluster, engine
 from tasks.workers.dask_cluster import gpu_count
+from textkernels import sketch
+from textkernels.buffers import text_buffers
+from textkernels.cuda import sketching, wording
+from textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from textkernels.words import may_change
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 pytestmark = pytest.mark.skipif(

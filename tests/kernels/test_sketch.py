@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.kernels import sketch as cpu
 from tasks.recipe.dedup import Dedup
 from tasks.signatures.keys import band_keys, signatures
 from tasks.signatures.shingles import word_hashes
+from textkernels import sketch as cpu
 
 M64 = 2**64 - 1
 EMPTY = M64

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.kernels.reading import tokens as kernel
-from tasks.kernels.utf8 import BITS
-from tasks.texts import english
-from tasks.texts.english import codes, cut, exceptions, token_classes, token_rules
-from tasks.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
-from tasks.texts.prose import SETS, measured
+from textkernels.rules import tokens as kernel
+from textkernels.texts import english
+from textkernels.texts.english import codes, cut, exceptions, token_classes, token_rules
+from textkernels.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
+from textkernels.texts.prose import SETS, measured
+from textkernels.utf8 import BITS
 
 HOSTILE = [
     "", " ", "\n" * 1_000_000, "x" * 10_000_000, "1234567890" * 50, "שלום עולם. מה שלומך? " * 20, "e\u0301" * 99,

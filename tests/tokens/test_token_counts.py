@@ -13,9 +13,9 @@ from small_corpus import SHARED, TOKENIZER
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from tasks.errors import BadInput, BadRecipe
-from tasks.kernels import bpe
 from tasks.tokens.byte_level import SPARSE, SURROGATES, character_classes, why_slow
 from tasks.tokens.counter import Counter, load_tokenizer
+from textkernels import bpe
 
 NEOX = SHARED / "assets/20B_tokenizer.json"
 

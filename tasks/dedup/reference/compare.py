@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.dedup.verify import SIMILARITIES, batches, verify_params
 from tasks.errors import Denied
-from tasks.kernels.holders import needed
-from tasks.kernels.sets import overlaps
 from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.parts import TextFile, text_sizes
+from textkernels.set_similarity import needed
+from textkernels.sets import overlaps
 
 Places = NDArray[np.int64]
 

@@ -1,0 +1,63 @@
+"""Arrays that are not what a kernel expects are an error of Python's, and never a crash of the process."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tasks.signatures.shingles import folded_characters
+from textkernels import sketch, words
+from textkernels.buffers import text_buffers
+from textkernels.texts.prose import SETS, measured
+
+FOLDED = folded_characters()
+KERNELS = {
+    "signatures": lambda data, offsets: sketch.signatures(data, offsets, width=5, values=16),
+    "shingle_hashes": lambda data, offsets: sketch.shingle_hashes(data, offsets, width=5),
+    "hash_words": lambda data, offsets: words.hash_words(data, offsets, FOLDED),
+    "fold": lambda data, offsets: words.fold(data, offsets, FOLDED),
+    "may_change": lambda data, offsets: words.may_change(data, offsets, FOLDED),
+}
+DATA = np.frombuffer(b"some text", np.uint8)
+WRONG = {
+    "offsets of 32 bits": (DATA, np.array([0, 9], np.int32), TypeError),
+    "offsets that are no array": (DATA, [0, 9], TypeError),
+    "characters for bytes": (np.array(list("some text")), np.array([0, 9]), TypeError),
+    "two dimensions": (DATA.reshape(3, 3), np.array([0, 3]), TypeError),
+    "beyond the end": (DATA, np.array([0, 1 << 40]), ValueError),
+    "before the beginning": (DATA, np.array([-5, 9]), ValueError),
+    "backwards": (DATA, np.array([0, 9, 4, 9]), ValueError),
+    "none": (DATA, np.array([], np.int64), ValueError),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_bytes_and_offsets_that_do_not_fit_are_an_error(kernel, wrong):
+    data, offsets, error = WRONG[wrong]
+    with pytest.raises(error):
+        KERNELS[kernel](data, offsets)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pa.array(["a"]),
+        pa.array([b"a"]),
+        pa.chunked_array([["a"]], pa.large_string()),
+        pa.array([1]),
+        ["a"],
+        None,
+    ],
+    ids=["string", "binary", "chunked", "numbers", "list", "nothing"],
+)
+def test_texts_of_another_type_are_an_error(texts):
+    for call in (text_buffers, lambda texts: measured(texts, SETS)):
+        with pytest.raises(TypeError, match="texts are one array of large_string"):
+            call(texts)
+
+
+def test_null_counts_as_an_empty_text():
+    texts = pa.array(["a text", None, ""], pa.large_string())
+    rows = sketch.signatures(*text_buffers(texts), width=5, values=16)
+    assert (rows[1] == sketch.EMPTY).all()
+    assert (rows[1] == rows[2]).all()

@@ -1,0 +1,226 @@
+"""MinHash signatures and band keys on a GPU, compiled by numba; the formulas are those of `textkernels.sketch`.
+
+A block has a document, and a thread one place of it after another: a byte that begins a character, or a word. The
+shingle at a place is hashed afresh from its first character on, since threads that share nothing need not wait for
+each other; each drops its hash into its slot of the block's own memory, as a minimum. A long document is cut into
+tiles, each of a block of its own, whose minima meet in the signature. A minimum is the same in whatever order it is
+found, and so are all bits.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from textkernels import sketch, utf8
+from textkernels.sketch import EMPTY, GOLDEN, MOST_VALUES
+
+THREADS = 128  # of a block
+TILE = 1 << 16  # places of a document that one block sees to: bytes, or words
+
+on_device = cuda.jit(device=True)
+mix = on_device(utf8.mix.py_func)
+code_point = on_device(utf8.code_point.py_func)
+extended = on_device(sketch.extended.py_func)
+finished = on_device(sketch.finished.py_func)
+slot_of = on_device(sketch.slot_of.py_func)
+value_of = on_device(sketch.value_of.py_func)
+
+ONE = np.uint64(1)
+
+
+@on_device
+def shingle_of_characters(data, place, start, end, width):
+    """Hash the shingle that begins at a byte; say whether there is one. All places are uint64."""
+    h, bits, i, beyond = np.uint64(0), np.uint8(0), place, place + np.uint64(width)
+    if beyond <= end:
+        while i < beyond:
+            bits |= data[i]
+            h = extended(h, data[i])
+            i += ONE
+        if bits < 0x80:  # all of it is ASCII
+            return finished(h), True
+    elif place != start:  # there are fewer bytes than characters in a shingle
+        return h, False
+    if data[place] & 0xC0 == 0x80:  # 10xxxxxx: inside of a character
+        return h, False
+    h, n, i = np.uint64(0), 0, place
+    while n < width and i < end:
+        code, size = code_point(data, i)
+        h = extended(h, code)
+        i += size
+        n += 1
+    return finished(h), n == width or place == start
+
+
+@on_device
+def shingle_of_words(words, place, start, end, width):
+    """Return the hash of the shingle that begins at a word, and whether there is one."""
+    h, i, beyond = np.uint64(0), place, place + np.uint64(width)
+    while i < beyond and i < end:
+        h = extended(h, words[i])
+        i += ONE
+    return finished(h), beyond <= end or place == start
+
+
+def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
+    """Return the kernels that sketch documents of which `shingle_at` hashes the shingles.
+
+    The first sketches `chosen` documents, a block each: text (characters or words), ends (n + 1,) int64, chosen
+    (m,) int64, signatures (n, values) uint64, which it fills. The others see to tiles of documents: one plays a
+    round, and one fills the slots that were empty after all rounds, was_empty (n, values) bool.
+    """
+
+    @on_device
+    def play(text, first, beyond, start, end, width, round_, round_shift, slots, values):
+        """Drop the shingles of the places from `first` to `beyond` into their slots of a round."""
+        offset = round_ * GOLDEN
+        place = first + np.uint64(cuda.threadIdx.x)
+        while place < beyond:
+            h, is_shingle = shingle_at(text, place, start, end, width)
+            if is_shingle:
+                x = mix(h + offset)
+                slot, value = np.int64(slot_of(x, values)), value_of(x, round_, round_shift)
+                if value < slots[slot]:  # most are not, once there are some
+                    cuda.atomic.min(slots, slot, value)
+            place += np.uint64(cuda.blockDim.x)
+
+    @cuda.jit
+    def sketch_documents(text, ends, chosen, width, round_shift, signatures):
+        slots = cuda.shared.array(MOST_VALUES, np.uint64)
+        was_empty = cuda.shared.array(MOST_VALUES, np.uint8)
+        document = chosen[cuda.blockIdx.x]
+        start, end = np.uint64(ends[document]), np.uint64(ends[document + 1])
+        count, values = signatures.shape[1], np.uint64(signatures.shape[1])
+        for slot in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+            slots[slot] = EMPTY
+        cuda.syncthreads()
+        round_, some_empty = np.uint64(0), 1
+        while some_empty and round_ < values:
+            play(text, start, end, start, end, width, round_, round_shift, slots, values)
+            cuda.syncthreads()
+            empty_here = 0
+            for slot in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+                was_empty[slot] = slots[slot] == EMPTY
+                empty_here |= was_empty[slot]
+            some_empty = cuda.syncthreads_or(empty_here)
+            round_ += ONE
+        if some_empty:
+            fill(text, start, end, start, end, width, round_shift, slots, was_empty, count)
+            cuda.syncthreads()
+        for slot in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+            signatures[document, slot] = slots[slot]
+
+    @on_device
+    def fill(text, first, beyond, start, end, width, round_shift, slots, was_empty, count):
+        """Fill the slots that no round has filled: round values + s looks at slot s only."""
+        place = first + np.uint64(cuda.threadIdx.x)
+        while place < beyond:
+            h, is_shingle = shingle_at(text, place, start, end, width)
+            if is_shingle:
+                for slot in range(count):
+                    if was_empty[slot]:
+                        round_ = np.uint64(count + slot)
+                        value = value_of(mix(h + round_ * GOLDEN), round_, round_shift)
+                        if value < slots[slot]:
+                            cuda.atomic.min(slots, slot, value)
+            place += np.uint64(cuda.blockDim.x)
+
+    @cuda.jit
+    def play_tiles(text, ends, documents, firsts, tile, width, round_, round_shift, signatures):
+        slots = cuda.shared.array(MOST_VALUES, np.uint64)
+        document, first = documents[cuda.blockIdx.x], np.uint64(firsts[cuda.blockIdx.x])
+        start, end = np.uint64(ends[document]), np.uint64(ends[document + 1])
+        count, values = signatures.shape[1], np.uint64(signatures.shape[1])
+        for slot in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+            slots[slot] = EMPTY
+        cuda.syncthreads()
+        beyond = min(end, first + np.uint64(tile))
+        play(text, first, beyond, start, end, width, np.uint64(round_), round_shift, slots, values)
+        cuda.syncthreads()
+        for slot in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+            if slots[slot] < signatures[document, slot]:
+                cuda.atomic.min(signatures, (document, slot), slots[slot])
+
+    @cuda.jit
+    def fill_tiles(text, ends, documents, firsts, tile, width, round_shift, was_empty, signatures):
+        document, first = documents[cuda.blockIdx.x], np.uint64(firsts[cuda.blockIdx.x])
+        start, end = np.uint64(ends[document]), np.uint64(ends[document + 1])
+        beyond = min(end, first + np.uint64(tile))
+        count = signatures.shape[1]
+        fill(
+            text, first, beyond, start, end, width, round_shift, signatures[document], was_empty[document], count
+        )  # fmt: skip
+
+    return sketch_documents, play_tiles, fill_tiles
+
+
+OF_CHARACTERS, OF_WORDS = kernels_of(shingle_of_characters), kernels_of(shingle_of_words)
+
+
+@cuda.jit
+def hash_bands(signatures, keys):
+    """Hash each band of each signature: (n, values) uint64 to (n, bands), a thread each."""
+    i = cuda.grid(1)
+    bands = keys.shape[1]
+    document, band = i // bands, i % bands
+    if document < keys.shape[0]:
+        rows = signatures.shape[1] // bands
+        key = np.uint64(band) * GOLDEN
+        for row in range(rows):
+            key = mix(key ^ signatures[document, band * rows + row]) + GOLDEN
+        keys[document, band] = key
+
+
+def signatures(
+    xp: Any, kernels: tuple[Any, Any, Any], text: Any, ends: Any, *, width: int, values: int, tile: int = TILE
+) -> Any:
+    """Sketch documents on the device.
+
+    xp: the module of its arrays. kernels: OF_CHARACTERS of UTF-8 bytes, or OF_WORDS of hashed words. text: of all
+    documents, uint8 or uint64. ends: (n + 1,) int64, where document i is text[ends[i]:ends[i + 1]]. tile: longer
+    ones are cut into such.
+
+    Returns (n, values) uint64; the row of an empty document is all EMPTY.
+    """
+    sketch_documents, play_tiles, fill_tiles = kernels
+    _, round_shift = sketch.constants(width, values)
+    found = xp.full((len(ends) - 1, values), EMPTY, np.uint64)
+    sizes = ends[1:] - ends[:-1]
+    short = xp.flatnonzero((sizes > 0) & (sizes <= tile))
+    if len(short):
+        sketch_documents[len(short), THREADS](text, ends, short, width, round_shift, found)
+    long = xp.flatnonzero(sizes > tile)
+    round_ = 0
+    while len(long) and round_ < values:
+        documents, firsts = tiles_of(xp, ends, long, tile)
+        play_tiles[len(documents), THREADS](
+            text, ends, documents, firsts, tile, width, round_, round_shift, found
+        )
+        long = long[(found[long] == EMPTY).any(axis=1)]
+        round_ += 1
+    if len(long):
+        documents, firsts = tiles_of(xp, ends, long, tile)
+        was_empty = found == EMPTY
+        fill_tiles[len(documents), THREADS](
+            text, ends, documents, firsts, tile, width, round_shift, was_empty, found
+        )
+    return found
+
+
+def tiles_of(xp: Any, ends: Any, chosen: Any, tile: int) -> tuple[Any, Any]:
+    """Cut documents into tiles: return the document and the first place of each, (m,) int64 twice."""
+    counts = (ends[chosen + 1] - ends[chosen] + tile - 1) // tile
+    beyond = xp.cumsum(counts)
+    numbers = xp.arange(int(beyond[-1]))
+    which = xp.searchsorted(beyond, numbers, side="right")
+    documents = chosen[which]
+    return documents, ends[documents] + (numbers - (beyond - counts)[which]) * tile
+
+
+def band_keys(xp: Any, found: Any, *, bands: int) -> Any:
+    """Hash each band of the signatures, (n, values) uint64 to (n, bands)."""
+    keys = xp.empty((len(found), bands), np.uint64)
+    if keys.size:
+        hash_bands[-(-keys.size // THREADS), THREADS](found, keys)
+    return keys

@@ -1,0 +1,47 @@
+"""Where the lines of documents end, found once for all that reads their lines. Compiled by numba."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.swar import between_64, trailing_zeros
+from textkernels.utf8 import NEW_LINE, first_bits
+
+ONE, TWO = np.uint64(1), np.uint64(2)
+TRUSTED = 62  # of 64 bytes, those after which there are two more, as many as a character may need
+BYTES_A_LINE = 16  # for which there is room at first
+BEYOND = np.iinfo(np.int64).max
+
+
+@njit(cache=True, nogil=True)
+def _find_breaks(data, start, stop, places):
+    """Write the places of breaks, as many as there is room for; return how many there are."""
+    n, i = 0, start
+    while i < stop:
+        found = between_64(data, i, NEW_LINE, 13) | between_64(data, i, 0x1C, 0x1E)
+        found |= between_64(data, i, 0xC2, 0xC2) & between_64(data, i, 0x85, 0x85) >> ONE
+        of_lines = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA8, 0xA9) >> TWO
+        found |= between_64(data, i, 0xE2, 0xE2) & of_lines
+        found &= first_bits(min(stop - i, TRUSTED))
+        while found:
+            if n < places.size:
+                places[n] = i + np.int64(trailing_zeros(found))
+            n += 1
+            found &= found - ONE  # without its lowest bit
+        i += TRUSTED
+    return n
+
+
+def line_breaks(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    r"""Return the bytes where the line breaks of `str.splitlines` begin, and after them one that is beyond all.
+
+    \r\n are two: only who reads a document knows whether both are in it. data: of 64 bytes or more.
+    """
+    start, stop = int(offsets[0]), int(offsets[-1])
+    places = np.empty((stop - start) // BYTES_A_LINE + 1, np.int64)
+    n = _find_breaks(data, start, stop, places)
+    if n >= len(places):
+        places = np.empty(n + 1, np.int64)
+        _find_breaks(data, start, stop, places)
+    places[n] = BEYOND
+    return places[: n + 1]

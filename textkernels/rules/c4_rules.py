@@ -1,0 +1,232 @@
+"""What C4's rules say of the lines of documents. Compiled by numba.
+
+Lines are those of `str.splitlines`, without white space around them. The bits of `classes` are those of tokens.py.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.swar import between_64, bits_set, letters_64, trailing_zeros
+from textkernels.utf8 import DECIMAL, SPACE, code_at, first_bits, line_end, stands_at, text_of
+
+ONE, TWO, LAST_BIT = np.uint64(1), np.uint64(2), np.uint64(63)
+DOT = 46
+# What is found in a line, and what is said of it.
+LOREM, CURLY, KEPT, REWRITTEN, SCRIPT, POLICY, CITED = 1, 2, 4, 8, 16, 32, 64
+FEWEST_WORDS, LONGEST_WORD = 3, 1000
+TRUSTED = 62  # of 64 bytes, those after which there are two more
+JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, TERMS, LOREM_IPSUM = (
+    np.frombuffer(phrase, np.uint8)
+    for phrase in (
+        b"javascript", b"privacy policy", b"cookie policy", b"use cookies", b"uses cookies", b"use of cookies",
+        b"terms of use", b"lorem ipsum",
+    )
+)  # fmt: skip
+EDIT, CITATION = np.frombuffer(b"edit]", np.uint8), np.frombuffer(b"citation needed]", np.uint8)
+LEAST_BYTES = 5  # of a line with FEWEST_WORDS
+
+
+@njit(cache=True, nogil=True)
+def citation_size(data, i, b, classes):
+    """Return how many bytes [1], [edit] or [citation needed] takes at i, where a bracket opens; 0 if it is not."""
+    j = i + 1
+    for phrase in (EDIT, CITATION):
+        if j + len(phrase) <= b:
+            is_same = True
+            for k in range(len(phrase)):
+                is_same &= data[j + k] == phrase[k]
+            if is_same:
+                return 1 + len(phrase)
+    while j < b:
+        code, size = code_at(data, j)
+        if classes[code] & DECIMAL == 0:
+            break
+        j += size
+    return j + 1 - i if j < b and data[j] == 93 else 0
+
+
+@njit(cache=True, nogil=True)
+def finding_at(data, i, a, b, classes):
+    """Return which phrase or bracket that C4 looks for has byte i as the one by which it is looked for."""
+    low, found = data[i] | 32, 0
+    if low == 123:  # [ and {
+        found = CURLY if data[i] == 123 else CITED if citation_size(data, i, b, classes) else 0
+    elif low == 106:  # j
+        found = SCRIPT if stands_at(data, i, a, b, JAVASCRIPT) else 0
+    elif low == 118:  # v
+        found = POLICY if stands_at(data, i - 3, a, b, PRIVACY) else 0
+    elif low == 107:  # k
+        is_policy = stands_at(data, i - 3, a, b, COOKIE_POLICY) or stands_at(data, i - 7, a, b, USE_COOKIES)
+        is_policy |= stands_at(data, i - 8, a, b, USES_COOKIES) or stands_at(
+            data, i - 10, a, b, USE_OF_COOKIES
+        )
+        found = POLICY if is_policy else 0
+    elif low == 102:  # f
+        found = POLICY if stands_at(data, i - 7, a, b, TERMS) else 0
+    elif low == 109:  # m
+        found = LOREM if stands_at(data, i - 4, a, b, LOREM_IPSUM) else 0
+    return found
+
+
+@njit(cache=True, nogil=True)
+def find(data, a, b, classes, places, kinds, n):
+    """Write where C4's phrases and brackets stand to place n and after; return the next place."""
+    i = a
+    while i < b:
+        # { and [, ja, vac, kie, f u and m i: parts of the phrases that are rare
+        second = letters_64(data, i, 97) >> ONE
+        some = letters_64(data, i, 123) | letters_64(data, i, 106) & second
+        some |= letters_64(data, i, 118) & second & letters_64(data, i, 99) >> TWO
+        of_kie = letters_64(data, i, 105) >> ONE & letters_64(data, i, 101) >> TWO
+        some |= letters_64(data, i, 107) & of_kie
+        before_u = letters_64(data, i, 102) & letters_64(data, i, 117) >> TWO
+        before_i = letters_64(data, i, 109) & letters_64(data, i, 105) >> TWO
+        some |= (before_u | before_i) & letters_64(data, i, 32) >> ONE
+        some &= first_bits(min(b - i, TRUSTED))
+        while some:
+            k = i + np.int64(trailing_zeros(some))
+            some &= some - ONE  # without its lowest bit
+            found = finding_at(data, k, a, b, classes)
+            if found:
+                places[n], kinds[n] = k - a, found
+                n += 1
+        i += TRUSTED
+    return n
+
+
+@njit(cache=True, nogil=True)
+def without_citations(data, a, b, classes, out):
+    """Write the bytes from a to b without [1], [edit] and [citation needed]; return how many are left."""
+    n, i = 0, a
+    while i < b:
+        size = citation_size(data, i, b, classes) if data[i] == 91 else 0
+        if size == 0:
+            out[n] = data[i]
+            n += 1
+        i += max(size, 1)
+    return n
+
+
+@njit(cache=True, nogil=True)
+def has_words_slowly(data, a, b, classes):
+    """Say what `has_words` does."""
+    words = longest = length = 0
+    i, end = np.uint64(a), np.uint64(b)
+    while i < end:
+        first = data[i]
+        if first < 0x80:
+            of_code = classes[first]
+            i += ONE
+        else:
+            code, size = code_at(data, np.int64(i))
+            of_code = classes[code]
+            i += np.uint64(size)
+        is_space = of_code & SPACE != 0
+        words += (length == 0) & (not is_space)
+        length = 0 if is_space else length + 1
+        longest = max(longest, length)
+    return words >= FEWEST_WORDS and longest <= LONGEST_WORD
+
+
+@njit(cache=True, nogil=True)
+def has_words(data, a, b, classes):
+    """Say whether a line has FEWEST_WORDS, and none that is too long."""
+    if b - a > LONGEST_WORD:
+        return has_words_slowly(data, a, b, classes)
+    words, before, beyond = np.uint64(0), ONE, np.uint64(0)
+    for i in range(a, b, 64):
+        here = first_bits(b - i)
+        spaces = between_64(data, i, 9, 13) | between_64(data, i, 28, 32)
+        others = between_64(data, i, 0x80, 0xFF) & here
+        # A bit for each byte of ASCII that is not white space, but follows it: a word begins.
+        words += bits_set((spaces << ONE | before) & ~(spaces | others) & here)
+        if words >= FEWEST_WORDS:
+            return True
+        before, beyond = spaces >> LAST_BIT, beyond | others
+    return beyond != 0 and has_words_slowly(data, a, b, classes)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def ends_sentence(data, a, b):
+    if b <= a or data[b - 1] not in (46, 63, 33, 34, 39):  # . ? ! " '
+        return False
+    return not (b - a >= 3 and data[b - 1] == DOT and data[b - 2] == DOT and data[b - 3] == DOT)
+
+
+@njit(cache=True, nogil=True)
+def judge_line(data, a, b, classes, terminal, found, out, places, kinds, n):
+    """Say what C4's rules say of a line in which something is found, and how many bytes of `out` it is then.
+
+    places and kinds have room for what is found in a line that is rewritten, from place n on.
+    """
+    size, said = b - a, 0
+    if found & CITED:
+        size, said, found = without_citations(data, a, b, classes, out), REWRITTEN, 0
+        for k in range(n, find(out, 0, size, classes, places, kinds, n)):
+            found |= kinds[k]
+    if terminal and not (ends_sentence(out, 0, size) if said else ends_sentence(data, a, b)):
+        return 0, 0
+    if found & LOREM:
+        said |= LOREM
+    if found & SCRIPT:
+        return said, size
+    if found & CURLY and not found & LOREM:
+        said |= CURLY
+    return said if found & POLICY else said | KEPT, size
+
+
+@njit(cache=True, nogil=True)
+def _judge(data, offsets, classes, terminal, breaks, line, places, kinds, lines, ends, rewritten):
+    n = size = p = 0
+    for d in range(offsets.size - 1):
+        i, base, stop = offsets[d], offsets[d], offsets[d + 1]
+        k, some = 0, find(data, base, stop, classes, places, kinds, 0)
+        while i < stop:
+            a, found = i, 0
+            b, i, p = line_end(data, breaks, p, stop)
+            a, b = text_of(data, a, b, classes)
+            while k < some and base + np.int64(places[k]) < i:
+                found |= np.int64(kinds[k])
+                k += 1
+            is_over = not terminal or found or ends_sentence(data, a, b)
+            if a == b or not is_over or not has_words(data, a, b, classes):
+                continue
+            said, left = KEPT, b - a
+            if found:
+                said, left = judge_line(data, a, b, classes, terminal, found, line, places, kinds, some)
+            if said:
+                lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = a - base, b - base, said, left
+                n += 1
+            if said & KEPT and said & REWRITTEN:
+                for m in range(left):
+                    rewritten[size + m] = line[m]
+                size += left
+        ends[d + 1] = n
+    return n, size
+
+
+def judge_lines(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    classes: NDArray[np.uint32],
+    terminal: bool,
+    breaks: NDArray[np.int64],
+) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the lines of which C4's rules say anything: (m, 4) uint32, those of document d from ends[d] on.
+
+    Of each is said where it begins and ends in the document, LOREM, CURLY, KEPT or REWRITTEN, and how many bytes
+    are left of it. Those that are kept, but without citations, stand one after the other in the last array.
+    """
+    size = int(offsets[-1] - offsets[0])
+    lines, ends = (
+        np.empty((size // (LEAST_BYTES + 1) + len(offsets), 4), np.uint32),
+        np.zeros(len(offsets), np.int64),
+    )
+    rewritten = np.empty(size, np.uint8)
+    # Made here, not in compiled code, which would count who uses them for every line: as long again.
+    longest = int(np.diff(offsets).max(initial=64))  # 64 bytes are looked at together
+    line = np.empty(longest, np.uint8)
+    places, kinds = np.empty(2 * longest, np.uint32), np.empty(2 * longest, np.uint8)
+    n, left = _judge(data, offsets, classes, terminal, breaks, line, places, kinds, lines, ends, rewritten)
+    return lines[:n], ends, rewritten[:left]

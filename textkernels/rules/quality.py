@@ -1,0 +1,96 @@
+"""What Gopher's rules of quality count: words, marks, and how lines begin and end. Compiled by numba.
+
+Tokens are those of `tokens.py`, where the bits of the classes are explained too. Counts are whole numbers, a row a
+document; `textkernels.texts.prose` makes shares of them.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.rules.cutting import CHARACTERS, MARKS, STOP
+from textkernels.swar import between_64, bits_set, trailing_zeros
+from textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, text_of
+
+ONE, TWO = np.uint64(1), np.uint64(2)
+WHOLE = np.uint64(2**62 - 1)  # of 64 bytes, those after which there are two more
+QUALITY = (
+    "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "lines",
+    "bullet_lines", "ellipsis_lines",
+)  # fmt: skip
+DOT, HASH, MINUS, BULLET = 46, 35, 45, 0x2022
+Classes = NDArray[np.uint32]
+Places = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def _count_tokens(tokens, ends, counts):
+    for d in range(ends.size - 1):
+        words = characters = alphabetic = found = np.uint32(0)
+        for t in range(np.uint64(ends[d]), np.uint64(ends[d + 1])):
+            marks = tokens[t, MARKS]
+            is_word = np.uint32(marks & SYMBOL == 0)
+            words += is_word
+            characters += tokens[t, CHARACTERS] * is_word
+            alphabetic += np.uint32(marks & ALPHA != 0)
+            found |= np.uint32(1) << (marks & STOP)
+        counts[d, 0], counts[d, 1], counts[d, 2] = ends[d + 1] - ends[d], words, characters
+        counts[d, 3], counts[d, 4] = alphabetic, np.int64(bits_set(np.uint64(found >> np.uint32(1))))
+
+
+@njit(cache=True, nogil=True)
+def count_signs(data, start, stop):
+    """Count # and ellipses, of which three dots in a row are one."""
+    hashes = ellipses = 0
+    i = free = start  # no dot before `free` is part of another ellipsis
+    while i < stop:
+        here = first_bits(stop - i)
+        first = here & WHOLE
+        hashes += bits_set(between_64(data, i, HASH, HASH) & first)
+        of_dots = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA6, 0xA6) >> TWO
+        ellipses += bits_set(between_64(data, i, 0xE2, 0xE2) & of_dots & first)
+        dots = between_64(data, i, DOT, DOT) & here
+        dots &= dots >> ONE & dots >> TWO & WHOLE
+        while dots:
+            k = i + np.int64(trailing_zeros(dots))
+            dots &= dots - ONE  # without its lowest bit
+            if k >= free:
+                ellipses += 1
+                free = k + 3
+        i += 62
+    return hashes, ellipses
+
+
+@njit(cache=True, nogil=True)
+def _count_marks(data, offsets, classes, breaks, counts):
+    p = 0
+    for d in range(offsets.size - 1):
+        i, stop = offsets[d], offsets[d + 1]
+        counts[d, 5], counts[d, 6] = count_signs(data, i, stop)
+        lines = bullets = ends = 0
+        while i < stop:
+            a = i
+            b, i, p = line_end(data, breaks, p, stop)
+            lines += 1
+            a, b = text_of(data, a, b, classes)
+            if a < b:
+                bullets += data[a] == MINUS or (data[a] == 0xE2 and code_at(data, a)[0] == BULLET)
+                if b - a >= 3 and (data[b - 1] == DOT or data[b - 1] == 0xA6):
+                    x, y, z = data[b - 3], data[b - 2], data[b - 1]
+                    ends += (x == DOT and y == DOT and z == DOT) or (x == 0xE2 and y == 0x80 and z == 0xA6)
+        counts[d, 7], counts[d, 8], counts[d, 9] = lines, bullets, ends
+
+
+def count_quality(
+    data: NDArray[np.uint8],
+    offsets: Places,
+    classes: Classes,
+    tokens: NDArray[np.uint32],
+    ends: Places,
+    breaks: Places,
+) -> Places:
+    """Count QUALITY of each document: (n, 10) int64. breaks: of the lines."""
+    counts = np.zeros((len(offsets) - 1, len(QUALITY)), np.int64)
+    _count_tokens(tokens, ends, counts)
+    _count_marks(data, offsets, classes, breaks, counts)
+    return counts

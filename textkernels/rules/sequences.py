@@ -1,0 +1,123 @@
+"""Counting strings in texts, and sequences of characters, several of these at once. Compiled by numba.
+
+A string is found by its first, second and last bytes, at 64 places together. A sequence asks of each of its
+characters to be of some kinds. A bit of a word of 64 stands for "one of them is found so far as here", and all of
+them move on together with each character of the text (Shift-And).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.swar import bits_set, trailing_zeros, within_64
+from textkernels.utf8 import code_point
+
+BITS = 64  # of a word: so many characters have the sequences together, or less
+LANES = 64
+NONE, ONE = np.uint64(0), np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def may_begin_at(data, i, string):
+    """Say at which of 64 places a string may begin: a bit for each. It is there if it has one or two bytes."""
+    size = len(string)
+    places = within_64(data, i, string[0], string[0])
+    if size > 1:
+        places &= within_64(data, i + 1, string[1], string[1])
+        places &= within_64(data, i + size - 1, string[size - 1], string[size - 1])
+    return places
+
+
+@njit(cache=True, nogil=True)
+def is_at(data, i, string):
+    for k in range(len(string)):  # noqa: SIM110 (numba has no all())
+        if data[i + k] != string[k]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _count_string(data, start, stop, string):
+    found, following, i, size = 0, start, start, len(string)
+    is_alone = size == 1 or (
+        size == 2 and string[0] != string[1]
+    )  # where it is found it is, and overlaps none
+    while i + LANES + size <= stop:
+        places = may_begin_at(data, i, string)
+        if is_alone:
+            found += np.int64(bits_set(places))
+            places = NONE
+        while places:
+            k = i + np.int64(trailing_zeros(places))
+            if k >= following and is_at(data, k, string):
+                found += 1
+                following = k + size
+            places &= places - ONE
+        i += LANES
+    i = max(i, following)
+    while i + size <= stop:
+        is_here = is_at(data, i, string)
+        found += is_here
+        i += size if is_here else 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _count_strings(data, offsets, documents, string, counts):
+    for k in range(documents.size):
+        d = documents[k]
+        counts[k] = _count_string(data, offsets[d], offsets[d + 1], string)
+
+
+def count_string(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], documents: NDArray[np.int64], string: bytes
+) -> NDArray[np.int64]:
+    """Count a string in some of the texts, as `bytes.count` does: (documents,) int64. It is not empty."""
+    counts = np.zeros(len(documents), np.int64)
+    _count_strings(data, offsets, documents, np.frombuffer(string, np.uint8), counts)
+    return counts
+
+
+@njit(cache=True, nogil=True)
+def _count(data, offsets, kinds, fits, first, last, whole, number, counts):
+    for d in range(offsets.size - 1):
+        i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
+        reached = NONE
+        while i < stop:
+            code, size = code_point(data, i)
+            i += size
+            reached = (reached << ONE | first) & fits[kinds[code]]
+            if reached & last:
+                for bit in range(BITS):
+                    if reached & last & ONE << np.uint64(bit):
+                        counts[d, number[bit]] += 1
+                        reached &= ~whole[bit]  # the next one begins after this one's end
+
+
+def count(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    kinds: NDArray[np.uint8],
+    fits: NDArray[np.uint64],
+    lengths: Sequence[int],
+) -> NDArray[np.int64]:
+    """Count the sequences in each text, those that do not overlap: (n, sequences) int64.
+
+    data: the texts' UTF-8 bytes, valid. offsets: (n + 1,). kinds: (0x110000,), the kind of each code point.
+    fits: a word for each kind, with a bit for each character of the sequences, one after the other, set where
+    the kind may stand. lengths: how many characters each sequence has, together BITS or less.
+    """
+    first, last, start = NONE, NONE, 0
+    whole, number = np.zeros(BITS, np.uint64), np.zeros(BITS, np.int64)
+    for sequence, length in enumerate(lengths):
+        end = start + length
+        first |= np.uint64(1 << start)
+        last |= np.uint64(1 << end - 1)
+        whole[end - 1] = (1 << end) - (1 << start)
+        number[end - 1] = sequence
+        start = end
+    counts = np.zeros((len(offsets) - 1, len(lengths)), np.int64)
+    _count(data, offsets, kinds, fits, first, last, whole, number, counts)
+    return counts

@@ -1,0 +1,259 @@
+"""Cutting English text into tokens: words, and the punctuation around and within them. Compiled by numba.
+
+White space cuts a text into chunks, which is found 64 bytes at a time; how a chunk is cut says cutting.py. Text
+repeats its chunks: how one was cut stands in a memo, by its bytes, until another takes its slot. What the memo says
+is what cutting would say, so that it changes nothing but the time.
+
+A token is a row of `tokens`: START and END as bytes, its CHARACTERS and its MARKS; `hashes` has a polynomial in
+its bytes, modulo 2**64.
+"""
+
+import threading
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_anew, describe
+from textkernels.swar import load_8, prefetch, trailing_zeros, white_space_of_64
+
+# A slot of the memo has the chunk's first 15 bytes with its size in the 16th, and INLINE pieces; elsewhere, MORE
+# numbers for other bytes and pieces. Of a piece: a number as it stands in `tokens`, CHARACTERS and MARKS, where
+# bits that mean nothing there say how many pieces there are (of the first) and where the piece ends; its hash.
+MEMO_SLOTS, MEMO_TOP = 1 << 17, np.uint64(64 - 17)
+SLOT, INLINE, MORE = 8, 3, 32
+COUNT, ENDS, BYTE = np.uint64(36), np.uint64(52), np.uint64(0xFF)
+INLINE_BYTES, SIZE = 15, np.uint64(56)
+MEMO = MEMO_SLOTS * (SLOT + MORE)
+KEPT = 64  # bytes of a chunk, at most
+BATCH = 128  # chunks whose slots are asked for before the first is read
+PADDING = 80  # bytes after a block that may be read, and places after its tokens that may be written
+ZERO, ONE, TWO, EIGHT, FIRST_BYTES, HALF = (np.uint64(n) for n in (0, 1, 2, 8, INLINE_BYTES, 32))
+LAST_BIT, WITHIN, ALL = np.uint64(63), np.uint64(63), np.uint64(2**64 - 1)
+# By a chunk's size: masks that leave of the 8 bytes from its start on, and of the next 8, its own.
+LOW_BYTES = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(INLINE_BYTES + 1)], np.uint64)
+HIGH_BYTES = np.array([(1 << 8 * max(size - 8, 0)) - 1 for size in range(INLINE_BYTES + 1)], np.uint64)
+
+
+@njit(cache=True, nogil=True)
+def find_white_space(block, size, spaces):
+    """Write a bit for each byte of a block, 64 a word: whether it is of white space."""
+    rest = ZERO  # of wide white space, what stands in the next word
+    for word in range((size + 63) // 64):
+        found, wide = white_space_of_64(block, 64 * word)
+        found |= rest
+        rest = ZERO
+        while wide:
+            bit = trailing_zeros(wide)
+            # One of two bytes begins with 0xC2, those of three with more.
+            more = np.uint64(3) if block[np.uint64(64 * word) + bit] == 0xC2 else np.uint64(7)
+            found |= more << bit
+            rest |= (more >> ONE) >> (LAST_BIT - bit)
+            wide &= wide - ONE
+        spaces[word] = found
+
+
+@njit(cache=True, nogil=True)
+def find_chunks(spaces, a, b, edges):
+    """Write where the chunks between two bytes begin and end, in turn; return how many chunks there are."""
+    n, before, first, last = 0, ZERO, np.uint64(a) >> np.uint64(6), np.uint64(b) >> np.uint64(6)
+    for word in range(np.int64(first), (b + 63) // 64):
+        solid = ~spaces[word]
+        if np.uint64(word) == first:
+            solid &= ALL << (np.uint64(a) & WITHIN)
+        if np.uint64(word) == last:
+            solid &= ~(ALL << (np.uint64(b) & WITHIN))
+        turns = solid ^ (solid << ONE | before)
+        before = solid >> LAST_BIT
+        while turns:
+            edges[n] = np.uint64(64 * word) + trailing_zeros(turns)
+            turns &= turns - ONE
+            n += 1
+    if before:
+        edges[n] = b
+        n += 1
+    return n // 2
+
+
+@njit(cache=True, nogil=True)
+def hash_of_long(block, a, b, h):
+    """Go on with the hash of a chunk of more than INLINE_BYTES."""
+    for k in range(a + FIRST_BYTES, b, EIGHT):
+        word = load_8(block, np.int64(k)) & LOW_BYTES[min(b - k, EIGHT)]
+        h = ((h >> HALF) ^ h ^ word) * SPREAD
+    return h
+
+
+@njit(cache=True, nogil=True)
+def ask_for(block, edges, first, last, memo, batch):
+    """Write the first two numbers and the slot of chunks, and ask for the cache line of each slot."""
+    for chunk in range(first, last):
+        a, b = np.uint64(edges[2 * chunk]), np.uint64(edges[2 * chunk + 1])
+        short = min(b - a, FIRST_BYTES)
+        key = load_8(block, np.int64(a)) & LOW_BYTES[short]
+        second = load_8(block, np.int64(a + EIGHT)) & HIGH_BYTES[short] | min(b - a, BYTE) << SIZE
+        h = key * SPREAD ^ (second + (second >> HALF)) * BASE
+        if b - a > FIRST_BYTES:
+            h = hash_of_long(block, a, min(b, a + np.uint64(KEPT)), h)
+        slot = h >> MEMO_TOP
+        prefetch(memo, slot * np.uint64(SLOT))
+        row = chunk - first
+        batch[row, 0], batch[row, 1], batch[row, 2] = key, second, slot
+
+
+@njit(cache=True, nogil=True)
+def has_rest(block, a, b, memo, place):
+    """Say whether the bytes of a chunk after the first are those in the memo."""
+    for k in range(a + FIRST_BYTES, b, EIGHT):
+        if memo[place] != load_8(block, np.int64(k)) & LOW_BYTES[min(b - k, EIGHT)]:
+            return False
+        place += ONE
+    return True
+
+
+@njit(cache=True, nogil=True)
+def keep(block, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
+    """Write to a slot of the memo how a chunk was cut, which begins at `start` of its document."""
+    entry, place = slot * SLOT, MEMO_SLOTS * SLOT + slot * MORE
+    words = max(b - a - INLINE_BYTES + 7, 0) // 8
+    if words + 2 * max(n - first - INLINE, 0) > MORE:
+        return
+    memo[entry], memo[entry + 1] = key, second
+    for k in range(words):
+        i = a + INLINE_BYTES + 8 * k
+        memo[place + k] = load_8(block, i) & LOW_BYTES[min(b - i, 8)]
+    place += words
+    more = np.uint64(n - first) << COUNT
+    for k in range(n - first):
+        at = entry + 2 + 2 * k if k < INLINE else place + 2 * (k - INLINE)
+        more |= np.uint64(tokens[first + k, END] - start) << ENDS
+        marks = np.uint64(tokens[first + k, MARKS]) << HALF
+        memo[at], memo[at + 1] = more | marks | np.uint64(tokens[first + k, CHARACTERS]), hashes[first + k]
+        more = ZERO
+
+
+@njit(cache=True, nogil=True, inline="always")
+def copy_piece(memo, place, chunk, start, pairs, hashes, n):
+    """Write a piece from the memo to place n; return its end."""
+    piece = memo[place]
+    end = chunk + (piece >> ENDS & BYTE)
+    pairs[n, ZERO], pairs[n, ONE], hashes[n] = start | end << HALF, piece, memo[place + ONE]
+    return end
+
+
+@njit(cache=True, nogil=True, inline="always")
+def copy_pieces(memo, entry, place, chunk, pairs, hashes, n):
+    """Write the pieces of a slot, of which those that it has no room for are at `place`; return the place after."""
+    count, start = memo[entry + TWO] >> COUNT & BYTE, chunk
+    for k in range(INLINE):  # be there so many or not: it is faster than to ask
+        start = copy_piece(
+            memo, entry + TWO + TWO * np.uint64(k), chunk, start, pairs, hashes, n + np.uint64(k)
+        )
+    for k in range(n + np.uint64(INLINE), n + count):
+        start = copy_piece(memo, place, chunk, start, pairs, hashes, k)
+        place += TWO
+    return n + count
+
+
+@njit(cache=True, nogil=True)
+def cut_chunks(block, base, edges, first, last, classes, rules, memo, batch, tokens, pairs, hashes, n):
+    """Write the tokens of chunks of the document at `base` to place n and after; return the next place.
+
+    pairs: (tokens, 2) uint64, the same memory as `tokens`.
+    """
+    n = np.uint64(n)
+    for chunk in range(first, last):
+        a, b, row = np.uint64(edges[2 * chunk]), np.uint64(edges[2 * chunk + 1]), chunk - first
+        key, second, slot, length = batch[row, 0], batch[row, 1], batch[row, 2], b - a
+        entry, place = slot * np.uint64(SLOT), np.uint64(MEMO_SLOTS * SLOT) + slot * np.uint64(MORE)
+        known = (memo[entry] == key) & (memo[entry + ONE] == second)
+        if known and length > FIRST_BYTES:
+            known = has_rest(block, a, b, memo, place)
+            place += (length - np.uint64(INLINE_BYTES - 7)) // EIGHT
+        if known:
+            n = copy_pieces(memo, entry, place, a - np.uint64(base), pairs, hashes, n)
+            continue
+        begin, end, at = np.int64(a), np.int64(b), np.int64(n)
+        next_at = cut_anew(block, begin, end, classes, rules, hashes, at) - 1
+        describe(block, base, classes, rules, tokens, hashes, at, next_at)
+        if length <= KEPT:
+            keep(
+                block, begin, end, np.uint32(begin - base), np.int64(slot), key, second, memo, tokens, hashes,
+                at, next_at,
+            )  # fmt: skip
+        n = np.uint64(next_at)
+    return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def cut_all(block, offsets, classes, rules, memo, tokens, pairs, hashes, ends):
+    size, longest, n = offsets[-1], 0, 0
+    for d in range(offsets.size - 1):
+        longest = max(longest, offsets[d + 1] - offsets[d])
+    spaces, edges = np.empty((size + 63) // 64, np.uint64), np.empty(longest + 2, np.uint32)
+    batch = np.empty((BATCH, 3), np.uint64)
+    find_white_space(block, size, spaces)
+    for d in range(offsets.size - 1):
+        base = offsets[d]
+        chunks = find_chunks(spaces, base, offsets[d + 1], edges)
+        for first in range(0, chunks, BATCH):
+            last = min(first + BATCH, chunks)
+            ask_for(block, edges, first, last, memo, batch)
+            n = cut_chunks(
+                block, base, edges, first, last, classes, rules, memo, batch, tokens, pairs, hashes, n
+            )
+        ends[d + 1] = n
+
+
+class Memory(threading.local):
+    """Of each thread, a block of text with room after it, and a memo with the tables by which it was made.
+
+    With other tables, the memo starts anew.
+    """
+
+    block: NDArray[np.uint8] = np.empty(0, np.uint8)
+    tables: tuple[NDArray[np.uint32], NDArray[np.uint64]] | None = None
+
+    def memo(self, classes: NDArray[np.uint32], rules: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        if self.tables is None or self.tables[0] is not classes or self.tables[1] is not rules:
+            room = np.zeros(MEMO + 8, np.uint64)
+            first = -room.ctypes.data % 64 // 8  # a slot is a line of the processor's cache
+            self.kept, self.tables = room[first : first + MEMO], (classes, rules)
+        return self.kept
+
+    def padded(self, text: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if len(self.block) < len(text) + PADDING:
+            self.block = np.empty(len(text) + PADDING, np.uint8)
+        self.block[: len(text)] = text
+        self.block[len(text) : len(text) + PADDING] = 0
+        return self.block
+
+
+MEMORY = Memory()
+
+
+def tokenize(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    classes: NDArray[np.uint32],
+    rules: NDArray[np.uint64],
+    tokens: NDArray[np.uint32],
+    hashes: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
+    """Cut documents into tokens, those of document d from ends[d] on; return them, in larger arrays if need be.
+
+    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). ends: (n + 1,), written. Bytes count from the
+    beginning of the document. classes: (0x110000,) uint32. rules: (RULES,) uint64; they and the classes do not
+    change as long as they are the same array.
+    """
+    text = data[offsets[0] : offsets[-1]]
+    if len(tokens) < len(text) + PADDING:  # a token has a byte, or more
+        tokens, hashes = (
+            np.empty((len(text) + PADDING, 4), np.uint32),
+            np.empty(len(text) + PADDING, np.uint64),
+        )
+    memo, block = MEMORY.memo(classes, rules), MEMORY.padded(text)
+    ends[0] = 0
+    cut_all(block, offsets - offsets[0], classes, rules, memo, tokens, tokens.view(np.uint64), hashes, ends)
+    return tokens, hashes

@@ -1,0 +1,215 @@
+"""Which document of a cluster another may go for: the most preferred one that stays and holds enough of it.
+
+Documents come as sets of shingles (see `textkernels.sets`), cluster after cluster, and in each the most
+preferred first. Each is looked at in that order: it goes where one that stays, of a group before its own, holds the
+share that is asked for, and stays otherwise. So what comes out depends on the order of preference alone.
+
+In a cluster of more than FEW documents not all pairs are compared, and yet none that could decide is missed
+(prefix filtering: Chaudhuri et al., "A Primitive Operator for Similarity Joins", ICDE 2006): of a set A,
+whoever holds n of its shingles holds one of any |A| - n + 1 of them. The rarest of the cluster are taken, and an
+inverted index gives the documents that have one.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.sets import FREE, in_common, place_of, table_for, table_of
+
+FEW = 8  # documents of a cluster of which all pairs are compared
+NOBODY = -1
+RARITIES = 32  # classes of shingles, by the powers of two of how many documents have them
+ROUNDING = 1e-9  # 0.7 * 10 is a little more than 7
+
+
+@njit(cache=True, nogil=True)
+def needed(share, is_jaccard, size, other):
+    """Return how many shingles a document of `size` has to have in common with one of `other`, to go for it.
+
+    |A & K| >= c |A|, or with |A | K| = |A| + |K| - |A & K|, |A & K| >= j (|A| + |K|) / (1 + j).
+    """
+    of_both = share * (size + other) / (1 + share) if is_jaccard else share * size
+    return max(1, int(np.ceil(of_both - ROUNDING)))
+
+
+@njit(cache=True, nogil=True)
+def fewest(share, size):
+    """Return how many shingles of a document any other has to have that it goes for, however small that is."""
+    return max(1, int(np.ceil(share * size - ROUNDING)))
+
+
+@njit(cache=True, nogil=True)
+def could_hold(share, is_jaccard, size, other):
+    """Say whether two sets of these sizes can have as much in common as is needed."""
+    return min(size, other) >= needed(share, is_jaccard, size, other)
+
+
+@njit(cache=True, nogil=True)
+def all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
+    """Judge the documents from `first` to `last`, each against all before it that stay."""
+    for i in range(first, last):
+        if not may_go[i]:
+            continue
+        its_hashes = hashes[ends[i] : ends[i + 1]]
+        has_table = False
+        table, shift = hashes[:0], np.uint64(0)
+        for k in range(first, i):
+            if groups[k] >= groups[i]:
+                break
+            other = ends[k + 1] - ends[k]
+            if holders[k] != NOBODY or not could_hold(share, is_jaccard, its_hashes.size, other):
+                continue
+            if not has_table:
+                table, shift = table_of(its_hashes)
+                has_table = True
+            count = in_common(table, shift, hashes[ends[k] : ends[k + 1]])
+            if count >= needed(share, is_jaccard, its_hashes.size, other):
+                holders[i], shared[i] = k, count
+                break
+
+
+@njit(cache=True, nogil=True)
+def numbered(hashes):
+    """Give distinct hashes numbers from 0 as they come: return the number of each, and how often each is there."""
+    table, shift = table_for(hashes.size)
+    numbers_of_places = np.empty(table.size, np.int32)
+    numbers, frequencies = np.empty(hashes.size, np.int32), np.zeros(hashes.size, np.int32)
+    count = 0
+    for j in range(hashes.size):
+        place = place_of(table, shift, hashes[j])
+        if table[place] == FREE:
+            table[place] = hashes[j]
+            numbers_of_places[place] = count
+            count += 1
+        numbers[j] = numbers_of_places[place]
+        frequencies[numbers[j]] += 1
+    return numbers, frequencies[:count]
+
+
+@njit(cache=True, nogil=True)
+def rarity(frequency):
+    """Return the class of a shingle that so many documents have: 0 for one alone."""
+    bits = 0
+    while frequency > 1:
+        frequency >>= 1
+        bits += 1
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def take_rarest(numbers, frequencies, count, taken):
+    """Write the `count` rarest numbers to `taken`, by their classes, but for those that one document has alone.
+
+    Those count, for nobody else can have them. Returns how many were written.
+    """
+    sizes = np.zeros(RARITIES, np.int64)
+    for number in numbers:
+        sizes[rarity(frequencies[number])] += 1
+    room = np.zeros(RARITIES, np.int64)  # how many of each class are taken
+    for bits in range(RARITIES):
+        room[bits] = min(sizes[bits], count)
+        count -= room[bits]
+    room[0] = 0
+    written = 0
+    for number in numbers:
+        bits = rarity(frequencies[number])
+        if room[bits] > 0:
+            room[bits] -= 1
+            taken[written] = number
+            written += 1
+    return written
+
+
+@njit(cache=True, nogil=True)
+def count_marked(marks, mark, numbers):
+    count = 0
+    for number in numbers:
+        count += marks[number] == mark
+    return count
+
+
+@njit(cache=True, nogil=True)
+def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
+    """Judge the same with an index of those that stay: for each shingle a list of them, as they were added."""
+    start = ends[first]
+    numbers, frequencies = numbered(hashes[start : ends[last]])
+    marks = np.full(frequencies.size, NOBODY, np.int32)
+    heads, tails = np.full(frequencies.size, NOBODY, np.int32), np.empty(frequencies.size, np.int32)
+    members, following = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.int32)
+    entries = 0
+    indexed = first  # documents before it are in the index, where they stay
+    rarest = np.empty(numbers.size, np.int32)
+    was_seen = np.full(last - first, NOBODY, np.int32)
+    candidates = np.empty(last - first, np.int32)
+    for i in range(first, last):
+        while groups[indexed] < groups[i]:
+            if holders[indexed] == NOBODY:
+                for number in numbers[ends[indexed] - start : ends[indexed + 1] - start]:
+                    if frequencies[number] > 1:
+                        members[entries], following[entries] = indexed, NOBODY
+                        if heads[number] == NOBODY:
+                            heads[number] = entries
+                        else:
+                            following[tails[number]] = entries
+                        tails[number] = entries
+                        entries += 1
+            indexed += 1
+        if not may_go[i]:
+            continue
+        its_numbers = numbers[ends[i] - start : ends[i + 1] - start]
+        for number in its_numbers:
+            marks[number] = i
+        least = fewest(share, its_numbers.size)
+        count = take_rarest(its_numbers, frequencies, its_numbers.size - least + 1, rarest)
+        found = 0
+        for number in rarest[:count]:
+            entry = heads[number]
+            while entry != NOBODY:
+                k = members[entry]
+                if was_seen[k - first] != i:
+                    was_seen[k - first] = i
+                    candidates[found] = k
+                    found += 1
+                entry = following[entry]
+        for k in np.sort(candidates[:found]):
+            other = ends[k + 1] - ends[k]
+            if not could_hold(share, is_jaccard, its_numbers.size, other):
+                continue
+            count = count_marked(marks, i, numbers[ends[k] - start : ends[k + 1] - start])
+            if count >= needed(share, is_jaccard, its_numbers.size, other):
+                holders[i], shared[i] = k, count
+                break
+
+
+@njit(cache=True, nogil=True)
+def _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared):
+    for c in range(clusters.size - 1):
+        first, last = clusters[c], clusters[c + 1]
+        if last - first <= FEW:
+            all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
+        else:
+            prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
+
+
+def judge(
+    hashes: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+    groups: NDArray[np.int64],
+    may_go: NDArray[np.bool_],
+    clusters: NDArray[np.int64],
+    *,
+    share: float,
+    is_jaccard: bool,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Say of each document for which one it goes.
+
+    hashes, ends: the sets of n documents. groups: (n,), ascending in each cluster: a document goes only for one
+    of a smaller group. may_go: (n,); the others stay in any case. clusters: (c + 1,), the place of each one's first
+    document, then n. share: from 0 to 1, the Jaccard similarity or, without is_jaccard, of a document's shingles.
+
+    Returns (n,) twice: the place of the document for which it goes or NOBODY, and the shingles that both have.
+    """
+    holders = np.full(len(groups), NOBODY, np.int64)
+    shared = np.zeros(len(groups), np.int64)
+    _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared)
+    return holders, shared

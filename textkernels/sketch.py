@@ -1,0 +1,375 @@
+"""MinHash band keys on the CPU, compiled by numba.
+
+The signature is a fast similarity sketch (Dahlgaard, Knudsen and Thorup, "Fast Similarity
+Sketching", FOCS 2017). In round r every shingle falls into one slot h_r(x) with the value
+(r, g_r(x)), each slot keeps its minimum, and rounds go on until no slot is empty; from round t on,
+round r fills slot r - t alone. A long document needs one round, that is one hash for each
+character, where a classical MinHash of t values needs t of them. As in a MinHash, two documents
+agree in a slot with probability equal to their Jaccard similarity, for any number of slots: which
+shingle has the least value of a slot depends on nothing but the hashes of the shingles.
+
+A shingle (n-gram) is `width` consecutive code points, or words as `textkernels.words` hashes them.
+Its hash is a polynomial in them in an odd base modulo 2**64, which rolls along the text (a Rabin-Karp
+hash). All arithmetic is on uint64 and wraps; the constants are arbitrary odd numbers, and changing one
+changes every band key (bump `tasks.signatures.minhash.VERSION`).
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.buffers import check_buffers
+from textkernels.utf8 import mix
+
+BASE = np.uint64(0x9E6C63D0876A9A35)
+CHARACTER = np.uint64(0xD6E8FEB86659FD93)
+MIX_1 = np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's 64-bit finaliser
+MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+SHIFT = np.uint64(33)
+ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
+
+MOST_VALUES = 1024
+HALF = np.uint64(32)
+EMPTY = np.uint64(2**64 - 1)  # not less than any value, so that the first to come takes the slot
+LONG = 1 << 12  # shingles of a document of which few are distinct if they leave a slot empty
+# With their code points 192 KiB, which stay in the second-level cache; 2**10 to 2**18 are as fast, within a
+# tenth (python -m benchmarks.constants).
+SCRATCH_HASHES = 1 << 14
+
+
+# The formulas, which `textkernels.cuda` compiles for GPUs, too; so they call no others.
+
+
+@njit(cache=True, nogil=True, inline="always")
+def extended(h, code):
+    """Return what is hashed of a shingle, with one more character or word."""
+    return h * BASE + np.uint64(code) + ONE  # + ONE, so that a character of code 0 counts too
+
+
+@njit(cache=True, nogil=True, inline="always")
+def finished(h):
+    """Return the hash of a shingle of which all is hashed."""
+    return h * CHARACTER
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slot_of(x, slots):
+    """Return the slot in which a mixed hash falls.
+
+    The upper half of the hash, as a part of 2**32, of the slots: all are as likely, but for one in millions, and
+    where they are a power of two it is the uppermost bits.
+    """
+    return ((x >> HALF) * slots) >> HALF
+
+
+@njit(cache=True, nogil=True, inline="always")
+def value_of(x, round_, round_shift):
+    """Return the value of a mixed hash in its slot: the number of the round above bits of the hash."""
+    return (round_ << round_shift) | (x & ((ONE << round_shift) - ONE))
+
+
+@njit(cache=True, nogil=True)
+def decode(data, start, end, codes):
+    """Write the code points of valid UTF-8 into `codes`, as many as fit; return how many."""
+    i, stop, n = np.uint64(start), np.uint64(end), np.uint64(0)  # unsigned: not tested for being negative
+    room = np.uint64(codes.size)
+    while i < stop and n < room:
+        while i + STRETCH <= stop and n + STRETCH <= room:
+            bits = np.uint8(0)  # of all 16 together; the highest is set in no ASCII
+            for k in range(STRETCH):
+                bits |= data[i + k]
+            if bits >= 0x80:
+                break
+            for k in range(STRETCH):
+                codes[n + k] = data[i + k]
+            i += STRETCH
+            n += STRETCH
+        for _ in range(STRETCH):
+            if i >= stop or n >= room:
+                break
+            # The first byte says how many there are; each after it is 10xxxxxx, six bits of the code point.
+            first = np.uint32(data[i])
+            if first < 0x80:
+                code, size = first, ONE
+            elif first < 0xE0:
+                code, size = (first & 0x1F) << 6 | (data[i + ONE] & 0x3F), TWO
+            elif first < 0xF0:
+                code = (first & 0x0F) << 12 | np.uint32(data[i + ONE] & 0x3F) << 6 | (data[i + TWO] & 0x3F)
+                size = THREE
+            else:
+                code = (first & 0x07) << 18 | np.uint32(data[i + ONE] & 0x3F) << 12
+                code |= np.uint32(data[i + TWO] & 0x3F) << 6 | (data[i + THREE] & 0x3F)
+                size = THREE + ONE
+            codes[n] = code
+            i += size
+            n += ONE
+    return np.int64(n), np.int64(i)
+
+
+@njit(cache=True, nogil=True)
+def window(codes, start, width):
+    """Hash the shingle of `width` characters at place `start`."""
+    h = np.uint64(0)  # it wraps
+    for i in range(start, start + width):
+        h = extended(h, codes[i])
+    return finished(h)
+
+
+@njit(cache=True, nogil=True)
+def roll(codes, count, width, oldest, hashes):
+    """Hash the `count` shingles of some characters, one at every place.
+
+    Four windows roll along four parts of the text at once: a rolling hash waits for its own last
+    value, and one alone leaves the processor idle most of the time.
+    """
+    part, size = np.uint64(count // 4), np.uint64(width)
+    a, b, c, d = np.uint64(0), part, TWO * part, THREE * part
+    if part > 0:
+        h0, h1 = window(codes, a, size), window(codes, b, size)
+        h2, h3 = window(codes, c, size), window(codes, d, size)
+        hashes[a], hashes[b], hashes[c], hashes[d] = h0, h1, h2, h3
+        out = CHARACTER * oldest
+        bias = CHARACTER - out  # the + ONE of `window`, of a character that comes and one that goes; it wraps
+        for i in range(ONE, part):
+            j, k = i - ONE, i + size - ONE
+            h0 = h0 * BASE + (np.uint64(codes[a + k]) * CHARACTER - np.uint64(codes[a + j]) * out + bias)
+            h1 = h1 * BASE + (np.uint64(codes[b + k]) * CHARACTER - np.uint64(codes[b + j]) * out + bias)
+            h2 = h2 * BASE + (np.uint64(codes[c + k]) * CHARACTER - np.uint64(codes[c + j]) * out + bias)
+            h3 = h3 * BASE + (np.uint64(codes[d + k]) * CHARACTER - np.uint64(codes[d + j]) * out + bias)
+            hashes[a + i], hashes[b + i], hashes[c + i], hashes[d + i] = h0, h1, h2, h3
+    for i in range(THREE * part + part, np.uint64(count)):
+        hashes[i] = window(codes, i, size)
+
+
+@njit(cache=True, nogil=True)
+def hash_shingles(data, start, end, width, oldest, codes, hashes):
+    """Hash the shingles of the bytes [start, end), as many as the scratch arrays hold.
+
+    `oldest` is BASE**width; `codes` is longer than `hashes` by width - 1. Returns the count, and the
+    byte where the next shingle starts, which is `end` after the last one.
+    """
+    n, stop = decode(data, start, end, codes)
+    if n < width:
+        hashes[0] = window(codes, 0, n)
+        return 1, end
+    roll(codes, n - width + 1, width, oldest, hashes)
+    if stop < end:
+        for _ in range(width - 1):  # back to where the first shingle starts that has not been hashed
+            stop -= 1
+            while data[stop] & 0xC0 == 0x80:  # 10xxxxxx: inside of a character, not its first byte
+                stop -= 1
+    return n - width + 1, stop
+
+
+@njit(cache=True, nogil=True)
+def play_round(hashes, round_, round_shift, signature):
+    """Drop every shingle into its slot of one round."""
+    offset, number, slots = np.uint64(round_) * GOLDEN, np.uint64(round_), np.uint64(signature.size)
+    for h in hashes:
+        x = mix(h + offset)
+        slot, value = slot_of(x, slots), value_of(x, number, round_shift)
+        if value < signature[slot]:
+            signature[slot] = value
+
+
+@njit(cache=True, nogil=True)
+def fill_directly(hashes, round_shift, signature):
+    """Fill what is still empty after as many rounds as slots: round t + s looks at slot s only."""
+    for slot in range(signature.size):
+        if signature[slot] == EMPTY:
+            round_ = np.uint64(signature.size + slot)
+            for h in hashes:
+                value = value_of(mix(h + round_ * GOLDEN), round_, round_shift)
+                signature[slot] = min(signature[slot], value)
+
+
+@njit(cache=True, nogil=True)
+def distinct_hashes(data, start, end, width, oldest, codes, scratch):
+    """Collect the distinct shingle hashes of a long document that repeats itself."""
+    seen = {np.uint64(0)}  # from which numba knows the type; then it is emptied
+    seen.clear()
+    while start < end:
+        count, start = hash_shingles(data, start, end, width, oldest, codes, scratch)
+        for h in scratch[:count]:
+            seen.add(h)
+    return np.array(list(seen))
+
+
+@njit(cache=True, nogil=True)
+def sketch(data, start, end, width, oldest, round_shift, signature, codes, scratch):
+    """Write the signature of the document in bytes [start, end), which is not empty."""
+    count, next_ = hash_shingles(data, start, end, width, oldest, codes, scratch)
+    play_round(scratch[:count], 0, round_shift, signature)
+    fits = next_ == end
+    while next_ < end:
+        count, next_ = hash_shingles(data, next_, end, width, oldest, codes, scratch)
+        play_round(scratch[:count], 0, round_shift, signature)
+    if not np.any(signature == EMPTY):
+        return
+    hashes = scratch[:count]
+    if not fits:  # slots are empty after so many shingles: few of them are distinct
+        hashes = distinct_hashes(data, start, end, width, oldest, codes, scratch)
+    for round_ in range(1, signature.size):
+        play_round(hashes, round_, round_shift, signature)
+        if not np.any(signature == EMPTY):
+            return
+    fill_directly(hashes, round_shift, signature)
+
+
+@njit(cache=True, nogil=True)
+def sketch_words(words, width, oldest, round_shift, signature, scratch):
+    """Write the signature of a document of which all the words are hashed, and there is one."""
+    shingles = max(1, words.size - width + 1)
+    hashes = scratch[:shingles]
+    if words.size < width:
+        hashes[0] = window(words, 0, words.size)
+    else:
+        roll(words, shingles, width, oldest, hashes)
+    for round_ in range(signature.size):
+        play_round(hashes, round_, round_shift, signature)
+        if not np.any(signature == EMPTY):
+            return
+        if round_ == 0 and hashes.size > LONG:
+            hashes = np.unique(hashes)  # slots are empty after so many: few of them are distinct
+    fill_directly(hashes, round_shift, signature)
+
+
+@njit(cache=True, nogil=True)
+def constants(width, values):
+    """Return BASE**width, and above how many bits of hash a value has the number of its round.
+
+    Rounds go up to twice the values: so an earlier one is less, and all its bits find room.
+    """
+    oldest = ONE
+    for _ in range(width):
+        oldest *= BASE
+    return oldest, np.uint64(54 if values <= 512 else 53)
+
+
+@njit(cache=True, nogil=True)
+def _word_signatures(words, ends, width, signatures):
+    oldest, round_shift = constants(width, signatures.shape[1])
+    scratch = np.empty(max(1, np.max(ends[1:] - ends[:-1])), np.uint64)
+    for i in range(ends.size - 1):
+        if ends[i + 1] > ends[i]:
+            sketch_words(words[ends[i] : ends[i + 1]], width, oldest, round_shift, signatures[i], scratch)
+
+
+@njit(cache=True, nogil=True)
+def _signatures(data, offsets, width, signatures):
+    oldest, round_shift = constants(width, signatures.shape[1])
+    scratch = np.empty(SCRATCH_HASHES, np.uint64)
+    codes = np.empty(SCRATCH_HASHES + width - 1, np.uint32)
+    for i in range(offsets.size - 1):
+        if offsets[i + 1] > offsets[i]:
+            start, end = offsets[i], offsets[i + 1]
+            sketch(data, start, end, width, oldest, round_shift, signatures[i], codes, scratch)
+
+
+@njit(cache=True, nogil=True)
+def _shingle_hashes(data, offsets, width, hashes, ends):
+    oldest, _ = constants(width, 2)
+    codes = np.empty(max(1, np.max(offsets[1:] - offsets[:-1])) + width, np.uint32)
+    for i in range(offsets.size - 1):
+        count = 0
+        if offsets[i + 1] > offsets[i]:
+            its_hashes = hashes[ends[i] :]
+            count, _ = hash_shingles(data, offsets[i], offsets[i + 1], width, oldest, codes, its_hashes)
+        ends[i + 1] = ends[i] + count
+
+
+@njit(cache=True, nogil=True)
+def _word_shingle_hashes(words, word_ends, width, hashes, ends):
+    oldest, _ = constants(width, 2)
+    for i in range(word_ends.size - 1):
+        its_words, its_hashes = words[word_ends[i] : word_ends[i + 1]], hashes[ends[i] :]
+        count = min(its_words.size, max(1, its_words.size - width + 1))
+        if its_words.size > width:
+            roll(its_words, count, width, oldest, its_hashes)
+        elif count:
+            its_hashes[0] = window(its_words, 0, its_words.size)
+        ends[i + 1] = ends[i] + count
+
+
+@njit(cache=True, nogil=True)
+def _band_keys(signatures, keys):
+    rows = signatures.shape[1] // keys.shape[1]
+    for i in range(keys.shape[0]):
+        for band in range(keys.shape[1]):
+            key = np.uint64(band) * GOLDEN
+            for row in range(rows):
+                key = mix(key ^ signatures[i, band * rows + row]) + GOLDEN
+            keys[i, band] = key
+
+
+def signatures(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], *, width: int, values: int
+) -> NDArray[np.uint64]:
+    """Sketch every document of a block of text.
+
+    data: the documents' UTF-8 bytes, one after another, valid. offsets: (n + 1,), where document i
+    is data[offsets[i]:offsets[i + 1]]. width: code points in a shingle; a shorter document is one
+    shingle. values: signature length, 2 to 1,024.
+
+    Returns (n, values) uint64. The row of an empty document is all EMPTY: it has no shingle.
+    """
+    check_buffers(data, offsets)
+    result = no_signatures(len(offsets) - 1, values)
+    _signatures(data, offsets, width, result)
+    return result
+
+
+def word_signatures(
+    words: NDArray[np.uint64], ends: NDArray[np.int64], *, width: int, values: int
+) -> NDArray[np.uint64]:
+    """Sketch documents whose words were hashed by `textkernels.words.hash_words`.
+
+    Returns (n, values) uint64; the row of a document without a word is all EMPTY.
+    """
+    result = no_signatures(len(ends) - 1, values)
+    if len(result):
+        _word_signatures(words, ends, width, result)
+    return result
+
+
+def shingle_hashes(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], *, width: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hash every shingle of every document of a block of text, those of which `signatures` makes sketches.
+
+    Returns the hashes, uint64, in the order of the text, and (n + 1,) int64, where document i has those from
+    its place on.
+    """
+    check_buffers(data, offsets)
+    hashes, ends = np.empty(int(offsets[-1] - offsets[0]), np.uint64), np.zeros(len(offsets), np.int64)
+    if len(offsets) > 1:
+        _shingle_hashes(data, offsets, width, hashes, ends)
+    return hashes[: ends[-1]], ends
+
+
+def word_shingle_hashes(
+    words: NDArray[np.uint64], word_ends: NDArray[np.int64], *, width: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the same for documents whose words were hashed by `textkernels.words.hash_words`."""
+    hashes, ends = np.empty(len(words), np.uint64), np.zeros(len(word_ends), np.int64)
+    if len(word_ends) > 1:
+        _word_shingle_hashes(words, word_ends, width, hashes, ends)
+    return hashes[: ends[-1]], ends
+
+
+def no_signatures(documents: int, values: int) -> NDArray[np.uint64]:
+    if not 2 <= values <= MOST_VALUES:
+        raise ValueError(f"values must be 2 to {MOST_VALUES:,}, not {values}")
+    return np.full((documents, values), EMPTY, np.uint64)
+
+
+def band_keys(signatures: NDArray[np.uint64], *, bands: int) -> NDArray[np.uint64]:
+    """Hash each band of each signature to one key: (n, values) uint64 to (n, bands) uint64.
+
+    Band b holds the rows b * (values // bands) and up.
+    """
+    keys = np.empty((len(signatures), bands), np.uint64)
+    _band_keys(signatures, keys)
+    return keys

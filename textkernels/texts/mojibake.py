@@ -1,0 +1,99 @@
+"""Which characters beside each other may be mojibake, read from the expression by which ftfy finds it.
+
+The expression has some forty choices, most of them classes of characters, one after the other. Of each only
+the two neighbours that are rarest are kept: where no two such are in a text, ftfy finds nothing in it.
+"""
+
+import importlib
+import re
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textkernels.rules.characters import CODE_POINTS
+
+parser = importlib.import_module("re._parser")
+
+
+class Characters(NamedTuple):
+    """Some characters, or all but those."""
+
+    codes: frozenset[int]
+    are_left_out: bool = False
+
+    def has(self, code: int) -> bool:
+        return (code in self.codes) != self.are_left_out
+
+    def size(self) -> int:
+        return CODE_POINTS - len(self.codes) if self.are_left_out else len(self.codes)
+
+
+class Neighbours(NamedTuple):
+    """What may be mojibake.
+
+    alone: the code points that are it wherever they are. firsts: those that may be with the next one.
+    kinds: (0x110000,) uint8, the kind of each code point. follows: (kinds, kinds) bool, whether the second
+    may be mojibake after the first.
+    """
+
+    alone: frozenset[int]
+    firsts: list[int]
+    kinds: NDArray[np.uint8]
+    follows: NDArray[np.bool_]
+
+
+@cache
+def neighbours(expression: re.Pattern[str]) -> Neighbours:
+    """Return the neighbours without which an expression finds nothing. Raises ValueError without any."""
+    alone, pairs = frozenset[int](), list[tuple[Characters, Characters]]()
+    for way in ways_of(parser.parse(expression.pattern, expression.flags)):
+        if len(way) == 1 and way[0]:
+            alone |= way[0].codes
+        else:
+            pairs.append(rarest_pair(way))
+    named = sorted(set().union(*(one.codes for pair in pairs for one in pair)))
+    other = next(code for code in range(CODE_POINTS) if code not in named)
+    # Characters are of one kind where each choice takes them for the same. Kind 0 is that of what none names.
+    kinds, signs = np.zeros(CODE_POINTS, np.uint8), dict[tuple[tuple[bool, bool], ...], int]()
+    for code in [other, *named]:
+        sign = tuple((first.has(code), second.has(code)) for first, second in pairs)
+        kinds[code] = signs.setdefault(sign, len(signs))
+    follows = [[any(a and b for (a, _), (_, b) in zip(x, y, strict=True)) for y in signs] for x in signs]
+    firsts = sorted(set().union(*(first.codes for first, _ in pairs)))
+    return Neighbours(alone, firsts, kinds, np.array(follows))
+
+
+def rarest_pair(way: list[Characters | None]) -> tuple[Characters, Characters]:
+    pairs = [(one, other) for one, other in pairwise(way) if one and other and not one.are_left_out]
+    if not pairs:
+        raise ValueError("ftfy's expression for mojibake is not as it is known here.")
+    return min(pairs, key=lambda pair: pair[0].size() * pair[1].size())
+
+
+def ways_of(tree: Any) -> list[list[Characters | None]]:
+    """Return the choices of an expression: what characters each takes, one after the other, or None."""
+    ways: list[list[Characters | None]] = [[]]
+    for kind, value in tree:
+        if str(kind) == "BRANCH":
+            more = [way for one in value[1] for way in ways_of(one)]
+        elif str(kind) == "SUBPATTERN":
+            more = ways_of(value[3])
+        else:
+            more = [[characters_of(str(kind), value)]]
+        ways = [way + one for way in ways for one in more]
+    return ways
+
+
+def characters_of(kind: str, value: Any) -> Characters | None:
+    """Return the characters of a part of an expression that is one character and no class of Python's."""
+    if kind == "LITERAL":
+        return Characters(frozenset([value]))
+    if kind != "IN" or not {str(one) for one, _ in value} <= {"NEGATE", "LITERAL", "RANGE"}:
+        return None
+    codes = {of_one for one, of_one in value if str(one) == "LITERAL"}
+    for first, last in (of_one for one, of_one in value if str(one) == "RANGE"):
+        codes |= set(range(first, last + 1))
+    return Characters(frozenset(codes), str(value[0][0]) == "NEGATE")

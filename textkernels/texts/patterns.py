@@ -1,0 +1,253 @@
+"""Patterns: how often each of many regular expressions occurs in a text, as Python's `re.findall` counts.
+
+Which of them occur at all is found for all together in a scan (Hyperscan), and only those are counted one by
+one, so that what is counted is Python's own meaning of each. Those in which a scan finds nothing to hold on
+to, such as ` [^ ] [^ ] [^ ]`, are counted by a kernel of their own. Without Hyperscan the counts are the
+same, and slower.
+"""
+
+import json
+import logging
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from textkernels.buffers import text_buffers
+from textkernels.rules.characters import CODE_POINTS
+from textkernels.rules.sequences import BITS, count, count_string
+from textkernels.texts.expressions import necessary, plain, sequence
+
+LOG = logging.getLogger("textkernels")
+MOST_WORDS = 4  # of sequences: each word is a pass over the texts, of 850 MB/s
+HOLD = 2  # so many given characters one after the other are enough for a scan to hold on to
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Regular expressions to count. Raises re.error where one is none."""
+
+    expressions: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for expression in self.expressions:
+            re.compile(expression)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"expressions": self.expressions}  # what is compiled stays in its process
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    @cached_property
+    def compiled(self) -> "Compiled":
+        return Compiled(self.expressions)
+
+    def count(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
+        """Count each expression in each text: (texts, expressions)."""
+        counts = np.zeros((len(texts), len(self.expressions)), np.int64)
+        for sequences in self.compiled.sequences:
+            counts[:, list(sequences.places)] = sequences.count(texts)
+        data, ends = text_buffers(texts)
+        view, occurring = memoryview(data.data), defaultdict[int, list[int]](list)
+        for number, (start, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
+            for place in self.compiled.found(view[start:stop].tobytes()):
+                occurring[place].append(number)
+        for place, numbers in occurring.items():
+            if place in self.compiled.strings:
+                # Valid UTF-8 is found at the beginnings of characters only: counted in bytes, it is the same.
+                string = self.compiled.strings[place]
+                counts[numbers, place] = count_string(data, ends, np.array(numbers), string)
+            else:
+                found = self.compiled.others[place].finditer
+                counts[numbers, place] = [sum(1 for _ in found(texts[number].as_py())) for number in numbers]
+        return counts
+
+
+class Compiled:
+    """How each of some expressions is counted, by its place among them."""
+
+    def __init__(self, expressions: Sequence[str]) -> None:
+        self.sequences, of_sequences = words_of(expressions)
+        self.strings, self.others = dict[int, bytes](), dict[int, re.Pattern[str]]()
+        scanned = dict[int, bytes]()
+        for place, expression in enumerate(expressions):
+            if place in of_sequences:
+                continue
+            string = plain(expression)
+            if string is not None:
+                self.strings[place] = string.encode()
+            else:
+                self.others[place] = re.compile(expression)
+                scanned[place] = necessary(expression) or b""
+        of_strings = {place: escaped(string) for place, string in self.strings.items()}
+        # Two scans: one for strings alone is faster than one for all.
+        self.scans = [Scan(of_strings), Scan(scanned)]
+
+    def found(self, text: bytes) -> Iterator[int]:
+        """Yield the places of what may occur in a text, but for sequences."""
+        for scan in self.scans:
+            yield from scan.found(text)
+
+
+class Scan:
+    """A scan for expressions in bytes: says which may occur in a text, and all that it cannot scan for."""
+
+    def __init__(self, expressions: Mapping[int, bytes]) -> None:
+        self.database, known = database_of(expressions)
+        self.others = [place for place in expressions if place not in known]
+        self.lock = threading.Lock()  # a database has one place to work in
+
+    def found(self, text: bytes) -> list[int]:
+        found = self.others.copy()
+        if self.database is not None:
+            with self.lock:
+                self.database.scan(text, match_event_handler=note, context=found)
+        return found
+
+
+def note(place: int, start: int, end: int, flags: int, found: list[int]) -> None:
+    """Take down that an expression occurs."""
+    found.append(place)
+
+
+def database_of(expressions: Mapping[int, bytes]) -> tuple[Any, set[int]]:
+    """Return a database of the expressions, and which are in it: Hyperscan refuses some."""
+    hyperscan = scanner()
+    if hyperscan is None:
+        return None, set()
+    known = [place for place, expression in expressions.items() if expression]
+    try:
+        return compiled(hyperscan, expressions, known), set(known)
+    except hyperscan.error:
+        known = [place for place in known if is_known(hyperscan, expressions, place)]
+        return compiled(hyperscan, expressions, known), set(known)
+
+
+def is_known(hyperscan: Any, expressions: Mapping[int, bytes], place: int) -> bool:
+    try:
+        compiled(hyperscan, expressions, [place])
+    except hyperscan.error:
+        return False
+    return True
+
+
+def compiled(hyperscan: Any, expressions: Mapping[int, bytes], places: Sequence[int]) -> Any:
+    if not places:
+        return None
+    database = hyperscan.Database()
+    database.compile(
+        expressions=[expressions[place] for place in places],
+        ids=list(places),
+        flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(places),
+    )
+    return database
+
+
+@lru_cache(maxsize=1)
+def scanner() -> Any:
+    """Return the module hyperscan, or None where there is none for this machine."""
+    try:
+        import hyperscan
+    except ImportError:
+        LOG.warning("Patterns are counted without Hyperscan, which is not here: the same counts, but slower.")
+        return None
+    return hyperscan
+
+
+def escaped(string: bytes) -> bytes:
+    """Return the expression for a string, in which no character can mean anything else."""
+    return b"".join(b"\\x%02x" % byte for byte in string)
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sequences that have a word of bits together: what is asked of each of their characters, by place."""
+
+    asked: Mapping[int, list[tuple[bool, str]]]
+
+    @property
+    def places(self) -> Iterable[int]:
+        return self.asked.keys()
+
+    @cached_property
+    def tables(self) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+        """Return the kind of each code point, (0x110000,), and where each kind may stand, (kinds,)."""
+        every = [ask for asked in self.asked.values() for ask in asked]
+        named = sorted({character for _, character in every if character})
+        kinds = np.zeros(CODE_POINTS, np.uint8)
+        kinds[[ord(character) for character in named]] = range(1, len(named) + 1)
+        fits = [
+            sum(1 << bit for bit, (is_it, one) in enumerate(every) if (one == character) == is_it)
+            for character in [None, *named]
+        ]
+        return kinds, np.array(fits, np.uint64)
+
+    def count(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
+        """Count each sequence in each text: (texts, sequences)."""
+        return count(*text_buffers(texts), *self.tables, list(map(len, self.asked.values())))
+
+
+def words_of(expressions: Sequence[str]) -> tuple[list[Sequences], set[int]]:
+    """Return the expressions that are sequences without much to hold on to, in words, and their places."""
+    words = [dict[int, list[tuple[bool, str]]]() for _ in range(MOST_WORDS)]
+    for place, expression in enumerate(expressions):
+        asked = sequence(expression)
+        if asked and longest_hold(asked) < HOLD:
+            room = (word for word in words if sum(map(len, word.values())) + len(asked) <= BITS)
+            next(room, {})[place] = asked
+    filled = [Sequences(word) for word in words if word]
+    return filled, {place for word in filled for place in word.places}
+
+
+def longest_hold(asked: Sequence[tuple[bool, str]]) -> int:
+    """Return how many characters that are given stand together, at most; all of a plain string are enough."""
+    if all(is_it for is_it, _ in asked):
+        return max(HOLD, len(asked))
+    return max(map(len, "".join("x" if is_it else " " for is_it, _ in asked).split()), default=0)
+
+
+def word_list(content: bytes, name: str) -> tuple[str, ...]:
+    """Read a list of terms: of JSON where the name ends so, else of text with a term a line and remarks (#).
+
+    Of JSON it takes a list, or an object with one list in it. What comes twice is there once.
+    Raises ValueError.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"The word list {name} is not UTF-8: {error}.") from error
+    terms = json_terms(text, name) if name.lower().endswith(".json") else lines_of(text)
+    if not terms:
+        raise ValueError(f"The word list {name} has no terms.")
+    return tuple(dict.fromkeys(terms))
+
+
+def lines_of(text: str) -> list[str]:
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    return [line for line in lines if line.strip() and not line.startswith("#")]
+
+
+def json_terms(text: str, name: str) -> list[str]:
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"The word list {name} is not JSON: {error}.") from error
+    except RecursionError as error:
+        raise ValueError(f"The word list {name} is JSON that is too deep.") from error
+    lists = (
+        [value for value in said.values() if isinstance(value, list)] if isinstance(said, dict) else [said]
+    )
+    if len(lists) != 1 or not isinstance(lists[0], list):
+        raise ValueError(f"The word list {name} is neither a list of strings nor an object with one in it.")
+    for term in lists[0]:
+        if not isinstance(term, str) or not term or any("\ud800" <= one <= "\udfff" for one in term):
+            raise ValueError(f"The word list {name} has a term that is no text: {term!r:.100}.")
+    return lists[0]

@@ -1,0 +1,68 @@
+"""The statistics of Zyda-1's filter (Zyphra's Zyda_processing, `preprocess_and_filter.py` and `filtering.py`).
+
+What is counted in a text is counted as it came, and lengths and runs as it is after cleaning. The patterns are
+regular expressions there, and so they are here: `<?xml version=` is one whose `<` may be missing.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from textkernels.texts.counting import statistics
+from textkernels.texts.patterns import Patterns
+
+Columns = dict[str, NDArray[np.float64]]
+
+PATTERNS = {
+    "xml": "xml", "xml_declarations": "<?xml version=", "lorem_ipsum": "lorem ipsum", "https_share": "https://",
+    "less_than_share": "<", "json_keys_share": '":', "www_share": "www.",
+}  # fmt: skip
+COUNTS_OF_LISTS = ("zh_porn", "sexual")
+SHARE = "_share"
+
+
+@lru_cache(maxsize=8)
+def patterns(expressions: tuple[str, ...]) -> Patterns:
+    """Return patterns that are compiled once for all the texts of a process."""
+    return Patterns(expressions)
+
+
+def of_characters(
+    came: pa.LargeStringArray, now: pa.LargeStringArray, is_changed: NDArray[np.bool_]
+) -> Columns:
+    """Return the statistics that the characters of texts give, (n,) float64 each.
+
+    came: the texts as they came. now: as they are after cleaning. is_changed: those that are others now, (n,).
+    """
+    counted = statistics(came)
+    columns = {name: counted.column(name).to_numpy().astype(np.float64) for name in counted.column_names}
+    columns["length"] = columns.pop("characters")
+    if is_changed.any():
+        cleaned = statistics(now.filter(pa.array(is_changed)))
+        for name, of_cleaned in (("length", "characters"), ("runs", "runs")):
+            columns[name][is_changed] = cleaned.column(of_cleaned).to_numpy()
+    return columns
+
+
+def of_patterns(
+    came: pa.LargeStringArray, lengths: NDArray[np.float64], terms: Mapping[str, Sequence[str]]
+) -> Columns:
+    """Return how often the patterns and the terms of lists occur, or by how many characters, (n,) float64 each.
+
+    lengths: of the texts after cleaning. terms: regular expressions, by the name of their list.
+    """
+    lists = list(terms.values())
+    counts = patterns((*PATTERNS.values(), *(term for of_list in lists for term in of_list))).count(came)
+    some = np.maximum(lengths, 1)
+    own, of_lists = counts[:, : len(PATTERNS)], counts[:, len(PATTERNS) :]
+    columns = {name: own[:, i] / (some if name.endswith(SHARE) else 1) for i, name in enumerate(PATTERNS)}
+    ends = np.cumsum([0, *map(len, lists)])
+    for name, start, stop in zip(terms, ends, ends[1:], strict=False):
+        occurring = of_lists[:, start:stop].sum(axis=1)
+        if name in COUNTS_OF_LISTS:
+            columns[name] = occurring.astype(np.float64)
+        columns[f"{name}{SHARE}"] = occurring / some
+    return columns
