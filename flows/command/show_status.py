@@ -136,9 +136,9 @@ def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterato
         yield from what_has_changed(plan, manifest)
     with a_server() as client:
         runs = builds_of(client, plan) if client else []
-        yield from (f"a build of it is under way: {' '.join(in_words(run).split())}" for run in runs)
+        yield from (f"running build: {' '.join(in_words(run).split())}" for run in runs)
         if not runs:
-            yield f"no build of it is under way {'on this server' if client else 'here'}"
+            yield f"running builds: none{' on this server' if client else ''}"
 
 
 def what_is_published(plan: Recipe, manifest: Published) -> str:
@@ -163,13 +163,13 @@ def what_has_changed(plan: Recipe, manifest: Published) -> list[str]:
     except ZydaError as error:
         return [f"its sources cannot be listed: {first_line(error)}"]
     is_same = built.plan == current_digest(plan)
-    lines = [of_source(change) for change in changes] or ["its sources are as they were"]
-    lines.append("its recipe is as it was" if is_same else of_recipe(plan, manifest))
+    lines = [of_source(change) for change in changes] or ["sources: unchanged"]
+    lines.append("recipe: unchanged" if is_same else of_recipe(plan, manifest))
     missing, changed = possibly_changed(plan.folder, manifest, current_stamps(plan.folder))
     if missing or changed:
-        lines.append(f"{len(missing):,} published files are gone, and {len(changed):,} may have been changed")
+        lines.append(f"published files: {len(missing):,} missing, {len(changed):,} perhaps changed")
     is_complete = is_same and not (changes or missing or changed)
-    return [*lines, f"a build has {'nothing' if is_complete else 'something'} to do"]
+    return [*lines, f"up to date: {'yes' if is_complete else 'no; zyda build makes what is missing'}"]
 
 
 def of_source(change: Change) -> str:
@@ -184,8 +184,8 @@ def of_recipe(plan: Recipe, manifest: Published) -> str:
     before, now = manifest.recipe, plan.as_written
     fields = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if fields:
-        return f"its recipe has changed: {', '.join(fields)}"
-    return "its recipe is as it was; the tokenizer, a model, a list or this program has changed"
+        return f"recipe: changed in {', '.join(fields)}"
+    return "recipe: unchanged, but the tokenizer, a model, a list or this program has changed"
 
 
 def builds_of(client: SyncPrefectClient, plan: Recipe) -> list[FlowRun]:

@@ -184,7 +184,7 @@ def finished(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
         return None
     for shard in artifacts_of(record):
         if folder.size_of(shard.path) != shard.size:
-            warn(f"{folder.url}/{shard.path} is cut or gone; it is made again")
+            warn(f"artifact missing or truncated, rebuilding: {folder.url}/{shard.path}")
             return None
     return record
 

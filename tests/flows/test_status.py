@@ -44,7 +44,7 @@ def test_corpus_that_was_never_built(corpus, alone):
     _, *lines = said_of(corpus)
     assert lines == [
         "nothing is published there yet; zyda build makes it",
-        "no build of it is under way here",
+        "running builds: none",
     ]
     assert not (corpus.folder / "out").exists()
 
@@ -62,10 +62,10 @@ def test_corpus_as_it_was_built(corpus, alone):
     assert found, published
     assert int(found[1]) == documents
     assert lines == [
-        "its sources are as they were",
-        "its recipe is as it was",
-        "a build has nothing to do",
-        "no build of it is under way here",
+        "sources: unchanged",
+        "recipe: unchanged",
+        "up to date: yes",
+        "running builds: none",
     ]
     assert state_of(corpus.folder) == before
 
@@ -84,8 +84,8 @@ def test_what_has_changed_since(corpus, alone):
         best,
     )
     assert middle.startswith("source middle: files 1 changed")
-    assert recipe == "its recipe has changed: shard_mib"
-    assert todo == "a build has something to do"
+    assert recipe == "recipe: changed in shard_mib"
+    assert todo == "up to date: no; zyda build makes what is missing"
     assert state_of(corpus.folder) == before
 
 
@@ -106,8 +106,8 @@ def test_published_file_that_somebody_deleted(corpus, alone):
     recipe = corpus.load()
     build_here(recipe)
     (corpus.folder / "out/small/published/README.md").unlink()
-    assert "1 published files are gone, and 0 may have been changed" in said_of(corpus)
-    assert "a build has something to do" in said_of(corpus)
+    assert "published files: 1 missing, 0 perhaps changed" in said_of(corpus)
+    assert "up to date: no; zyda build makes what is missing" in said_of(corpus)
 
 
 def test_sources_that_cannot_be_listed(corpus, alone):
@@ -159,13 +159,11 @@ def test_runs_of_a_server(server, corpus):
         fails()
     of_server, of_recipe = seen
     assert any(re.search(r"Running +for \d+ (second|minute)s? +build living$", line) for line in of_server)
-    assert re.fullmatch(
-        r"a build of it is under way: Running for \d+ (second|minute)s? build living", of_recipe[-1]
-    )
+    assert re.fullmatch(r"running build: Running for \d+ (second|minute)s? build living", of_recipe[-1])
     lines = list(of_machine())
     assert any(re.search(r"Completed +\d+ (second|minute)s? ago +build living$", line) for line in lines)
     assert any(re.search(r"Failed .* build failing: .*of no use$", line) for line in lines)
-    assert said_of(corpus)[-1] == "no build of it is under way on this server"
+    assert said_of(corpus)[-1] == "running builds: none on this server"
 
 
 def test_run_whose_process_is_gone_is_said_to_be(server):

@@ -78,7 +78,7 @@ def build(
     from tasks.planning.last_build import ledger_if_complete
 
     if ledger := ledger_if_complete(plan):
-        typer.echo("nothing to do: the corpus is complete, and its sources are as they were", err=True)
+        typer.echo("nothing to do: the corpus is complete, and its sources have not changed", err=True)
         show_corpus(plan, ledger)
     else:
         build_and_show(recipe, storage, sample, plan, replace=replace)
