@@ -43,6 +43,7 @@ from tasks.workers.ports import LOOPBACK, free_port, is_free
 from tasks.workers.process import FORKED
 
 POOL = "zyda"
+DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"  # its own in /tmp belongs to whoever makes it first
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
 # What is to be started again when a part was: it holds connections to that, its address or its login.
 WORKERS = ("worker", "dask-workers", "gpu-workers")
@@ -98,7 +99,8 @@ def started(stack: Stack, say: Callable[[str], None], workers: int | None, threa
             if name == "worker":
                 register(environment(stack))
             with held_back():
-                stack.parts[name] = part(name, start(name, command, {**environment(stack), **more}, home()))
+                settings = {DASK_FOLDER: str(home() / "dask"), **environment(stack), **more}
+                stack.parts[name] = part(name, start(name, command, settings, home()))
                 save(stack)
     return stack
 
@@ -149,7 +151,13 @@ def begin_scheduler(stack: Stack) -> Part:
     flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
     flags += ["--dashboard-address", f"{LOOPBACK}:{dashboard}"]
     make_certificate(home())
-    environment = {**scheduling(), **tls_environment(home()), OWN_PAGES: json.dumps(own_pages(dashboard))}
+    folder = {DASK_FOLDER: str(home() / "dask")}
+    environment = {
+        **folder,
+        **scheduling(),
+        **tls_environment(home()),
+        OWN_PAGES: json.dumps(own_pages(dashboard)),
+    }
     process = start("scheduler", ["distributed.cli.dask_scheduler", *flags], environment, home())
     return part("scheduler", process, f"tls://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{dashboard}/status")
 

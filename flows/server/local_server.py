@@ -50,6 +50,8 @@ def made_home() -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
+        for database in path.parent.glob("prefect.db*"):
+            database.chmod(0o600)
         with TemporaryFile(dir=path):
             return path
     except OSError as error:
@@ -140,7 +142,7 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603
             [*guard, *command], env={**os.environ, **settings}, stdout=output, stderr=output, cwd="/",
-            stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True,
+            stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True, umask=0o077,
         )  # fmt: skip
     return process, api
 
@@ -148,17 +150,35 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
 class Polled(Protocol):
     """A process, of which can be asked whether it runs."""
 
+    @property
+    def pid(self) -> int: ...
+
     def poll(self) -> int | None: ...
 
 
 def wait_until_healthy(process: Polled, url: str, log: Path) -> None:
-    """Wait for a server's first answer. Raises NoServer with its last words."""
+    """Wait for a server's first answer. Raises NoServer with its last words.
+
+    What answers has to be that process: while it starts, any user of the machine can take its port.
+    """
     deadline = time.monotonic() + START_SECONDS
-    while not is_healthy(url):
+    while not (listens(process, urlsplit(url).port) and is_healthy(url)):
         if process.poll() is not None or time.monotonic() > deadline:
             words = log.read_text(errors="replace").strip().splitlines()[-3:]
             raise NoServer(f"the Prefect server did not start (log: {log}): {' | '.join(words)}")
         time.sleep(0.2)
+
+
+def listens(process: Polled, port: int | None) -> bool:
+    """Say whether a process, or one that it started, listens on a port."""
+    try:
+        parent = psutil.Process(process.pid)
+        connections = [
+            one for member in (parent, *parent.children()) for one in member.net_connections("tcp")
+        ]
+    except psutil.Error:  # it has just ended
+        return False
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections)
 
 
 def send_what_is_left() -> None:

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any
 
-from flows.server.first_names import name_runs_by_recipe
+from flows.server.first_names import name_runs_by_recipe, take_nothing_but_parameters
 from flows.server.login import SIGN_IN
 
 UNFRAMED = [(b"x-frame-options", b"DENY"), (b"content-security-policy", b"frame-ancestors 'none'")]
@@ -24,6 +24,7 @@ SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
 localStorage.setItem("prefect-password", location.hash.slice(1));
 location.replace("/runs");
 </script>"""
+OF_A_CDN = {"/docs", "/redoc"}  # pages whose scripts come from another site, and could read the login
 SECONDS = 1  # between collections of what is young
 FULL = 60  # of these, then one of everything
 
@@ -71,6 +72,9 @@ def sign_in_by_link() -> None:
         # The server itself asks for its application again, for the actions of automations, and is given the same.
         if app not in prepared:
             prepared.add(app)
+            app.router.routes[:] = [
+                one for one in app.router.routes if getattr(one, "path", "") not in OF_A_CDN
+            ]
             app.router.routes.insert(0, Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)))
             app.add_middleware(NoFrames)
         return app
@@ -102,6 +106,7 @@ def main() -> None:
     sign_in_by_link()
     take_the_lock_first()
     name_runs_by_recipe()
+    take_nothing_but_parameters()
     app()
 
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
@@ -18,6 +19,7 @@ from tasks.workers.engine import ENGINE, LIBRARIES, Engine, engine_asked
 from tasks.workers.ports import LOOPBACK, free_port
 from tasks.workers.process import born_with_imports, expect_to_be_born
 
+TEMPORARY = "temporary-directory"
 LIVES = 10  # workers that a shard may take with it before the build gives up on it
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it
@@ -84,8 +86,8 @@ def cluster_here(threads: int = 1) -> Iterator[Any]:
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
     """
     expect_to_be_born()
-    with born_with_imports(gpus=gpu_count()):
-        cluster = open_cluster(threads)
+    with born_with_imports(gpus=gpu_count()), own_folder() as folder:
+        cluster = open_cluster(threads, folder)
         try:
             yield cluster
         finally:
@@ -96,8 +98,23 @@ def cluster_here(threads: int = 1) -> Iterator[Any]:
                     process.kill()
 
 
-def open_cluster(threads: int = 1) -> Any:
+@contextmanager
+def own_folder() -> Iterator[str]:
+    """Give a folder for what workers keep on disk, which no other user can read or write.
+
+    Dask's own, among all temporary files, belongs to whoever makes it first, and modules are imported from it.
+    """
+    if chosen := dask.config.get(TEMPORARY, None):
+        yield str(chosen)
+        return
+    with TemporaryDirectory(prefix="zyda-dask-", ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+def open_cluster(threads: int = 1, folder: str | None = None) -> Any:
     """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU.
+
+    folder: for what its workers keep on disk.
 
     Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
     workers and clients know each other by a certificate that is made for this cluster alone.
@@ -106,6 +123,7 @@ def open_cluster(threads: int = 1) -> Any:
     common = {
         "dashboard_address": f"{LOOPBACK}:{dashboard}",
         "host": LOOPBACK,
+        "local_directory": folder,
         "protocol": "tls://",
         "security": distributed.Security.temporary(),
         "silence_logs": SILENT,

@@ -114,6 +114,36 @@ def test_a_run_brings_no_command_environment_or_folder_of_its_own(stack, tmp_pat
     assert not [*tmp_path.iterdir()]
 
 
+def test_what_a_run_brings_besides_its_parameters_is_left_out(stack, api):
+    """Whoever makes a run without its deployment's route is not held by the pool's template."""
+    headers = {"authorization": f"Basic {api.token}", "content-type": "application/json"}
+
+    def ask(path, content):
+        request = urllib.request.Request(f"{api.url}{path}", json.dumps(content).encode(), headers)
+        with urllib.request.urlopen(request, timeout=HANG) as answer:
+            return json.loads(answer.read())
+
+    flow = ask("/flows/", {"name": "brings"})["id"]
+    variables = {"env": {"PYTHONPATH": "/somewhere"}, "command": "touch x", "working_dir": "/"}
+    run = ask("/flow_runs/", {"flow_id": flow, "job_variables": variables, "state": {"type": "PENDING"}})
+    (read,) = ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
+    assert read["job_variables"] in ({}, None)
+
+
+@pytest.mark.parametrize("page", ["docs", "redoc"])
+def test_no_page_loads_scripts_of_another_site(api, page):
+    with urllib.request.urlopen(f"{api.dashboard}/{page}", timeout=HANG) as answer:
+        assert b"cdn." not in answer.read()
+
+
+def test_what_workers_keep_on_disk_is_where_nobody_else_writes(stack):
+    home = Path(stack["PREFECT_HOME"], "zyda")
+    folders = list((home / "dask").rglob("worker-*"))
+    assert folders
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home.parent / "prefect.db").stat().st_mode) & 0o077 == 0
+
+
 @pytest.fixture
 def page_of_another_site():
     """Give the port of a site that shows one page."""

@@ -4,13 +4,16 @@ import os
 import ssl
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
+import pytest
 
-from flows.server.local_server import clients_of
+from flows.server.local_server import NoServer, clients_of, start_server, wait_until_healthy
 from flows.server.login import Api
 
 SOMEWHERE = Api(url="http://127.0.0.1:1/api")
@@ -31,6 +34,33 @@ while not where:
     time.sleep(0.05)
 print(gc.isenabled(), *where)
 """
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Answers as a healthy server does, and keeps what it is told."""
+
+    told = list[str]()
+
+    def do_GET(self):
+        self.told.append(str(self.headers.get("Authorization")))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_another_users_server_on_the_port_is_not_taken_for_ours(tmp_path, monkeypatch):
+    """Its port is on the command line, and whoever listens there first would get the login."""
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        process, api = start_server(other.server_address[1], tmp_path / "log")
+        with pytest.raises(NoServer, match="did not start"):
+            wait_until_healthy(process, api.url, tmp_path / "log")
+        process.wait()
+        other.shutdown()
+    assert set(Healthy.told) <= {"None"}
 
 
 def test_garbage_is_collected_in_a_thread_that_nobody_waits_for():

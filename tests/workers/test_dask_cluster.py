@@ -5,12 +5,14 @@ import asyncio
 import contextlib
 import copy
 import os
+import stat
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import dask
@@ -404,6 +406,16 @@ def test_cluster_of_a_build_takes_no_work_from_who_has_not_its_certificate(monke
         address = cluster.scheduler_address
         for place, files in [(address, ["own"]), (address, []), (address.replace("tls://", "tcp://"), [])]:
             assert is_refused(code_run_by(place, *files))
+
+
+def test_what_workers_keep_on_disk_is_in_a_folder_of_their_own(monkeypatch):
+    """Dask's own folder belongs to whoever makes it first, and modules are imported from it."""
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    with cluster_here() as cluster, distributed.Client(cluster) as client:
+        (folder,) = client.run(lambda dask_worker: dask_worker.local_directory).values()
+        own = next(path for path in Path(folder).parents if path.name.startswith("zyda-dask-"))
+        assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert not own.exists()
 
 
 def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):
