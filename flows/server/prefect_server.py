@@ -14,6 +14,7 @@ all of them stand still until SQLite gives up after a minute. In another thread 
 import gc
 import threading
 import time
+from http import HTTPStatus
 from typing import Any
 
 from flows.server.first_names import name_runs_by_recipe, take_nothing_but_parameters
@@ -24,7 +25,7 @@ SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
 localStorage.setItem("prefect-password", location.hash.slice(1));
 location.replace("/runs");
 </script>"""
-OF_A_CDN = {"/docs", "/redoc"}  # pages whose scripts come from another site, and could read the login
+OF_A_CDN = ("/docs", "/redoc")  # pages whose scripts come from another site, and could read the login
 SECONDS = 1  # between collections of what is young
 FULL = 60  # of these, then one of everything
 
@@ -72,10 +73,8 @@ def sign_in_by_link() -> None:
         # The server itself asks for its application again, for the actions of automations, and is given the same.
         if app not in prepared:
             prepared.add(app)
-            app.router.routes[:] = [
-                one for one in app.router.routes if getattr(one, "path", "") not in OF_A_CDN
-            ]
-            app.router.routes.insert(0, Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)))
+            gone = [Route(place, lambda _: HTMLResponse("", HTTPStatus.NOT_FOUND)) for place in OF_A_CDN]
+            app.router.routes[:0] = [Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)), *gone]
             app.add_middleware(NoFrames)
         return app
 

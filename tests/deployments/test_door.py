@@ -132,8 +132,7 @@ def test_what_a_run_brings_besides_its_parameters_is_left_out(stack, api):
 
 @pytest.mark.parametrize("page", ["docs", "redoc"])
 def test_no_page_loads_scripts_of_another_site(api, page):
-    with urllib.request.urlopen(f"{api.dashboard}/{page}", timeout=HANG) as answer:
-        assert b"cdn." not in answer.read()
+    assert status_of(f"{api.dashboard}/{page}") == 404
 
 
 def test_what_workers_keep_on_disk_is_where_nobody_else_writes(stack):
@@ -221,7 +220,7 @@ def test_link_is_said_and_login_is_in_no_file_that_others_read_and_in_no_command
     assert f"{SIGN_IN}#" in api.link
     secret = api.login.partition(":")[2]
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
-    for path in home.iterdir():
+    for path in filter(Path.is_file, home.rglob("*")):
         assert path.name == "login.json" or secret not in path.read_text(errors="replace"), path
         assert path.name != "login.json" or stat.S_IMODE(path.stat().st_mode) == 0o600
     for process in Path("/proc").glob("[0-9]*/cmdline"):
