@@ -1,5 +1,6 @@
 """The documentation: what is made from the code is as the code is, links lead somewhere, examples run."""
 
+import ast
 import importlib
 import os
 import pkgutil
@@ -73,6 +74,16 @@ def test_use_of_the_library_runs(use, capsys):
 @blocks("python")
 def test_python_of_the_documentation_compiles(block):
     compile(block, "the documentation", "exec")
+
+
+NO_MODULES = {"zyda", "textkernels", "verify", "inspect", "read"}  # which docstrings of chapters name, too
+
+
+@pytest.mark.parametrize("package", ["flows", "tasks", "deployments", "textkernels"])
+def test_chapters_name_modules_that_are_there(package):
+    for path in (REPOSITORY / package).rglob("__init__.py"):
+        named = set(re.findall(r"`([a-z_]+)`", ast.get_docstring(ast.parse(path.read_text())) or ""))
+        assert named - NO_MODULES <= {there.stem for there in path.parent.iterdir()}, path
 
 
 def test_errors_are_all_in_the_tree_that_is_drawn_of_them():

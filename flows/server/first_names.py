@@ -1,4 +1,4 @@
-"""What runs of deployments are called before they begin (by their recipe), and what they may bring: parameters."""
+"""What runs of deployments are called before they begin: by their recipe, not by two words of Prefect's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,17 +30,3 @@ def name_runs_by_recipe() -> None:
 
     event.listen(orm_models.FlowRun, "before_insert", asked_for)
     deployments._insert_scheduled_flow_runs = scheduled
-
-
-def take_nothing_but_parameters() -> None:
-    """Have the server that this process is about to be leave out what a run brings for the process that runs it.
-
-    Prefect adds the variables `env` of a run to its pool's, whether the pool's template knows them or not.
-    """
-    from prefect.server.database import orm_models
-    from sqlalchemy import event
-
-    def without_variables(_: Any, __: Any, run: Any) -> None:
-        run.job_variables = {}
-
-    event.listen(orm_models.FlowRun, "before_insert", without_variables)

@@ -17,7 +17,7 @@ import time
 from http import HTTPStatus
 from typing import Any
 
-from flows.server.first_names import name_runs_by_recipe, take_nothing_but_parameters
+from flows.server.first_names import name_runs_by_recipe
 from flows.server.login import SIGN_IN
 
 UNFRAMED = [(b"x-frame-options", b"DENY"), (b"content-security-policy", b"frame-ancestors 'none'")]
@@ -95,6 +95,20 @@ def take_the_lock_first() -> None:
         return begin(self, session, with_for_update=True)
 
     AioSqliteConfiguration.begin_transaction = begin_transaction  # type: ignore[method-assign]
+
+
+def take_nothing_but_parameters() -> None:
+    """Have the server that this process is about to be leave out what a run brings for the process that runs it.
+
+    Prefect adds the variables `env` of a run to its pool's, whether the pool's template knows them or not.
+    """
+    from prefect.server.database import orm_models
+    from sqlalchemy import event
+
+    def without_variables(_: Any, __: Any, run: Any) -> None:
+        run.job_variables = {}
+
+    event.listen(orm_models.FlowRun, "before_insert", without_variables)
 
 
 def main() -> None:

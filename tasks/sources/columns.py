@@ -76,6 +76,29 @@ def plain_list(kind: pa.DataType) -> pa.DataType | None:
     return pa.large_list(field) if is_large else pa.list_(field)
 
 
+def as_bytes(kind: pa.DataType) -> pa.DataType:
+    """Return a type with the same layout that has bytes for texts, at every level."""
+    names = {
+        pa.string(): pa.binary(),
+        pa.large_string(): pa.large_binary(),
+        pa.string_view(): pa.binary_view(),
+    }
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(as_bytes(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(as_bytes(kind.value_type)))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)), kind.list_size)
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(as_bytes(key.type)), item.with_type(as_bytes(item.type)))
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, as_bytes(kind.value_type), kind.ordered)
+    return names.get(kind, kind)
+
+
 def plain(table: pa.Table) -> pa.Table:
     """Decode what a file has encoded, so that its columns agree with those of other files."""
     for i, field in enumerate(table.schema):

@@ -6,6 +6,7 @@ rows there are is counted apart from that, by footers, batches and ends of lines
 """
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import bad_input, first_line
-from tasks.sources.columns import one_array, plain, unencoded
+from tasks.sources.columns import as_bytes, one_array, plain, unencoded
 from tasks.sources.streams import MAX_CONTENT, Input
 
 NO_ROWS = np.empty(0, np.int64)
@@ -98,20 +99,29 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
 
 def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     """Return the rows of a column with invalid UTF-8 at any level, each with a sentence that says so."""
-    found, ranges = dict[int, str](), [range(len(column))]
+    if as_bytes(column.type) == column.type:  # it holds no text
+        return {}
+    array, found = one_array(column), dict[int, str]()
+    ranges = [range(len(array))]
     while ranges:
         rows = ranges.pop()
-        part = (
-            column.slice(rows.start, len(rows)) if len(rows) == len(column) else column.take(pa.array(rows))
-        )
-        try:
-            part.validate(full=True)
-        except pa.ArrowInvalid as error:
-            if len(rows) == 1:
-                found[rows.start] = f"column {name!r}: {first_line(error)}"
-            else:
-                ranges += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+        fault = utf8_fault_in(array if len(rows) == len(array) else array.take(pa.array(rows)))
+        if fault and len(rows) == 1:
+            found[rows.start] = f"column {name!r}: {fault}"
+        elif fault:
+            ranges += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
     return found
+
+
+def utf8_fault_in(array: pa.Array) -> str | None:
+    """Say what is wrong with the texts of an array that is in order if they are taken for bytes."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        with suppress(pa.ArrowInvalid):  # of a date out of its range, say, which nobody is asked about
+            array.view(as_bytes(array.type)).validate(full=True)
+            return first_line(error)
+    return None
 
 
 def checked_columns(stream: Input, text: str, schema: pa.Schema, *, may_be_bad: bool = False) -> pa.Schema:

@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import dask
@@ -86,8 +88,8 @@ def cluster_here(threads: int = 1) -> Iterator[Any]:
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
     """
     expect_to_be_born()
-    with born_with_imports(gpus=gpu_count()), own_folder() as folder:
-        cluster = open_cluster(threads, folder)
+    with born_with_imports(gpus=gpu_count()):
+        cluster = open_cluster(threads)
         try:
             yield cluster
         finally:
@@ -98,23 +100,25 @@ def cluster_here(threads: int = 1) -> Iterator[Any]:
                     process.kill()
 
 
-@contextmanager
-def own_folder() -> Iterator[str]:
-    """Give a folder for what workers keep on disk, which no other user can read or write.
+def own_folder() -> str:
+    """Return a folder for what workers keep on disk, which no other user can write.
 
     Dask's own, among all temporary files, belongs to whoever makes it first, and modules are imported from it.
+    Ours is the same for all builds: in it Dask clears away what workers that were killed have left.
     """
     if chosen := dask.config.get(TEMPORARY, None):
-        yield str(chosen)
-        return
-    with TemporaryDirectory(prefix="zyda-dask-", ignore_cleanup_errors=True) as folder:
-        yield folder
+        return str(chosen)
+    folder = Path(gettempdir(), f"zyda-dask-{os.getuid()}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+        return str(folder)
+    return mkdtemp(prefix="zyda-dask-")  # that one is somebody else's, or open to others
 
 
-def open_cluster(threads: int = 1, folder: str | None = None) -> Any:
+def open_cluster(threads: int = 1) -> Any:
     """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU.
-
-    folder: for what its workers keep on disk.
 
     Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
     workers and clients know each other by a certificate that is made for this cluster alone.
@@ -123,7 +127,7 @@ def open_cluster(threads: int = 1, folder: str | None = None) -> Any:
     common = {
         "dashboard_address": f"{LOOPBACK}:{dashboard}",
         "host": LOOPBACK,
-        "local_directory": folder,
+        "local_directory": own_folder(),
         "protocol": "tls://",
         "security": distributed.Security.temporary(),
         "silence_logs": SILENT,

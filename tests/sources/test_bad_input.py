@@ -18,7 +18,7 @@ from tasks.sources import streams
 from tasks.sources.formats import jsonl
 from tasks.sources.listing import Piece, list_files
 from tasks.sources.reading import read
-from tasks.sources.rows import Tally
+from tasks.sources.rows import Tally, not_utf8
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
 
@@ -186,6 +186,13 @@ def test_row_with_invalid_utf8_in_another_column_is_a_bad_row(corpus, ending, co
     assert "UTF8" in aside["reason"]
     assert [row["name"] for row in table_of(recipe, "odd")] == ["n0", "n2"]
     assert ledger.of("ingest", "odd").documents == 2
+
+
+def test_value_that_arrow_would_not_write_itself_is_no_fault_of_the_texts_beside_it():
+    dates = pa.array([0, 86_400_000, 5], pa.int64()).view(pa.date64())  # the last is no whole day
+    struct = pa.StructArray.from_arrays([dates, pa.array(["a", "b", "c"])], ["day", "text"])
+    assert not_utf8("c", pa.chunked_array([struct])) == {}
+    assert not_utf8("c", pa.chunked_array([dates])) == {}
 
 
 @pytest.mark.parametrize("fault", ["body", "offsets"])

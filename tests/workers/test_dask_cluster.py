@@ -408,14 +408,33 @@ def test_cluster_of_a_build_takes_no_work_from_who_has_not_its_certificate(monke
             assert is_refused(code_run_by(place, *files))
 
 
-def test_what_workers_keep_on_disk_is_in_a_folder_of_their_own(monkeypatch):
-    """Dask's own folder belongs to whoever makes it first, and modules are imported from it."""
+def test_what_workers_keep_on_disk_is_in_a_folder_of_this_user(monkeypatch, tmp_path):
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    monkeypatch.setattr(dask_cluster, "gettempdir", lambda: str(tmp_path))
     with cluster_here() as cluster, distributed.Client(cluster) as client:
         (folder,) = client.run(lambda dask_worker: dask_worker.local_directory).values()
-        own = next(path for path in Path(folder).parents if path.name.startswith("zyda-dask-"))
-        assert stat.S_IMODE(own.stat().st_mode) == 0o700
-    assert not own.exists()
+    (own,) = tmp_path.iterdir()
+    assert own in Path(folder).parents
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("made", ["open to all", "a link", "a file"])
+def test_folder_that_somebody_else_may_have_made_is_not_used(monkeypatch, tmp_path, made):
+    """Modules are imported from it."""
+    monkeypatch.setattr(dask_cluster, "gettempdir", lambda: str(tmp_path))
+    trap = tmp_path / f"zyda-dask-{os.getuid()}"
+    if made == "open to all":
+        trap.mkdir()
+        trap.chmod(0o777)
+    elif made == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        trap.symlink_to(tmp_path / "elsewhere")
+    else:
+        trap.touch()
+    folder = Path(dask_cluster.own_folder())
+    assert folder != trap
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.rmdir()
 
 
 def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.sources.columns import plain_schema
+from tasks.sources.columns import as_bytes, plain_schema
 from tasks.sources.listing import Piece
 from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
 from tasks.sources.streams import DAMAGED, Input, damage
@@ -63,29 +63,6 @@ def check_offsets(batch: pa.RecordBatch) -> None:
     for column in batch.columns:
         kind = as_bytes(column.type)
         (column if kind == column.type else column.view(kind)).validate(full=True)
-
-
-def as_bytes(kind: pa.DataType) -> pa.DataType:
-    """Return a type with the same layout that has bytes for texts, at every level."""
-    names = {
-        pa.string(): pa.binary(),
-        pa.large_string(): pa.large_binary(),
-        pa.string_view(): pa.binary_view(),
-    }
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(as_bytes(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(as_bytes(kind.value_type)))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)), kind.list_size)
-    if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(as_bytes(key.type)), item.with_type(as_bytes(item.type)))
-    if pa.types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, as_bytes(kind.value_type), kind.ordered)
-    return names.get(kind, kind)
 
 
 def rows_in(stream: Input, number: int) -> int | None:
