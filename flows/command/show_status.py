@@ -91,7 +91,8 @@ def titled(title: str, lines: list[str]) -> list[str]:
 
 def in_words(run: FlowRun, *, is_dead: bool = False) -> str:
     """Say what a run is at, and since when."""
-    since = as_time(seconds_since(run.start_time or run.created))
+    moment = run.start_time or (run.state and run.state.timestamp) or run.created
+    since = as_time(seconds_since(moment))
     note = "; its process is gone" if is_dead else ""
     return f"{run.state_name or '':10} for {since:14} {run.name}{note}"
 

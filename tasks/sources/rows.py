@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.errors import bad_input, first_line
+from tasks.errors import bad_input
 from tasks.sources.columns import as_bytes, one_array, plain, unencoded
 from tasks.sources.streams import MAX_CONTENT, Input
 
@@ -105,23 +105,23 @@ def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     ranges = [range(len(array))]
     while ranges:
         rows = ranges.pop()
-        fault = utf8_fault_in(array if len(rows) == len(array) else array.take(pa.array(rows)))
-        if fault and len(rows) == 1:
-            found[rows.start] = f"column {name!r}: {fault}"
-        elif fault:
+        is_bad = has_utf8_fault(array if len(rows) == len(array) else array.take(pa.array(rows)))
+        if is_bad and len(rows) == 1:
+            found[rows.start] = f"column {name!r}: invalid UTF-8"
+        elif is_bad:
             ranges += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
     return found
 
 
-def utf8_fault_in(array: pa.Array) -> str | None:
-    """Say what is wrong with the texts of an array that is in order if they are taken for bytes."""
+def has_utf8_fault(array: pa.Array) -> bool:
+    """Say whether an array is not in order, and is where its texts are taken for bytes."""
     try:
         array.validate(full=True)
-    except pa.ArrowInvalid as error:
+    except pa.ArrowInvalid:
         with suppress(pa.ArrowInvalid):  # of a date out of its range, say, which nobody is asked about
             array.view(as_bytes(array.type)).validate(full=True)
-            return first_line(error)
-    return None
+            return True
+    return False
 
 
 def checked_columns(stream: Input, text: str, schema: pa.Schema, *, may_be_bad: bool = False) -> pa.Schema:

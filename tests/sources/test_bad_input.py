@@ -182,8 +182,7 @@ def test_row_with_invalid_utf8_in_another_column_is_a_bad_row(corpus, ending, co
     ledger = build_here(recipe)
     (aside,) = table_of(recipe, "set_aside")
     assert (aside["row"], aside["content"]) == (1, b"two")
-    assert "column 'c'" in aside["reason"]
-    assert "UTF8" in aside["reason"]
+    assert aside["reason"] == "column 'c': invalid UTF-8"
     assert [row["name"] for row in table_of(recipe, "odd")] == ["n0", "n2"]
     assert ledger.of("ingest", "odd").documents == 2
 
