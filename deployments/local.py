@@ -36,6 +36,7 @@ from tasks.workers.dask_cluster import (
     gpu_count,
     hidden_from,
     memory_limits,
+    own_folder,
     own_pages,
 )
 from tasks.workers.engine import Engine, engine_asked
@@ -43,7 +44,7 @@ from tasks.workers.ports import LOOPBACK, free_port, is_free
 from tasks.workers.process import FORKED
 
 POOL = "zyda"
-DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"  # its own in /tmp belongs to whoever makes it first
+DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
 PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
 # What is to be started again when a part was: it holds connections to that, its address or its login.
 WORKERS = ("worker", "dask-workers", "gpu-workers")
@@ -99,7 +100,7 @@ def started(stack: Stack, say: Callable[[str], None], workers: int | None, threa
             if name == "worker":
                 register(environment(stack))
             with held_back():
-                settings = {DASK_FOLDER: str(home() / "dask"), **environment(stack), **more}
+                settings = {DASK_FOLDER: own_folder(), **environment(stack), **more}
                 stack.parts[name] = part(name, start(name, command, settings, home()))
                 save(stack)
     return stack
@@ -151,9 +152,8 @@ def begin_scheduler(stack: Stack) -> Part:
     flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
     flags += ["--dashboard-address", f"{LOOPBACK}:{dashboard}"]
     make_certificate(home())
-    folder = {DASK_FOLDER: str(home() / "dask")}
     environment = {
-        **folder,
+        DASK_FOLDER: own_folder(),
         **scheduling(),
         **tls_environment(home()),
         OWN_PAGES: json.dumps(own_pages(dashboard)),

@@ -103,7 +103,7 @@ def finished(step: Sequence[PrefectFuture[Any]]) -> list[Receipt]:
 
 def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Ledger:
     """Run every stage that the recipe enables and that is not finished, and publish the corpus."""
-    pipeline.stages()  # raises where one cannot be run
+    pipeline.check(recipe)
     submit, result = runner.submit, runner.result
     plans = result(submit(prepare, recipe, replace=replace))
     references = result(submit(load_references, recipe)) if recipe.is_against_others else {}

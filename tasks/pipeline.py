@@ -16,6 +16,7 @@ from tasks.dedup.reference.against import against
 from tasks.dedup.reference.matches import matches
 from tasks.dedup.removals import removals
 from tasks.documents.rules import rules
+from tasks.errors import BadRecipe
 from tasks.ingest.ingest import ingest
 from tasks.planning.prepare import prepare
 from tasks.publish.files import publish
@@ -78,6 +79,16 @@ def stages() -> list[Stage]:
             raise TypeError(f"stage {stage.name} takes {missing[0]}, which no stage before it gives")
         known.add(stage.name)
     return in_order
+
+
+def check(recipe: Recipe) -> None:
+    """Raise TypeError where a stage cannot be run, BadRecipe where a source is called as what a stage publishes."""
+    folders = {stage.published_as for stage in stages() if stage.published_as}
+    for source in recipe.sources:
+        if source.name.rstrip("0123456789") in folders:  # of whatever round
+            raise BadRecipe(
+                f"source {source.name}: a stage publishes its tables in a folder of that name; choose another"
+            )
 
 
 def names() -> tuple[str, ...]:

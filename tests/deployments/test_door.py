@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import psutil
 import pytest
 import websockets
 from browser import new_page
@@ -135,12 +136,17 @@ def test_no_page_loads_scripts_of_another_site(api, page):
     assert status_of(f"{api.dashboard}/{page}") == 404
 
 
-def test_what_workers_keep_on_disk_is_where_nobody_else_writes(stack):
-    home = Path(stack["PREFECT_HOME"], "zyda")
-    folders = list((home / "dask").rglob("worker-*"))
-    assert folders
-    assert stat.S_IMODE(home.stat().st_mode) == 0o700
-    assert stat.S_IMODE((home.parent / "prefect.db").stat().st_mode) & 0o077 == 0
+def test_what_workers_keep_on_disk_and_prefects_history_are_where_nobody_else_reads_or_writes(
+    stack, monkeypatch
+):
+    monkeypatch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
+    parts = load_stack().parts
+    scheduler, workers = (psutil.Process(parts[name].pid) for name in ("scheduler", "dask-workers"))
+    assert scheduler.environ()["DASK_TEMPORARY_DIRECTORY"] == workers.environ()["DASK_TEMPORARY_DIRECTORY"]
+    folder = Path(workers.environ()["DASK_TEMPORARY_DIRECTORY"])
+    assert list(folder.rglob("worker-*"))
+    for private in (folder, Path(stack["PREFECT_HOME"], "zyda"), Path(stack["PREFECT_HOME"], "prefect.db")):
+        assert stat.S_IMODE(private.stat().st_mode) & 0o077 == 0
 
 
 @pytest.fixture

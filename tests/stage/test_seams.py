@@ -18,7 +18,7 @@ from small_corpus import REPOSITORY, Corpus, build_here, kept_names, prose, rows
 from flows.build import run_pipeline
 from flows.command.show import decision
 from tasks import pipeline
-from tasks.errors import NotConserved
+from tasks.errors import BadRecipe, NotConserved
 from tasks.lookup.explain import explain
 from tasks.lookup.verify_and_clean import orphans_of
 from tasks.quality.document_filter import run_filter
@@ -355,6 +355,18 @@ def test_stage_about_the_corpus_of_the_guide_is_one_file_and_one_name(corpus, ex
     expected = Counter(len(str(row["n_tokens"])) for row in texts)
     assert {row["digits"]: row["count_all"] for row in table_of(recipe, "lengths")} == expected
     assert "lengths" in [step.name for step in pipeline.shown(recipe)]
+
+
+def test_source_that_is_called_as_what_a_stage_publishes_is_refused_before_any_work(
+    corpus, example, with_stages
+):
+    with_stages("AFTER_DEDUP", example("lengths").lengths)
+    corpus.recipe["sources"][0]["name"] = "2024"  # which is fine
+    corpus.recipe["sources"][1]["name"] = "lengths"
+    with pytest.raises(
+        BadRecipe, match="source lengths: a stage publishes its tables in a folder of that name"
+    ):
+        build_here(corpus.load())
 
 
 def test_stage_that_takes_what_no_stage_before_it_gives_is_refused_before_any_work(

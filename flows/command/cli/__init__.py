@@ -54,9 +54,10 @@ def main() -> int:
     except OSError as error:
         if error.errno != errno.ENOSPC or error.filename is not None:
             raise
-        # What was printed is lost, and Python would try again to write it at its end.
+        # What was printed is lost, where that is what found no room, and Python would write it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print("zyda: standard output cannot be written: no space left on device", file=sys.stderr)  # noqa: T201
+        said = "zyda: no space left on device, where the output goes or a file of this machine"
+        print(said, file=sys.stderr)  # noqa: T201
         return 1
 
 
