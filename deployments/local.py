@@ -45,7 +45,7 @@ from tasks.workers.process import FORKED
 
 POOL = "zyda"
 DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
-PREFERRED_PORTS = {"server": 4200, "scheduler": 8786, "dask dashboard": 8787}
+PREFERRED_PORTS = {"server": 4200, "Prefect API": 4201, "scheduler": 8786, "dask dashboard": 8787}
 # What is to be started again when a part was: it holds connections to that, its address or its login.
 WORKERS = ("worker", "dask-workers", "gpu-workers")
 DEPENDENTS = {"server": WORKERS, "scheduler": WORKERS}
@@ -90,8 +90,7 @@ def started(stack: Stack, say: Callable[[str], None], workers: int | None, threa
             with held_back():  # what has been started is known, or nothing could end it
                 stack.parts[name] = begin(stack)
                 save(stack)
-    server = stack.parts["server"]
-    wait_until_healthy(server, server.address, home() / "server.log")
+    wait_until_healthy(stack.parts["server"], api_of(stack), home() / "server.log")
     mark_crashed_runs(stack, say)
     for name, (command, more) in worker_commands(stack, workers, gpu_count(), threads).items():
         if not stack.runs(name):
@@ -142,7 +141,8 @@ def port_for(stack: Stack, name: str) -> int:
 
 def begin_server(stack: Stack) -> Part:
     """Start the server, with a new login: while it was away, anybody could listen on its port for the old one."""
-    process, api = start_server(port_for(stack, "server"), home() / "server.log")
+    port, api_port = port_for(stack, "server"), port_for(stack, "Prefect API")
+    process, api = start_server(port, home() / "server.log", api_port=api_port)
     keep(api, home())
     return part("server", process, api.url)
 

@@ -153,7 +153,7 @@ def slug_of(watch: Watch) -> str:
 def watcher() -> Iterator[tuple[SyncPrefectClient, DeploymentResponse]]:
     """Give the deployment that watches, on the server that is configured or that `zyda up` started."""
     api = configured_server() or stack_api()
-    if not api or not is_healthy(api.url):
+    if not api or not is_healthy(api):
         raise NoServer(f"{api.url}: {NOBODY}" if api else NOBODY)
     with talking_to(api), get_client(sync_client=True) as client:
         try:

@@ -4,7 +4,7 @@ from pydantic import BaseModel
 
 from deployments.certificates import tls_environment
 from deployments.processes import Part
-from flows.server.local_server import NoServer, clients_of, home
+from flows.server.local_server import NoServer, home
 from flows.server.login import Api, kept, write_private
 from tasks.workers.dask_cluster import ALLOCATOR, LIVES, WORKER_TTL, patience
 
@@ -54,7 +54,7 @@ def scheduling() -> dict[str, str]:
 def environment(stack: Stack) -> dict[str, str]:
     """Return what a process needs in its environment to use the stack."""
     return {
-        **clients_of(api_of(stack), home()),
+        **api_of(stack).clients,
         "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
         **tls_environment(home()),
         **scheduling(),

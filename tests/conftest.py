@@ -20,7 +20,6 @@ from report_pages import labelled  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
 
 from flows.server.local_server import (
-    clients_of,
     send_what_is_left,
     start_server,
     used_by_all,
@@ -238,10 +237,10 @@ def server(prefect_home, request):
         os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")("tests")
     log = prefect_home / "server.log"
     process, api = start_server(free_port(), log)
-    wait_until_healthy(process, api.url, log)
+    wait_until_healthy(process, api, log)
     from prefect.settings import PREFECT_HOME, temporary_settings
 
-    with temporary_settings({PREFECT_HOME: prefect_home}), used_by_all(clients_of(api, prefect_home)):
+    with temporary_settings({PREFECT_HOME: prefect_home}), used_by_all(api):
         yield api.url
     process.kill()
     process.wait()
@@ -268,7 +267,7 @@ def stack(running_stack):
     home = Path(running_stack["PREFECT_HOME"])
     api = kept(home / "zyda")
     with talking_to(api), temporary_settings({PREFECT_HOME: home}):
-        yield {**running_stack, "PREFECT_API_URL": api.url}
+        yield {**running_stack, "PREFECT_API_URL": api.url, "PREFECT_API_SSL_CERT_FILE": api.certificate}
 
 
 @pytest.fixture(scope="session")

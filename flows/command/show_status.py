@@ -13,6 +13,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
+from prefect.settings import PREFECT_UI_URL
 
 from deployments.addresses import NOTHING, addresses
 from deployments.schedules import watched_by
@@ -58,9 +59,9 @@ def of_machine() -> Iterator[str]:
         if client is None:
             yield from [] if parts else [NOTHING]
             return
-        url = str(client.api_url).rstrip("/")
-        if not any(url in line for line in parts):
-            yield f"dashboard        {url.removesuffix('/api')}"
+        dashboard = str(PREFECT_UI_URL.value())
+        if not any(dashboard in line for line in parts):
+            yield f"dashboard        {dashboard}"
         dead = {run.id for run in dead_runs(client, worker_is_new=False)}
         running = [in_words(run, is_dead=run.id in dead) for run in runs_in(client, *UNDER_WAY)]
         yield from titled("under way", running)
@@ -74,7 +75,7 @@ def a_server() -> Iterator[SyncPrefectClient | None]:
 
     Raises NoServer where the one that is configured does not answer.
     """
-    api = configured_server() or next((api for api in servers_of_builds() if is_healthy(api.url)), None)
+    api = configured_server() or next((api for api in servers_of_builds() if is_healthy(api)), None)
     if api is None:
         yield None
         return

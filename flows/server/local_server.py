@@ -17,10 +17,10 @@ from typing import NamedTuple, Protocol
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-import certifi
 import psutil  # type: ignore[import-untyped]
 
-from flows.server.login import LOGIN, Api, configured_api, new_login
+from flows.server.certificate import certificate_in
+from flows.server.login import LOGIN, Api, configured_api, new_login, talking_to
 from tasks.errors import ZydaError
 from tasks.workers.ports import LOOPBACK, free_port
 
@@ -28,7 +28,7 @@ START_SECONDS = 600  # on a machine with much else to do; a server that cannot s
 ANSWER_SECONDS = 30
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
-SERVER_LOGIN = "PREFECT_SERVER_API_AUTH_STRING"
+SERVED = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
 HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
 SERVER = ["-m", "flows.server.prefect_server", "server"]
 
@@ -62,7 +62,7 @@ def made_home() -> Path:
 def configured_server() -> Api | None:
     """Return the server that Prefect's settings name, if any. Raises NoServer where it gives no answer to us."""
     api = configured_api(home())
-    if api and not is_healthy(api.url):
+    if api and not is_healthy(api):
         raise NoServer(f"{api.url}: no Prefect server answers there, and PREFECT_API_URL says it should")
     if api and refuses(api):
         raise NoServer(
@@ -71,20 +71,20 @@ def configured_server() -> Api | None:
     return api
 
 
-def is_healthy(api_url: str) -> bool:
+def is_healthy(api: Api) -> bool:
+    url = f"{api.url}/health"
     try:
-        with urllib.request.urlopen(f"{api_url}/health", timeout=ANSWER_SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS, context=api.tls) as answer:  # noqa: S310
             return bool(answer.status == 200)
-    except (OSError, ValueError, HTTPException):  # nobody there, or no address at all
+    except (OSError, ValueError, HTTPException):  # nobody there, or somebody else, or no address at all
         return False
 
 
 def refuses(api: Api) -> bool:
     """Say whether a server wants another login."""
-    headers = {"Authorization": f"Basic {api.token}"} if api.login else {}
-    request = urllib.request.Request(f"{api.url}/admin/version", headers=headers)  # noqa: S310
+    request = urllib.request.Request(f"{api.url}/admin/version", headers=api.headers)  # noqa: S310
     try:
-        urllib.request.urlopen(request, timeout=ANSWER_SECONDS).close()  # noqa: S310
+        urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=api.tls).close()  # noqa: S310
     except HTTPError as error:
         return error.code == HTTPStatus.UNAUTHORIZED
     except (OSError, HTTPException):  # busy, or gone: not what is asked here
@@ -100,11 +100,11 @@ def servers_of_builds() -> list[Api]:
     from prefect.settings import PREFECT_HOME
 
     return [
-        Api(url=f"http://{LOOPBACK}:{process.info['cmdline'][-1]}/api", login=environment.get(SERVER_LOGIN))
+        Api.model_validate_json(environment[SERVED])
         for process in psutil.process_iter(["cmdline"])
         if (process.info["cmdline"] or [])[1:4] == SERVER
-        and Path((environment := environment_of(process)).get("PREFECT_HOME", "~/.prefect")).expanduser()
-        == PREFECT_HOME.value()
+        and SERVED in (environment := environment_of(process))
+        and Path(environment.get("PREFECT_HOME", "~/.prefect")).expanduser() == PREFECT_HOME.value()
     ]
 
 
@@ -116,17 +116,26 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
         return {}
 
 
-def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subprocess.Popen[bytes], Api]:
+def start_server(
+    port: int, log: Path, *, api_port: int | None = None, guarded: bool = False
+) -> tuple[subprocess.Popen[bytes], Api]:
     """Start a server on the loopback address; return its process and its API.
 
+    port: where browsers find it.
+    api_port: where programs find it, by TLS; any that is free unless given.
+    log: its file, beside which its certificate is kept.
     guarded: it ends with this process, however this one ends.
     """
-    api = Api(url=f"http://{LOOPBACK}:{port}/api", login=new_login())
+    api = Api(
+        url=f"https://{LOOPBACK}:{api_port or free_port()}/api", login=new_login(),
+        certificate=str(certificate_in(log.parent)), page=f"http://{LOOPBACK}:{port}",
+    )  # fmt: skip
     settings = {
-        SERVER_LOGIN: str(api.login),
+        SERVED: api.model_dump_json(),
+        "PREFECT_SERVER_API_AUTH_STRING": str(api.login),
         # Nobody else's page may read what it answers: its own asks it without leave.
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api.dashboard,
-        "PREFECT_SERVER_UI_API_URL": api.url,
+        "PREFECT_SERVER_UI_API_URL": f"{api.dashboard}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
@@ -138,7 +147,6 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
     }
     command = [sys.executable, *SERVER, "start", "--host", LOOPBACK, "--port", str(port)]
     guard = [sys.executable, "-m", "flows.server.die_with_parent"] if guarded else []
-    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603
             [*guard, *command], env={**os.environ, **settings}, stdout=output, stderr=output, cwd="/",
@@ -150,35 +158,17 @@ def start_server(port: int, log: Path, *, guarded: bool = False) -> tuple[subpro
 class Polled(Protocol):
     """A process, of which can be asked whether it runs."""
 
-    @property
-    def pid(self) -> int: ...
-
     def poll(self) -> int | None: ...
 
 
-def wait_until_healthy(process: Polled, url: str, log: Path) -> None:
-    """Wait for a server's first answer. Raises NoServer with its last words.
-
-    What answers has to be that process: while it starts, any user of the machine can take its port.
-    """
+def wait_until_healthy(process: Polled, api: Api, log: Path) -> None:
+    """Wait for a server's first answer. Raises NoServer with its last words."""
     deadline = time.monotonic() + START_SECONDS
-    while not (listens(process, urlsplit(url).port) and is_healthy(url)):
+    while not is_healthy(api):
         if process.poll() is not None or time.monotonic() > deadline:
             words = log.read_text(errors="replace").strip().splitlines()[-3:]
             raise NoServer(f"the Prefect server did not start (log: {log}): {' | '.join(words)}")
         time.sleep(0.2)
-
-
-def listens(process: Polled, port: int | None) -> bool:
-    """Say whether a process, or one that it started, listens on a port."""
-    try:
-        parent = psutil.Process(process.pid)
-        connections = [
-            one for member in (parent, *parent.children()) for one in member.net_connections("tcp")
-        ]
-    except psutil.Error:  # it has just ended
-        return False
-    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections)
 
 
 def send_what_is_left() -> None:
@@ -201,26 +191,6 @@ class Server(NamedTuple):
     patience: float
 
 
-def clients_of(api: Api, home: Path) -> dict[str, str]:
-    """Return what makes Prefect's clients use one of our servers.
-
-    Each of them reads the certificates of all authorities of the web first, 35 ms of computing and more
-    than a hundred times in a small build. Our servers speak plain http, for which one certificate does.
-
-    home: the folder that keeps a file with that certificate.
-    """
-    path = home / "one-authority.pem"
-    first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
-    content = f"{first}{end}\n".encode()
-    if not path.is_file() or path.read_bytes() != content:
-        home.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_suffix(f".{os.getpid()}")
-        scratch.write_bytes(content)
-        scratch.replace(path)  # by renaming: builds share the file, and none may read half of it
-    login = {LOGIN: api.login} if api.login else {}
-    return {"PREFECT_API_URL": api.url, "PREFECT_API_SSL_CERT_FILE": str(path), **login}
-
-
 @contextmanager
 def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[Server]:
     """Give a running server.
@@ -232,15 +202,15 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
     """
     if api := configured_server():
         meanwhile()
-        with used_by_all({LOGIN: api.login} if api.login else {}):
+        with used_by_all(api):
             yield Server(api, partial(serves, api), AWAY_SECONDS)
         return
     log = made_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
     try:
         meanwhile()
-        wait_until_healthy(process, api.url, log)
-        with used_by_all(clients_of(api, log.parent)):
+        wait_until_healthy(process, api, log)
+        with used_by_all(api):
             yield Server(api, lambda: process.poll() is None, 0)
     finally:
         process.terminate()
@@ -251,21 +221,16 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
 
 
 @contextmanager
-def used_by_all(clients: dict[str, str]) -> Iterator[None]:
-    """Have this process and those that it starts use a server; send what is left before it ends.
-
-    clients: what its clients have in their environment.
-    """
-    from prefect import settings
-
-    before = {name: os.environ.get(name) for name in clients}
-    os.environ.update(clients)
+def used_by_all(api: Api) -> Iterator[None]:
+    """Have this process and those that it starts use a server; send what is left before it ends."""
+    before = {name: os.environ.get(name) for name in api.clients}
+    os.environ.update(api.clients)
     try:
-        with settings.temporary_settings({getattr(settings, name): value for name, value in clients.items()}):
+        with talking_to(api):
             try:
                 yield
             finally:  # also of a build that failed: at its exit the server would be gone
-                if (url := settings.PREFECT_API_URL.value()) and is_healthy(url):
+                if is_healthy(api):
                     send_what_is_left()
     finally:
         for name, value in before.items():

@@ -7,6 +7,7 @@ and every page of the web that one of them looks at.
 import base64
 import os
 import secrets
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,14 +21,41 @@ KEPT = "login.json"
 
 
 class Api(BaseModel):
-    """The API of a Prefect server: its address, and the login that it asks for, `user:password`."""
+    """The API of a Prefect server.
+
+    login: `user:password`, where it asks for one.
+    certificate: the file of the one that it has, where that is of no authority of the web.
+    page: the address of its dashboard, where that is another.
+    """
 
     url: str
     login: str | None = None
+    certificate: str | None = None
+    page: str | None = None
 
     @property
     def dashboard(self) -> str:
-        return self.url.removesuffix("/api")
+        return self.page or self.url.removesuffix("/api")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Basic {self.token}"} if self.login else {}
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What a client connects with that believes this server alone, where it has a certificate of its own."""
+        return ssl.create_default_context(cafile=self.certificate) if self.certificate else None
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """The environment in which Prefect's clients use this server."""
+        values = {
+            "PREFECT_API_URL": self.url,
+            "PREFECT_UI_URL": self.dashboard,
+            LOGIN: self.login,
+            "PREFECT_API_SSL_CERT_FILE": self.certificate,
+        }
+        return {name: value for name, value in values.items() if value}
 
     @property
     def token(self) -> str:
@@ -62,21 +90,23 @@ def kept(home: Path) -> Api | None:
 
 def configured_api(home: Path) -> Api | None:
     """Return the API that Prefect's settings name, if any: that of `zyda up` with its login, if none is set."""
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_SSL_CERT_FILE, PREFECT_API_URL
 
     if not (url := PREFECT_API_URL.value()):
         return None
-    ours = kept(home)
-    login = PREFECT_API_AUTH_STRING.value()
-    return Api(url=url, login=login or (ours.login if ours and ours.url == url else None))
+    ours, login = kept(home), PREFECT_API_AUTH_STRING.value()
+    if ours and url in (ours.url, f"{ours.dashboard}/api"):
+        return ours.model_copy(update={"login": login or ours.login})
+    return Api(url=url, login=login, certificate=PREFECT_API_SSL_CERT_FILE.value())
 
 
 @contextmanager
 def talking_to(api: Api) -> Iterator[None]:
     """Have Prefect's clients in this process talk to a server for as long as the block lasts."""
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+    from prefect import settings
 
-    with temporary_settings({PREFECT_API_URL: api.url, PREFECT_API_AUTH_STRING: api.login}):
+    values = {getattr(settings, name): value for name, value in ({LOGIN: None} | api.clients).items()}
+    with settings.temporary_settings(values):
         yield
 
 

@@ -1,6 +1,8 @@
-"""Prefect's command line, whose server has a page that signs a browser in, and collects its garbage elsewhere.
+"""Prefect's command line, whose server also listens with TLS, signs browsers in and collects garbage elsewhere.
 
     python -m flows.server.prefect_server server start ...
+
+Programs use the port with TLS, since they know its certificate. Browsers, which do not, have one without.
 
 The dashboard keeps the login in the memory that a browser has for its address, and asks for it where there is none.
 The page puts it there, so that a link is enough.
@@ -11,19 +13,30 @@ database, which a request holds that goes on in the main thread: where that is t
 all of them stand still until SQLite gives up after a minute. In another thread the wait harms nobody.
 """
 
+import asyncio
 import gc
+import os
 import threading
 import time
+from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from flows.server.certificate import server_tls
 from flows.server.first_names import name_runs_by_recipe
-from flows.server.login import SIGN_IN
+from flows.server.local_server import SERVED
+from flows.server.login import SIGN_IN, Api
+from tasks.workers.ports import LOOPBACK
 
 UNFRAMED = [(b"x-frame-options", b"DENY"), (b"content-security-policy", b"frame-ancestors 'none'")]
+# No other page can sign its user out by a wrong login here: what is kept has been tried.
 SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
-localStorage.setItem("prefect-password", location.hash.slice(1));
-location.replace("/runs");
+const login = location.hash.slice(1);
+fetch("/api/admin/version", {headers: {Authorization: `Basic ${login}`}})
+  .then((answer) => { if (answer.ok) localStorage.setItem("prefect-password", login); })
+  .finally(() => location.replace("/runs"));
 </script>"""
 OF_A_CDN = ("/docs", "/redoc")  # pages whose scripts come from another site, and could read the login
 SECONDS = 1  # between collections of what is young
@@ -111,10 +124,29 @@ def take_nothing_but_parameters() -> None:
     event.listen(orm_models.FlowRun, "before_insert", without_variables)
 
 
+def listen_with_tls(api: Api) -> None:
+    """Have the server that this process is about to be listen where an Api says, too."""
+    from uvicorn import Server
+
+    startup, port = Server.startup, int(urlsplit(api.url).port or 0)
+
+    async def startup_with_tls(self: Any, sockets: Any = None) -> None:
+        await startup(self, sockets)
+        protocol = partial(
+            self.config.http_protocol_class,
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state,
+        )  # fmt: skip
+        loop, tls = asyncio.get_running_loop(), server_tls(Path(str(api.certificate)))
+        self.servers.append(await loop.create_server(protocol, LOOPBACK, port, ssl=tls))
+
+    Server.startup = startup_with_tls  # type: ignore[method-assign]
+
+
 def main() -> None:
     """Run `prefect` with the arguments of this process."""
     from prefect.cli import app
 
+    listen_with_tls(Api.model_validate_json(os.environ[SERVED]))
     collect_elsewhere()
     sign_in_by_link()
     take_the_lock_first()

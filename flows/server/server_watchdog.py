@@ -31,6 +31,6 @@ def watch_server(server: Server, is_over: threading.Event) -> None:
         if server.is_there():
             last_seen = time.monotonic()
         elif time.monotonic() - last_seen > server.patience and not is_over.is_set():
-            gone = f"the Prefect server at {server.api.url} is gone"
+            gone = f"the Prefect server at {server.api.dashboard} is gone"
             print(f"zyda: {gone}; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
             os._exit(1)

@@ -456,11 +456,12 @@ def test_check_says_what_the_first_rows_show(zyda, tmp_path):
 
 def test_addresses_that_are_none_are_nobodys():
     from flows.server.local_server import is_healthy
+    from flows.server.login import Api
     from tasks.errors import LostWorkers
     from tasks.workers.dask_cluster import check_address
 
-    assert not is_healthy("foo")
-    assert not is_healthy("http://127.0.0.1:abc/api")
+    assert not is_healthy(Api(url="foo"))
+    assert not is_healthy(Api(url="http://127.0.0.1:abc/api"))
     check_address("tls://127.0.0.1:8786")
     for address in ("foo", "tcp://x:y"):
         with pytest.raises(LostWorkers, match="is no address"):

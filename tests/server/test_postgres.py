@@ -21,8 +21,9 @@ def url(database, tmp_path, monkeypatch):
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", database)
     log = tmp_path / "home/server.log"
     process, api = start_server(free_port(), log)
-    wait_until_healthy(process, api.url, log)
-    monkeypatch.setenv("PREFECT_API_AUTH_STRING", api.login)
+    wait_until_healthy(process, api, log)
+    for name, value in api.clients.items():
+        monkeypatch.setenv(name, value)
     yield api.url
     process.terminate()
     process.wait()

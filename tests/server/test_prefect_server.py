@@ -1,5 +1,6 @@
 """The process of a Prefect server that we start."""
 
+import asyncio
 import os
 import ssl
 import subprocess
@@ -8,15 +9,17 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from prefect.events.clients import get_events_subscriber
 
-from flows.server.local_server import NoServer, clients_of, start_server, wait_until_healthy
-from flows.server.login import Api
-
-SOMEWHERE = Api(url="http://127.0.0.1:1/api")
+from flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
+from flows.server.local_server import NoServer, is_healthy, start_server, wait_until_healthy
+from flows.server.login import talking_to
+from tasks.workers.ports import free_port
+from tasks.workers.security import new_certificate
 
 FORM = """
 import gc, threading, time, weakref
@@ -50,17 +53,16 @@ class Healthy(BaseHTTPRequestHandler):
         pass
 
 
-def test_another_users_server_on_the_port_is_not_taken_for_ours(tmp_path, monkeypatch):
+def test_another_users_server_on_the_port_is_not_taken_for_ours(stranger, tmp_path, monkeypatch):
     """Its port is on the command line, and whoever listens there first would get the login."""
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Healthy) as other:
-        threading.Thread(target=other.serve_forever, daemon=True).start()
-        process, api = start_server(other.server_address[1], tmp_path / "log")
-        with pytest.raises(NoServer, match="did not start"):
-            wait_until_healthy(process, api.url, tmp_path / "log")
-        process.wait()
-        other.shutdown()
-    assert set(Healthy.told) <= {"None"}
+    port = free_port()
+    stranger(port, is_tls=False)
+    process, api = start_server(port, tmp_path / "log")
+    with pytest.raises(NoServer, match="did not start"):
+        wait_until_healthy(process, api, tmp_path / "log")
+    process.wait()
+    assert Healthy.told == []
 
 
 def test_garbage_is_collected_in_a_thread_that_nobody_waits_for():
@@ -68,20 +70,76 @@ def test_garbage_is_collected_in_a_thread_that_nobody_waits_for():
     assert said.stdout == "False garbage\n"
 
 
-def test_file_of_one_authority_is_written_again_where_it_is_not_as_it_was(tmp_path):
-    path = Path(clients_of(SOMEWHERE, tmp_path)["PREFECT_API_SSL_CERT_FILE"])
-    whole = path.read_bytes()
-    for damaged in (b"", whole[:100], whole.replace(b"A", b"B", 1)):
-        path.write_bytes(damaged)
-        clients_of(SOMEWHERE, tmp_path)
-        assert path.read_bytes() == whole
-    ssl.create_default_context(cafile=str(path))
+def test_certificate_is_made_once_and_again_where_it_or_its_key_is_damaged(tmp_path):
+    path = certificate_in(tmp_path)
+    for name in (CERTIFICATE, KEY):
+        whole = (tmp_path / name).read_bytes()
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+        for damaged in (b"", whole[:100], whole.replace(b"A", b"B", 1), another_key()):
+            (tmp_path / name).write_bytes(damaged)
+            ssl.create_default_context(cafile=certificate_in(tmp_path))
+            assert (tmp_path / name).read_bytes() not in (whole, damaged)
+            kept = (tmp_path / name).read_bytes()
+            assert certificate_in(tmp_path) == path
+            assert (tmp_path / name).read_bytes() == kept
+
+
+def another_key():
+    return new_certificate()[1].encode()
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """Give what starts to listen on a port as another user of the machine would, and what he is told there."""
+
+    def listen(port, is_tls):
+        server = ThreadingHTTPServer(("127.0.0.1", port), Healthy)
+        if is_tls:
+            server.socket = server_tls(certificate_in(tmp_path / "of a stranger")).wrap_socket(
+                server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+
+    Healthy.told, servers = [], []
+    yield listen
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("is_tls", [True, False])
+def test_who_listens_where_a_server_died_gets_no_login_and_is_not_believed(stranger, tmp_path, is_tls):
+    """Before, the worker of `zyda up` asked him for runs, and ran what he answered."""
+    process, api = start_server(free_port(), tmp_path / "zyda/log")
+    wait_until_healthy(process, api, tmp_path / "zyda/log")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | api.clients
+    environment["PREFECT_HOME"] = str(tmp_path)
+    ask = [sys.executable, "-m", "prefect", "work-pool", "ls"]
+    assert subprocess.run(ask, env=environment, capture_output=True, check=False).returncode == 0
+    process.kill()
+    process.wait()
+    stranger(urlsplit(api.url).port, is_tls)
+    stranger(urlsplit(api.dashboard).port, is_tls=False)
+    refused = subprocess.run(ask, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "SSL" in refused.stdout + refused.stderr
+    assert not is_healthy(api)
+
+    async def listen_for_events():
+        async with get_events_subscriber():
+            pass
+
+    with talking_to(api), pytest.raises(ssl.SSLError):
+        asyncio.run(listen_for_events())
+    assert Healthy.told == []
 
 
 def test_no_click_is_lost_while_many_write(server):
     """Before, a transaction that had read could not wait for the lock: it failed, and the dashboard said 503."""
     login = os.environ["PREFECT_API_AUTH_STRING"]
-    options = {"base_url": server, "auth": tuple(login.split(":", 1)), "timeout": 300}
+    tls = ssl.create_default_context(cafile=os.environ["PREFECT_API_SSL_CERT_FILE"])
+    options = {"base_url": server, "auth": tuple(login.split(":", 1)), "timeout": 300, "verify": tls}
     with httpx.Client(**options) as client:
         flow = client.post("/flows/", json={"name": "clicked"}).json()["id"]
         deployment = {"name": "clicked", "flow_id": flow, "enforce_parameter_schema": False}
