@@ -1,0 +1,134 @@
+"""The recipes of published corpora: what their authors published, fact by fact, beside what the recipe does."""
+
+import re
+
+import pytest
+import yaml
+from small_corpus import REPOSITORY
+
+from tasks.recipe.loading import load_recipe
+from tasks.recipe.rule_sets import SETS
+
+PUBLISHED = yaml.safe_load((REPOSITORY / "tests/data/published/recipes.yaml").read_text())
+PAGE = (REPOSITORY / "docs/published-recipes.md").read_text()
+CHAPTERS = {"zyda1": "Zyda-1", "zyda2": "Zyda-2", "fineweb": "FineWeb"}
+SPELLED = {
+    "starcoder-github-issues-filtered-structured": "starcoder-github-issues",
+    "starcoder-jupyter-structured-clean-dedup": "starcoder-jupyter",
+    "starcoder-git-commits-cleaned": "starcoder-git-commits",
+    "Fineweb-edu-score-2": "fineweb-edu-score-2",
+    "DCLM": "dclm",
+    "Zyda1": "zyda-1",
+    "Dolma-CC": "dolma-cc",
+}  # names of theirs, as our sources are called
+FACTS = [(name, fact) for name, published in PUBLISHED.items() for fact in published["facts"]]
+
+
+def spelled(value):
+    return [SPELLED.get(one, one) for one in value] if isinstance(value, list) else value
+
+
+def hub_places(recipe):
+    found = (re.match(r"hf://datasets/([^/]+/[^/]+)/", file) for one in recipe.sources for file in one.files)
+    return list(dict.fromkeys(match[1] for match in found if match))
+
+
+def parts_of(recipe):
+    """Return `train` where no pattern takes a file of another split."""
+    others = ["en/c4-validation.00000-of-00008.json.gz", "data/v2/validation-00000-of-00002.json.gz",
+              "SlimPajama-627B/validation/chunk1/example_holdout_0.jsonl.zst", "pile-uncopyrighted/val.jsonl.zst",
+              "starcoderdata/jupyter-scripts-dedup-filtered/train-00000-of-00001.parquet"]  # fmt: skip
+    patterns = [as_regex(file) for one in recipe.sources for file in one.files]
+    return (
+        "train" if not any(re.search(pattern, other) for other in others for pattern in patterns) else "all"
+    )
+
+
+def as_regex(pattern):
+    """Return what the end of a path has to match, by the last folder that a pattern names and what is after it."""
+    end = "/".join(pattern.split("/")[-3:]).replace("**/", "\0")
+    parts = {"\0": "(?:.*/)?", "*": "[^/]*", "[!": "[^", ".": r"\."}
+    return re.sub(r"\x00|\*|\[!|\.", lambda match: parts[match[0]], end) + "$"
+
+
+def rules_of(recipe, name):
+    return {statistic: [rule.low, rule.high] for statistic, rule in SETS[name].rules.items()}
+
+
+def filters_of(recipe):
+    return [name for step in recipe.documents for name in named(step.filter)]
+
+
+def named(said):
+    return [] if said is None else [said] if isinstance(said, str) else list(said)
+
+
+def kept_of_cluster(recipe):
+    return {"global": "one document", "across": "all of its best dataset"}[recipe.dedup.scope]
+
+
+READ = {
+    "order of datasets": lambda recipe: [one.name for one in recipe.sources],
+    "places on the hub": hub_places,
+    "datasets without filters": lambda recipe: [one.name for one in recipe.sources if one.documents == ()],
+    "parts of the datasets": parts_of,
+    "part of Zyda-1": lambda recipe: recipe.sources[2].files[0].split("/data/")[1].split("/")[0],
+    "tokenizer": lambda recipe: recipe.tokenizer,
+    "limits of the filter": lambda recipe: rules_of(recipe, *filters_of(recipe)),
+    "words in a shingle": lambda recipe: recipe.dedup.width * (recipe.dedup.shingle == "words"),
+    "characters in a shingle": lambda recipe: recipe.dedup.width * (recipe.dedup.shingle == "characters"),
+    "values of a signature": lambda recipe: recipe.dedup.values,
+    "bands and rows": lambda recipe: [recipe.dedup.bands, recipe.dedup.rows],
+    "what stays of a cluster": kept_of_cluster,
+    "comparison of texts": lambda recipe: recipe.dedup.verify or "none",
+    "a text that is null": lambda recipe: recipe.on_bad_rows,
+    "rows that are no documents": lambda recipe: recipe.on_bad_rows,
+    "datasets with a quality model": lambda recipe: [one.name for one in recipe.sources if one.classify],
+    "labels that stay": lambda recipe: sorted(
+        {k for s in recipe.sources if s.classify for k in s.classify.keep}
+    ),
+    "least educational score": lambda recipe: int(recipe.sources[0].keep.removeprefix("int_score >= ")),
+    "begins with": lambda recipe: recipe.sources[0].files,
+    "order of filters": filters_of,
+    "terminal punctuation in C4's filter": lambda recipe: next(
+        step.filter["c4"]["terminal_punctuation"] for step in recipe.documents if "c4" in named(step.filter)
+    ),
+    "deduplicates": lambda recipe: "each crawl by itself" if len(recipe.sources) == 1 else "all together",
+    "personal data": lambda recipe: [step.clean for step in recipe.documents if "pii" in str(step.clean)],
+}
+
+
+def rows_of(name):
+    chapter = PAGE.split(f"\n## {CHAPTERS[name]}\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| (same|differs) \| ([^|]*)\|$", chapter, re.MULTILINE)
+    return {fact: (mark, why.strip()) for fact, mark, why in rows}
+
+
+@pytest.mark.parametrize(("name", "fact"), FACTS, ids=[f"{name}: {fact}" for name, fact in FACTS])
+def test_recipe_does_what_was_published_or_the_page_says_that_it_does_not(name, fact):
+    recipe = load_recipe(str(REPOSITORY / f"recipes/{name}.yaml"))
+    is_same = READ[fact](recipe) == spelled(PUBLISHED[name]["facts"][fact])
+    mark, why = rows_of(name)[fact]
+    assert mark == ("same" if is_same else "differs")
+    assert is_same or why
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_page_has_a_row_for_each_fact_and_no_other(name):
+    assert list(rows_of(name)) == list(PUBLISHED[name]["facts"])
+    assert PUBLISHED[name]["published_in"] in PAGE
+
+
+def test_pattern_of_languages_takes_all_folders_but_four():
+    patterns = load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")).sources[0].files
+    folders = ["ada", "c", "c-sharp", "css", "glsl", "go", "groovy", "java", "java-server-pages", "javascript",
+               "json", "julia", "python", "r", "rust", "zig"]  # fmt: skip
+    others = ["github-issues-filtered-structured", "git-commits-cleaned", "jupyter-scripts-dedup-filtered",
+              "jupyter-structured-clean-dedup"]  # fmt: skip
+    taken = {
+        folder
+        for folder in [*folders, *others]
+        for pattern in patterns
+        if re.search(as_regex(pattern), f"starcoderdata/{folder}/train-00000-of-00001.parquet")
+    }
+    assert taken == set(folders)
