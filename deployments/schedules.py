@@ -19,7 +19,8 @@ from pydantic import BaseModel
 
 from deployments.stack import stack_api
 from flows.server.exclusion import limit_of
-from flows.server.local_server import NoServer, configured_server, is_healthy
+from flows.server.health import is_healthy
+from flows.server.local_server import NoServer, configured_server
 from flows.server.login import talking_to
 from tasks.errors import ZydaError
 from tasks.recipe.loading import load_recipe

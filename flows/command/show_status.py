@@ -20,8 +20,9 @@ from deployments.schedules import watched_by
 from deployments.stack import load_stack
 from flows.command.terminal import as_time, console
 from flows.server.exclusion import limit_of
+from flows.server.health import is_healthy
 from flows.server.liveness import OURS, dead_runs, heartbeats_in, runs_in, seconds_since
-from flows.server.local_server import NoServer, configured_server, is_healthy, servers_of_builds
+from flows.server.local_server import NoServer, configured_server, servers_of_builds
 from flows.server.login import talking_to
 from flows.server.signals import Ended
 from tasks.accounts.published import (

@@ -1,31 +1,25 @@
 """A Prefect server for a build on one machine, where none is configured."""
 
 import os
-import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from http import HTTPStatus
-from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import NamedTuple, Protocol
-from urllib.error import HTTPError
-from urllib.parse import urlsplit
 
 import psutil  # type: ignore[import-untyped]
 
 from flows.server.certificate import certificate_in
+from flows.server.health import is_healthy, refuses, serves
 from flows.server.login import LOGIN, Api, configured_api, new_login, talking_to
 from tasks.errors import ZydaError
 from tasks.workers.ports import LOOPBACK, free_port
 
 START_SECONDS = 600  # on a machine with much else to do; a server that cannot start ends at once
-ANSWER_SECONDS = 30
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
 SERVED = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
@@ -69,27 +63,6 @@ def configured_server() -> Api | None:
             f"{api.url}: the Prefect server wants another login than {LOGIN} has: {HOW_TO_SIGN_IN}"
         )
     return api
-
-
-def is_healthy(api: Api) -> bool:
-    url = f"{api.url}/health"
-    try:
-        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS, context=api.tls) as answer:  # noqa: S310
-            return bool(answer.status == 200)
-    except (OSError, ValueError, HTTPException):  # nobody there, or somebody else, or no address at all
-        return False
-
-
-def refuses(api: Api) -> bool:
-    """Say whether a server wants another login."""
-    request = urllib.request.Request(f"{api.url}/admin/version", headers=api.headers)  # noqa: S310
-    try:
-        urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=api.tls).close()  # noqa: S310
-    except HTTPError as error:
-        return error.code == HTTPStatus.UNAUTHORIZED
-    except (OSError, HTTPException):  # busy, or gone: not what is asked here
-        return False
-    return False
 
 
 def servers_of_builds() -> list[Api]:
@@ -236,21 +209,3 @@ def used_by_all(api: Api) -> Iterator[None]:
         for name, value in before.items():
             os.environ.pop(name, None)
             os.environ.update({name: value} if value is not None else {})
-
-
-def serves(api: Api) -> bool:
-    """Say whether a server is there, and still takes our login: one that was started again has another."""
-    return answers(api.url) and not refuses(api)
-
-
-def answers(url: str) -> bool:
-    """Say whether something listens at a URL; a server that is busy takes its time to answer."""
-    place = urlsplit(url)
-    try:
-        port = place.port or (443 if place.scheme == "https" else 80)
-        socket.create_connection((place.hostname or LOOPBACK, port), timeout=5).close()
-    except TimeoutError:
-        return True
-    except OSError:
-        return False
-    return True

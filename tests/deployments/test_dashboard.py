@@ -33,7 +33,7 @@ def slow(tmp_path_factory):
 
 
 def dashboard(stack):
-    return stack["PREFECT_API_URL"].removesuffix("/api")
+    return kept(Path(stack["PREFECT_HOME"], "zyda")).dashboard
 
 
 def link(stack):

@@ -18,7 +18,7 @@ from prefect.client.orchestration import get_client
 from small_corpus import zyda
 
 from deployments.stack import load_stack
-from flows.server.local_server import refuses
+from flows.server.health import refuses
 from flows.server.login import SIGN_IN, Api, kept
 
 OPEN = {("GET", "/health"), ("GET", "/ready")}  # say that the server lives, and nothing else

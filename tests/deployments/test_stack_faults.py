@@ -24,7 +24,7 @@ from deployments import processes
 from deployments.processes import Part
 from deployments.stack import Stack
 from flows.server.births import birth_of
-from flows.server.local_server import refuses
+from flows.server.health import refuses
 from flows.server.login import kept, talking_to
 from flows.watch import is_under_way as is_asked_for
 

@@ -455,7 +455,7 @@ def test_check_says_what_the_first_rows_show(zyda, tmp_path):
 
 
 def test_addresses_that_are_none_are_nobodys():
-    from flows.server.local_server import is_healthy
+    from flows.server.health import is_healthy
     from flows.server.login import Api
     from tasks.errors import LostWorkers
     from tasks.workers.dask_cluster import check_address

@@ -16,7 +16,8 @@ import pytest
 from prefect.events.clients import get_events_subscriber
 
 from flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
-from flows.server.local_server import NoServer, is_healthy, start_server, wait_until_healthy
+from flows.server.health import is_healthy
+from flows.server.local_server import NoServer, start_server, wait_until_healthy
 from flows.server.login import talking_to
 from tasks.workers.ports import free_port
 from tasks.workers.security import new_certificate

@@ -1,0 +1,52 @@
+"""What a Prefect server answers: whether it lives, whether it takes a login, whether anything is there."""
+
+import socket
+import urllib.request
+from http import HTTPStatus
+from http.client import HTTPException
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+
+from flows.server.login import Api
+from tasks.workers.ports import LOOPBACK
+
+ANSWER_SECONDS = 30
+
+
+def is_healthy(api: Api) -> bool:
+    url = f"{api.url}/health"
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWER_SECONDS, context=api.tls) as answer:  # noqa: S310
+            return bool(answer.status == 200)
+    except (OSError, ValueError, HTTPException):  # nobody there, or somebody else, or no address at all
+        return False
+
+
+def refuses(api: Api) -> bool:
+    """Say whether a server wants another login."""
+    request = urllib.request.Request(f"{api.url}/admin/version", headers=api.headers)  # noqa: S310
+    try:
+        urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=api.tls).close()  # noqa: S310
+    except HTTPError as error:
+        return error.code == HTTPStatus.UNAUTHORIZED
+    except (OSError, HTTPException):  # busy, or gone: not what is asked here
+        return False
+    return False
+
+
+def serves(api: Api) -> bool:
+    """Say whether a server is there, and still takes our login: one that was started again has another."""
+    return answers(api.url) and not refuses(api)
+
+
+def answers(url: str) -> bool:
+    """Say whether something listens at a URL; a server that is busy takes its time to answer."""
+    place = urlsplit(url)
+    try:
+        port = place.port or (443 if place.scheme == "https" else 80)
+        socket.create_connection((place.hostname or LOOPBACK, port), timeout=5).close()
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+    return True
