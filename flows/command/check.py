@@ -1,35 +1,49 @@
 """`zyda check`: everything that a build finds out before it works, without building anything."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.progress import track
-from rich.table import Table
+from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
+from flows.command.terminal import as_size, console, table_of
 
-from flows.command.terminal import console
-from flows.command.verify_and_clean import gib
-from tasks.dedup.reference.corpora import corpora_of
-from tasks.planning.last_build import ledger_if_complete
-from tasks.planning.prepare import SourceSurvey, preflight
-from tasks.recipe.fields import Recipe
-from tasks.sources.listing import InputFile
-from tasks.tokens.counter import counted_by, load_tokenizer
+if TYPE_CHECKING:
+    from rich.table import Table
 
+    from tasks.planning.prepare import SourceSurvey
+    from tasks.recipe.fields import Recipe
+    from tasks.sources.listing import InputFile
+
+EXAMPLES = ("zyda check recipe.yaml",)
 FILES_AT_ONCE = 16
 MOST_DAMAGED = 10  # files that are named
 
 
-def check_recipe(plan: Recipe, *, replace: bool) -> None:
+def check(
+    recipe: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
+) -> None:
+    """Look for every fault that can be found before work, and say what a build would read. Builds nothing.
+
+    Sources are listed, a part of every new file is read, tokenizer and models are looked at.
+    """
+    check_recipe(load(recipe, storage, sample), replace=replace)
+
+
+def check_recipe(plan: "Recipe", *, replace: bool) -> None:
     """Print what a build would read. Raises BadRecipe with every fault."""
+    from tasks.planning.prepare import preflight  # late
+
     judged = preflight(plan, replace=replace, spread=in_threads)
-    console().print(table_of_sources(plan, judged))
+    console().print(sizes_by_source(plan, judged))
     for line in (*judges_of(plan), *others_of(plan), *damaged_of(judged), *outcome(plan)):
         console().print(line, markup=False)
 
 
 def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object) -> list[Any]:
     """Call a function on every item, some at once, with a bar on a terminal."""
+    from concurrent.futures import ThreadPoolExecutor  # late
+
+    from rich.progress import track  # late
+
     stderr = console(stderr=True)
     with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
         results = threads.map(function, items)
@@ -41,52 +55,56 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object
         )  # fmt: skip
 
 
-def table_of_sources(plan: Recipe, judged: SourceSurvey) -> Table:
+def sizes_by_source(plan: "Recipe", judged: "SourceSurvey") -> "Table":
     """Make the table of the sources: files, those that are new, bytes, and rows where footers say them."""
-    table = Table(padding=(0, 1, 0, 0))
-    for name in ("source", "files", "new", "size", "rows"):
-        table.add_column(name, justify="left" if name == "source" else "right", overflow="fold")
+    table = table_of("source", "files", "new", "size", "rows", words=["source"])
     columns = zip(plan.sources, judged.chosen, judged.inspected, strict=True)
     for source, files, inspected in columns:
         known = {(file.url, file.version): file for file in judged.register.files.get(source.name, ())}
         known |= {(result.file.url, result.file.version): result.file for result in inspected}
         rows = rows_of([known[file.url, file.version] for file in files])
-        size = gib(sum(file.size for file in files))
+        size = as_size(sum(file.size for file in files))
         shown = "" if rows is None else f"{rows:,}"
         table.add_row(source.name, f"{len(files):,}", f"{len(inspected):,}", size, shown)
     return table
 
 
-def rows_of(files: Sequence[InputFile]) -> int | None:
+def rows_of(files: "Sequence[InputFile]") -> int | None:
     """Add up the rows of files, or return None where one has no footer that says how many it has."""
     rows = [piece.rows for file in files for piece in file.pieces]
     return None if None in rows else sum(row for row in rows if row is not None)
 
 
-def judges_of(plan: Recipe) -> list[str]:
+def judges_of(plan: "Recipe") -> list[str]:
     """Say which tokenizer and models were found in order, and what counts the tokens."""
+    from tasks.tokens.counter import counted_by, load_tokenizer  # late
+
     lines = [f"tokenizer: {plan.tokenizer}, {counted_by(load_tokenizer(plan.tokenizer))}"]
     lines += [f"model of {s.name}: {s.classify.model}" for s in plan.sources if s.classify]
     return lines
 
 
-def others_of(plan: Recipe) -> list[str]:
+def others_of(plan: "Recipe") -> list[str]:
     """Say which corpora a round is against, and how large they are."""
+    from tasks.dedup.reference.corpora import corpora_of  # late
+
     return [
         f"against: {other.label}, {max(keys.documents for keys in other.manifest.bands.values()):,} documents"
         for other in corpora_of(plan).values()
     ]
 
 
-def damaged_of(judged: SourceSurvey) -> list[str]:
+def damaged_of(judged: "SourceSurvey") -> list[str]:
     """Name the new files that cannot be read, which a build would set aside."""
     files = [found for inspected in judged.inspected for found in inspected if found.fault]
     more = [f"and {len(files) - MOST_DAMAGED:,} more"] if len(files) > MOST_DAMAGED else []
     return [f"to be set aside: {found.file.url}: {found.fault}" for found in files[:MOST_DAMAGED]] + more
 
 
-def outcome(plan: Recipe) -> list[str]:
+def outcome(plan: "Recipe") -> list[str]:
     """Say where the corpus goes, and whether there is anything to do."""
+    from tasks.planning.last_build import ledger_if_complete  # late
+
     is_complete = ledger_if_complete(plan) is not None
     found = "It is complete: a build has nothing to do." if is_complete else "No fault was found."
     return [f"corpus: {plan.folder.url}/published", found]

@@ -2,21 +2,46 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.markup import escape
-from rich.table import Table
+import typer
 
-from flows.command.terminal import console
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import console, table_of
 from tasks.errors import BadInput
-from tasks.lookup.nearest import nearest
-from tasks.recipe.fields import Recipe
 
+if TYPE_CHECKING:
+    from tasks.recipe.fields import Recipe
+
+EXAMPLES = ("zyda find recipe.yaml page.txt", "cat page.txt | zyda find recipe.yaml -")
 LONGEST_NAME = 4096  # of a file; what is longer is a text
 LONGEST_TEXT = 64 << 20  # bytes
 
 
-def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
+def find(
+    recipe: RecipePath,
+    text: Annotated[
+        str,
+        typer.Argument(metavar="FILE-OR-TEXT", help="A file with a text, - for standard input, or a text."),
+    ],
+    most: Annotated[int, typer.Option(min=1, max=100, help="How many documents, at the most.")] = 10,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Find the published documents that are most like a text.
+
+    Those that share a bucket with it are compared with it exactly. The exit status is 1 where there is none.
+    """
+    if not print_nearest(load(recipe, storage, sample), text, most):
+        raise typer.Exit(1)
+
+
+def print_nearest(plan: "Recipe", file_or_text: str, most: int) -> bool:
     """Print the published documents that are most like a text; return whether there is any. Raises BadInput."""
+    from rich.markup import escape  # late
+
+    from tasks.lookup.nearest import nearest  # late
+
     text = text_of(file_or_text)
     found = nearest(plan, text, most)
     if not found:
@@ -24,10 +49,8 @@ def print_nearest(plan: Recipe, file_or_text: str, most: int) -> bool:
         hint = ", which names no file" if is_one_word else ""
         console().print(f"no published document shares a bucket with this text{hint}", markup=False)
         return False
-    table = Table(padding=(0, 1, 0, 0))
-    for name in ("jaccard", "containment", "document", "source", "row", "file", "begins"):
-        is_number = name in ("jaccard", "containment", "row")
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
+    table = table_of(*columns, words=["document", "source", "file", "begins"])
     for near in found:
         beginning = " ".join("".join(c if c.isprintable() else " " for c in near.beginning).split())
         numbers = (f"{near.jaccard:.3f}", f"{near.containment:.3f}", str(near.doc_id))

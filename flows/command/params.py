@@ -1,21 +1,37 @@
-"""Which bands and rows suit a threshold: a table and the S-curve, in the terminal and as a picture."""
+"""`zyda params`: which bands and rows suit a threshold: a table and the S-curve, also as a picture."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from rich.table import Table
+import typer
 
 from flows.command.terminal import console
 from tasks.errors import Denied
-from tasks.signatures.banding import Banding, bandings
 
+if TYPE_CHECKING:
+    from tasks.signatures.banding import Banding
+
+EXAMPLES = ("zyda params --threshold 0.85", "zyda params --values 256 --picture curve.svg")
 SHOWN = 5
-POINTS = np.linspace(0, 1, 21)
+POINTS = 21
 BAR = 40  # characters of a bar for certainty
 
 
-def print_params(threshold: float, values: int, picture: str | None) -> None:
-    """Print the best bandings for a threshold, and the curve of the first; draw it where asked."""
+def params(
+    threshold: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="The Jaccard similarity from which on pairs are wanted.")
+    ] = 0.8,
+    values: Annotated[int, typer.Option(min=2, max=1024, help="Values of a signature, at most.")] = 128,
+    picture: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the curve, as SVG.")] = None,
+) -> None:
+    """Find the bands and rows that err least for a similarity, and show how many pairs they find.
+
+    More values err less, and take as much more time and room.
+    """
+    from rich.table import Table  # late
+
+    from tasks.signatures.banding import bandings  # late
+
     best, *others = bandings(threshold, values)[:SHOWN]
     table = Table(title=f"{values} values, Jaccard {threshold:g}", title_justify="left")
     for name in ("bands", "rows", "values", "half found at", "false positives", "false negatives", "sum"):
@@ -40,18 +56,20 @@ def print_params(threshold: float, values: int, picture: str | None) -> None:
         out.print(f"drawn: {picture}", markup=False)
 
 
-def curve(banding: Banding) -> list[str]:
+def curve(banding: "Banding") -> list[str]:
     """Write the S-curve as bars of characters, with the threshold marked."""
-    lines = []
-    for similarity, share in zip(POINTS, banding.found(POINTS), strict=True):
-        mark = " <- threshold" if abs(similarity - banding.threshold) < 0.5 * POINTS[1] else ""
+    import numpy as np  # late
+
+    lines, points = [], np.linspace(0, 1, POINTS)
+    for similarity, share in zip(points, banding.found(points), strict=True):
+        mark = " <- threshold" if abs(similarity - banding.threshold) < 0.5 * points[1] else ""
         lines.append(f"  {similarity:.2f} {'█' * round(BAR * share):{BAR}} {share:6.1%}{mark}")
     return lines
 
 
-def draw(banding: Banding, path: Path) -> None:
+def draw(banding: "Banding", path: Path) -> None:
     """Draw the S-curve as SVG. Raises Denied where it cannot be written."""
-    from flows.reporting.plots import s_curve  # matplotlib takes half a second to import
+    from flows.reporting.plots import s_curve  # late
 
     try:
         path.write_text(s_curve(banding), encoding="utf-8")

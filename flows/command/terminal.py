@@ -1,11 +1,13 @@
-"""What is printed to, and how times are."""
+"""What is printed to, and how tables, sizes, times and values are."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console, ConsoleOptions, RenderableType
-from rich.segment import Segment
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 PIPE_WIDTH = 120
 ENDS_OF_LINES_AND_TABS = "\n\t"
@@ -15,6 +17,7 @@ PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in ENDS_O
 }
 OBEYED = [*range(0x80, 0xA0), 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 INERT = PICTURES | dict.fromkeys(OBEYED, 0xFFFD)
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def inert(text: str) -> str:
@@ -22,18 +25,22 @@ def inert(text: str) -> str:
     return text.translate(INERT).encode("utf-8", "replace").decode()
 
 
-class InertConsole(Console):
-    """Rich's console, which prints texts that come from documents, paths and recipes as texts alone."""
-
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else inert(text), style, control)
-
-
-def console(**options: Any) -> Console:
+def console(**options: Any) -> "Console":
     """Return a console as wide as the terminal, or wide enough where the output is a file."""
+    from flows.command.inert_console import InertConsole  # late
+
     terminal = InertConsole(highlight=False, **options)
     return terminal if terminal.is_terminal else InertConsole(highlight=False, width=PIPE_WIDTH, **options)
+
+
+def table_of(*columns: str, words: Collection[str], title: str | None = None) -> "Table":
+    """Return a table whose cells break where there is no room. words: the columns that are no numbers."""
+    from rich.table import Table  # late
+
+    table = Table(title=title, title_justify="left", padding=(0, 1, 0, 0))
+    for name in columns:
+        table.add_column(name, justify="left" if name in words else "right", overflow="fold")
+    return table
 
 
 def say(line: str) -> None:
@@ -47,3 +54,18 @@ def as_time(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:,.0f} {name}"
     return f"{round(seconds)} seconds" if round(seconds) > 1 else "1 second"
+
+
+def as_size(size: int) -> str:
+    """Write a number of bytes as people read it."""
+    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:,.1f} {name}"
+    return f"{size} bytes"
+
+
+def in_short(value: object) -> str:
+    """Write a value of a column as people read it."""
+    if isinstance(value, list):
+        return " and ".join(map(str, value)) or "nothing"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

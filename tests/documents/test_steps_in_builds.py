@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda
 
-from flows.command.show import decision, print_explanation
+from flows.command.explain import decision, print_explanation
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
 from tasks.documents.planning import Plan, later_statistics, planned

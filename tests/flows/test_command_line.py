@@ -25,11 +25,7 @@ def built(corpus):
     return recipe
 
 
-NAMES = [
-    command.name or command.callback.__name__
-    for group in app.registered_groups
-    for command in group.typer_instance.registered_commands
-]
+NAMES = [command.name for command in app.registered_commands]
 
 
 def test_commands_are_listed_in_groups():
@@ -127,7 +123,7 @@ STARTED = "; what has been started runs on; zyda up starts the rest, zyda down e
         ("build RECIPE", "prefect", KEPT),
         ("build RECIPE", "flows.build", KEPT),
         ("up", "deployments.local", STARTED),
-        ("try RECIPE", "flows.command.show_trial", ""),
+        ("try RECIPE", "tasks.planning.try_rules", ""),
         ("check RECIPE", "tasks.planning.prepare", ""),
         ("report RECIPE", "matplotlib", ""),
         ("verify RECIPE", "yaml", ""),

@@ -12,7 +12,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from small_corpus import build_here, kept_names, prose, rows, write_rows, zyda
 
-from flows.command.show_status import of_corpus, of_machine
+from flows.command.status import of_corpus, of_machine
 from flows.server.exclusion import limit_of
 from flows.server.liveness import RunHeartbeat, with_heartbeat
 from tasks.errors import BadRecipe

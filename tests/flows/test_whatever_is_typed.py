@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_corpus import QUALITY, TOKENIZER, build_here, rows, write_rows
 
-from flows.command import run
+from flows.command import build
 from flows.command.cli import main
 from tasks.errors import BadRecipe
 from tasks.recipe.loading import load_recipe
@@ -43,7 +43,7 @@ def zyda(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(
-        run, "run_build", lambda recipe, storage, sample, plan, replace: build_here(plan, replace=replace)
+        build, "run_build", lambda recipe, storage, sample, plan, replace: build_here(plan, replace=replace)
     )
 
     def call(*arguments):

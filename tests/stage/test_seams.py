@@ -16,7 +16,7 @@ import pytest
 from small_corpus import REPOSITORY, Corpus, build_here, kept_names, prose, rows, table_of, write_rows
 
 from flows.build import run_pipeline
-from flows.command.show import decision
+from flows.command.explain import decision
 from tasks import pipeline
 from tasks.errors import BadRecipe, NotConserved
 from tasks.lookup.explain import explain

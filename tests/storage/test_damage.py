@@ -20,7 +20,7 @@ from small_corpus import (
     zyda,
 )
 
-from flows.command import run
+from flows.command import build
 from flows.command.cli import main
 from tasks import pipeline
 from tasks.errors import Damaged, Denied
@@ -369,7 +369,7 @@ def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeyp
     assert said.stderr.startswith("zyda: 2 files are not as they were written")
     shard = shards_of(recipe, "edges")[0]  # it is needed by no build that has nothing to do
     cut(folder / shard.path)
-    monkeypatch.setattr(run, "run_build", lambda *asked, **_: build_here(asked[3]))
+    monkeypatch.setattr(build, "run_build", lambda *asked, **_: build_here(asked[3]))
     for _ in range(2):
         monkeypatch.setattr("sys.argv", ["zyda", "verify", str(corpus.path), "--repair"])
         with pytest.raises(SystemExit) as ended:

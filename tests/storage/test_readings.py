@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 from small_corpus import SHARED_BY_ALL, Corpus, build_here, contents, shards_of, table_of, without_times, zyda
 
-from flows.command.show_status import of_corpus
+from flows.command.status import of_corpus
 from tasks.accounts import readings
 from tasks.accounts.published import (
     STAMPS,

@@ -1,32 +1,74 @@
-"""The command line: `zyda` and its commands, which parse, call and print.
-
-What takes time to import is imported inside the commands, so that help, version and completion take a moment.
-"""
+"""The program `zyda`: which commands there are, and what becomes of an error."""
 
 import errno
+import inspect
 import os
 import sys
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
-from flows.command.cli.keeping import keeping
-from flows.command.cli.looking import looking
-from flows.command.cli.making import making
-from flows.command.cli.running import running
+from flows.command import (
+    audit,
+    build,
+    check,
+    clean,
+    down,
+    explain,
+    find,
+    ledger,
+    params,
+    report,
+    status,
+    try_,
+    up,
+    verify,
+    watch,
+)
+from flows.command.terminal import inert
 from tasks.errors import BadRecipe, ZydaError, on_one_line
 
 PACKAGE = "zyda-flows"
 LONGEST_LINE = 2000  # characters
 
+PANELS: dict[str, tuple[ModuleType, ...]] = {
+    "Make a corpus": (check, try_, params, build),
+    "Look into a corpus": (ledger, explain, find, audit, report),
+    "Keep a corpus": (verify, clean),
+    "Run it from Prefect": (up, status, watch, down),
+}
+
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-for commands in (making, looking, keeping, running):
-    app.add_typer(commands)
+
+
+def add_command(file: ModuleType, panel: str) -> None:
+    """Declare the command of a file: the function of the file's name, with the file's examples.
+
+    Its help is its docstring, with paragraphs that break where the terminal ends.
+    """
+    name = file.__name__.rpartition(".")[2]
+    command = getattr(file, name)
+    epilog = "\n".join(["For example:", *file.EXAMPLES]) if file.EXAMPLES else None
+    declared = app.command(
+        name.rstrip("_"), help=flowing(command.__doc__), epilog=epilog, rich_help_panel=panel
+    )
+    declared(command)
+
+
+def flowing(text: str) -> str:
+    """Join the lines of each paragraph."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
+
+
+for panel, files in PANELS.items():
+    for file in files:
+        add_command(file, panel)
 
 
 def print_version(is_wanted: bool) -> None:
     if is_wanted:
-        from importlib.metadata import version
+        from importlib.metadata import version  # late
 
         typer.echo(f"{PACKAGE} {version(PACKAGE)}")
         raise typer.Exit
@@ -46,8 +88,6 @@ def main() -> int:
     try:
         return app(prog_name="zyda") or 0
     except ZydaError as error:
-        from flows.command.terminal import inert
-
         for fault in error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]:
             print(f"zyda: {inert(short_line(fault))}", file=sys.stderr)  # noqa: T201
         return 1

@@ -1,4 +1,4 @@
-"""A build from the terminal: a Prefect server if there is none, little on the screen, plain errors."""
+"""`zyda build`: a Prefect server if there is none, little on the screen, plain errors."""
 
 import logging
 import os
@@ -7,13 +7,13 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from flows.command.terminal import console
-from flows.server.local_server import home, prefect_server
-from flows.server.login import configured_api
-from flows.server.server_watchdog import ends_without
+import typer
+
+from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
+from flows.command.ledger import print_ledger
+from flows.command.terminal import console, say
 from flows.server.signals import KEPT, ends_in_order
 from tasks.errors import Unavailable
-from textkernels.compiled import are_compiled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,9 +21,52 @@ if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
     from tasks.recipe.fields import Recipe
 
+EXAMPLES = (
+    "zyda build recipe.yaml",
+    "zyda build recipe.yaml --sample 0.001",
+    "zyda build recipe.yaml --storage s3://bucket/corpora",
+)
 CONSOLE_LEVEL = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 # What Python's own helper process says of semaphores where a build ended suddenly: it removes them.
 SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
+
+
+def build(
+    recipe: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
+) -> None:
+    """Build the corpus, or what is missing of it, and print its ledger.
+
+    The exit status is 0 only when the corpus is complete. Start it again after an interruption: what is
+    finished is not done again.
+    """
+    plan = load(recipe, storage, sample)
+    from tasks.planning.last_build import ledger_if_complete  # late
+
+    if ledger := ledger_if_complete(plan):
+        typer.echo("nothing to do: the corpus is complete, and its sources have not changed", err=True)
+        show_corpus(plan, ledger)
+    else:
+        build_and_show(recipe, storage, sample, plan, replace=replace)
+
+
+def build_and_show(
+    recipe: str, storage: str | None, sample: float | None, plan: "Recipe", *, replace: bool = False
+) -> None:
+    show_corpus(plan, run_build(recipe, storage, sample, plan, replace=replace))
+
+
+def show_corpus(plan: "Recipe", ledger: "Ledger") -> None:
+    """Print a corpus's ledger and where it is."""
+    from tasks.accounts.published import corpus_of  # late
+
+    print_ledger(ledger)
+    manifest = corpus_of(plan)[1]
+    for stage in (stage for stage in ledger.stages if stage.startswith("against")):
+        removed = ledger.removed(stage).documents
+        typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")
+    for headline in manifest.audits.values():
+        say(headline.sentence())
+    say(f"published: {plan.folder.url}/published")
 
 
 def run_build(
@@ -33,6 +76,10 @@ def run_build(
 
     plan: the recipe as the flow will read it, by which its cluster is chosen.
     """
+    from flows.server.local_server import prefect_server  # late
+    from flows.server.server_watchdog import ends_without  # late
+    from textkernels.compiled import are_compiled  # late
+
     os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
@@ -44,9 +91,9 @@ def run_build(
         use_the_running_stack(err)
         with err.status("starting Prefect"):
             server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
-            from flows.build import build
-            from tasks.stage.runner import task_runner, threads_for
-            from tasks.workers.trouble import cluster_explained
+            from flows.build import build  # late
+            from tasks.stage.runner import task_runner, threads_for  # late
+            from tasks.workers.trouble import cluster_explained  # late
         err.print(f"dashboard: {server.api.link}", highlight=False)
         if not are_compiled():
             err.print("this machine compiles its kernels first, once: that takes about a minute")
@@ -60,7 +107,7 @@ def run_build(
 
 def look_before(plan: "Recipe", *, replace: bool) -> None:
     """Find what can be found in seconds before any server is started. Raises BadRecipe."""
-    from tasks.planning.prepare import check_sources
+    from tasks.planning.prepare import check_sources  # late
 
     with suppress(Unavailable):  # the build asks again, and again
         check_sources(plan, replace=replace)
@@ -68,15 +115,18 @@ def look_before(plan: "Recipe", *, replace: bool) -> None:
 
 def use_the_running_stack(err: "Console") -> None:
     """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
+    from flows.server.local_server import home  # late
+    from flows.server.login import configured_api  # late
+
     if configured_api(home()) or "DASK_SCHEDULER_ADDRESS" in os.environ:
         return
-    from deployments.stack import environment, running_stack
+    from deployments.stack import environment, running_stack  # late
 
     if stack := running_stack():
         os.environ.update(environment(stack))
-        from prefect.context import refresh_global_settings_context
+        from prefect.context import refresh_global_settings_context  # late
 
-        from tasks.workers.dask_cluster import read_settings_again
+        from tasks.workers.dask_cluster import read_settings_again  # late
 
         read_settings_again()
         refresh_global_settings_context()

@@ -1,20 +1,37 @@
 """`zyda try`: what each rule of a recipe takes of some documents, with examples."""
 
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Annotated
 
-from flows.command.show import in_short
-from flows.command.terminal import console
-from tasks.planning.try_rules import Example, Taken, Trial, rules_that_take, tried
-from tasks.recipe.fields import Recipe
+import typer
 
+from flows.command.arguments import RecipePath, load
+from flows.command.terminal import console, in_short, table_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tasks.planning.try_rules import Example, Taken, Trial
+
+EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
 WIDTH = 200
 
 
-def print_trial(plan: Recipe, documents: int, examples: int) -> None:
-    """Do the steps on documents to a sample, and print what each rule takes."""
+def try_(
+    recipe: RecipePath,
+    documents: Annotated[int, typer.Option(min=1, help="How many, of all sources together.")] = 1000,
+    examples: Annotated[int, typer.Option(min=0, max=100, help="How many to show of each rule.")] = 3,
+) -> None:
+    """Do the recipe's steps on documents to some of them, and show what each rule takes. Writes nothing.
+
+    For values to be tuned in seconds: change the recipe, and try again.
+    """
+    plan = load(recipe, None, None)
+    from rich.markup import escape  # late
+    from rich.text import Text  # late
+
+    from tasks.planning.try_rules import rules_that_take, tried  # late
+
     out = console()
     with console(stderr=True).status("trying; the first time on a machine, rules are compiled for a minute"):
         trial = tried(plan, documents, examples)
@@ -31,7 +48,7 @@ def print_trial(plan: Recipe, documents: int, examples: int) -> None:
             soft_wrap=True,
         )
     if rules_that_take(trial):
-        out.print(table_of(trial, total))
+        out.print(shares_by_rule(trial, total))
     if idle := [name for name, taken in trial.rules.items() if not taken.total]:
         out.print(f"{len(idle)} rules take none: {escape(', '.join(idle))}", soft_wrap=True)
     for taken in rules_that_take(trial):
@@ -42,13 +59,14 @@ def print_trial(plan: Recipe, documents: int, examples: int) -> None:
             out.print(Text(f"    {beginning(one.text)}"), soft_wrap=True, style="dim")
 
 
-def table_of(trial: Trial, total: int) -> Table:
+def shares_by_rule(trial: "Trial", total: int) -> "Table":
     """Make the table of the rules: what each takes, alone and of each source."""
-    table = Table(padding=(0, 1, 0, 0))
-    table.add_column("rule", overflow="fold")
+    from rich.markup import escape  # late
+
+    from tasks.planning.try_rules import rules_that_take  # late
+
     few = list(trial.documents) if len(trial.documents) <= MOST_SOURCES else []
-    for name in ("takes", "share", "is the first", "others do, too", *few):
-        table.add_column(name, justify="right", overflow="fold")
+    table = table_of("rule", "takes", "share", "is the first", "others do, too", *few, words=["rule"])
     for taken in rules_that_take(trial):
         numbers = (taken.first, taken.also, *(taken.documents.get(source, 0) for source in few))
         share = f"{taken.total / max(1, total):.1%}"
@@ -56,7 +74,7 @@ def table_of(trial: Trial, total: int) -> Table:
     return table
 
 
-def limits(taken: Taken) -> str:
+def limits(taken: "Taken") -> str:
     """Say which values let a document stay."""
     bound = taken.bound
     if bound.is_own:
@@ -66,7 +84,7 @@ def limits(taken: Taken) -> str:
     return f"{' and '.join(ends)} stays"
 
 
-def headline(one: Example) -> str:
+def headline(one: "Example") -> str:
     return f"{in_short(one.value)}  {one.source}  {one.file}  row {one.row}"
 
 

@@ -1,7 +1,6 @@
-"""What the commands share: how they are declared, and the arguments that many of them have."""
+"""The arguments that many commands take, and the recipe that they name."""
 
-import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from glob import escape, iglob
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated
@@ -14,31 +13,9 @@ if TYPE_CHECKING:
 ENDINGS = (".yaml", ".yml")
 MOST_OFFERED = 100
 
-Command = Callable[..., None]
-
-
-def command_of(app: typer.Typer, *examples: str, name: str | None = None) -> Callable[[Command], Command]:
-    """Declare a command, whose help is its docstring, with paragraphs that break where the terminal ends.
-
-    examples: command lines to show below it.
-    """
-
-    def declare(command: Command) -> Command:
-        help_text = flowing(command.__doc__ or "")
-        epilog = "\n".join(["For example:", *examples]) if examples else None
-        panel = app.rich_help_panel
-        return app.command(name, help=help_text, epilog=epilog, rich_help_panel=panel)(command)
-
-    return declare
-
-
-def flowing(text: str) -> str:
-    """Join the lines of each paragraph."""
-    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
-
 
 def load(recipe: str, storage: str | None, sample: float | None) -> "Recipe":
-    from tasks.recipe.loading import load_recipe
+    from tasks.recipe.loading import load_recipe  # late
 
     return load_recipe(recipe, storage=storage, sample=sample)
 

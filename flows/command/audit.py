@@ -1,39 +1,52 @@
 """`zyda audit`: how like the removed near-duplicates are to what was kept, as tables and differences."""
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from flows.command.show import DIFF_STYLES
-from flows.command.terminal import console
-from tasks.accounts.audited import MEASURES, Audited
-from tasks.publish.audits import (
-    SIMILARITIES,
-    Pair,
-    Shares,
-    audit_again,
-    audited,
-    by_index_of,
-    by_length,
-    by_source,
-    pairs_of,
-    worst_pairs,
-)
-from tasks.recipe.fields import Recipe
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import DIFF_STYLES, console
 
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from tasks.accounts.audited import Audited
+    from tasks.publish.audits import Pair, Shares
+    from tasks.recipe.fields import Recipe
+
+EXAMPLES = ("zyda audit recipe.yaml --pairs 2000",)
 DIFF_LINES = 12
 
 
-def print_audit(plan: Recipe, pairs: int) -> None:
-    """Audit the last build of a corpus, each of its rounds of near-duplicates, and print what was found."""
-    for of_round in plan.each_round():
+def audit(
+    recipe: RecipePath,
+    pairs: Annotated[int, typer.Option(min=1, help="Removed documents to compare, at the most.")] = 10_000,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Compare removed near-duplicates with what was kept for them, text by text, on a sample.
+
+    Buckets and clusters are made of signatures and chains. This says how many of the documents that went
+    have no kept document like them, by source and by length, and shows the pairs that are least alike.
+    """
+    for of_round in load(recipe, storage, sample).each_round():
         if not of_round.dedup.exact:
             print_audit_of_round(of_round, pairs)
 
 
-def print_audit_of_round(plan: Recipe, pairs: int) -> None:
+def print_audit_of_round(plan: "Recipe", pairs: int) -> None:
+    from tasks.publish.audits import (  # late
+        audit_again,
+        audited,
+        by_index_of,
+        by_length,
+        by_source,
+        pairs_of,
+        worst_pairs,
+    )
+
     with console(stderr=True).status("comparing texts"):
         manifest = audit_again(plan, pairs)
     table = pairs_of(plan.folder, manifest)
@@ -41,14 +54,20 @@ def print_audit_of_round(plan: Recipe, pairs: int) -> None:
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return
-    out.print(table_of_shares(by_source(table, headline), headline))
-    out.print(table_of_lengths(by_length(table, headline)))
+    out.print(shares_by_source(by_source(table, headline), headline))
+    out.print(shares_by_length(by_length(table, headline)))
     out.print("The pairs that are least alike:")
     for line in with_differences(worst_pairs(plan.folder, manifest, table, headline.measure)):
         out.print(line, soft_wrap=True)
 
 
-def table_of_shares(rows: Sequence[Shares], headline: Audited) -> Table:
+def shares_by_source(rows: "Sequence[Shares]", headline: "Audited") -> "Table":
+    from rich.markup import escape  # late
+    from rich.table import Table  # late
+
+    from tasks.accounts.audited import MEASURES  # late
+    from tasks.publish.audits import SIMILARITIES  # late
+
     table = Table(title=f"Pairs below a {MEASURES[headline.measure]}", title_justify="left")
     table.add_column("source", overflow="fold")
     for name in (
@@ -64,7 +83,9 @@ def table_of_shares(rows: Sequence[Shares], headline: Audited) -> Table:
     return table
 
 
-def table_of_lengths(rows: Sequence[tuple[int, float]]) -> Table:
+def shares_by_length(rows: Sequence[tuple[int, float]]) -> "Table":
+    from rich.table import Table  # late
+
     table = Table(title="Up to a length", title_justify="left")
     table.add_column("characters", justify="right")
     table.add_column("share of unlike pairs", justify="right")
@@ -73,8 +94,10 @@ def table_of_lengths(rows: Sequence[tuple[int, float]]) -> Table:
     return table
 
 
-def with_differences(pairs: Sequence[Pair]) -> Iterator[Text]:
+def with_differences(pairs: "Sequence[Pair]") -> "Iterator[Text]":
     """Write each pair with the first lines in which its texts differ."""
+    from rich.text import Text  # late
+
     for pair in pairs:
         yield Text(f"\n{pair.sentence()}", style="bold")
         for line in pair.lines[2 : DIFF_LINES + 2]:  # without the names

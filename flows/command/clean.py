@@ -1,0 +1,39 @@
+"""`zyda clean`: what earlier builds left in the work folder, removed."""
+
+from typing import Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import as_size, say
+
+EXAMPLES = ("zyda clean recipe.yaml --dry-run",)
+
+
+def clean(
+    recipe: RecipePath,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+    ] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Remove what earlier builds left in the work folder and the published corpus does not need.
+
+    What a build that has not come to its end has written since stays, and so does what the next build of
+    the same recipe can use again.
+    """
+    plan = load(recipe, storage, sample)
+    from tasks.lookup.verify_and_clean import orphans_of, remove  # late
+
+    waste = orphans_of(plan, dry_run=dry_run)
+    sizes = dict[str, int]()
+    for file in waste:
+        stage = file.path.split("/")[1]
+        sizes[stage] = sizes.get(stage, 0) + file.size
+    for stage, size in sizes.items():
+        say(f"{stage:12} {as_size(size)}")
+    verb = "would be removed" if dry_run else "removed"
+    if not dry_run:
+        remove(plan, waste)
+    say(f"{len(waste):,} files, {as_size(sum(sizes.values()))}: {verb}")

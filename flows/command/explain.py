@@ -1,0 +1,74 @@
+"""`zyda explain`: where a document came from, what was decided about it and why."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import DIFF_STYLES, console, in_short
+
+if TYPE_CHECKING:
+    from tasks.lookup.explain import Explanation, Place
+
+EXAMPLES = ("zyda explain recipe.yaml 72057594037927936",)
+MAX_MEMBERS = 20
+MAX_LINES = 20
+MAX_WIDTH = 1000
+
+
+def explain(
+    recipe: RecipePath,
+    doc_id: Annotated[str, typer.Argument(metavar="DOC_ID", help="A document's id, in decimals or as 0x...")],
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Say where a document came from, what was decided about it and why, with a diff to the one kept."""
+    plan = load(recipe, storage, sample)
+    from tasks.lookup.explain import explain as explain_document  # late
+
+    print_explanation(explain_document(plan, doc_id))
+
+
+def print_explanation(explanation: "Explanation") -> None:
+    """Print what is known about a document."""
+    from rich.text import Text  # late
+
+    out = console(soft_wrap=True)
+    out.print(f"document {explanation.place.doc_id}: {shown(explanation.place)}", markup=False)
+    out.print(decision(explanation), markup=False)
+    if explanation.cluster_id is not None:
+        out.print(f"cluster {explanation.cluster_id}: {explanation.cluster_size:,} documents", markup=False)
+        for member in explanation.members[:MAX_MEMBERS]:
+            marks = ["this"] if member == explanation.place else []
+            marks += ["kept for it"] if member == explanation.kept else []
+            mark = f"  <- {', '.join(marks)}" if marks else ""
+            out.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
+        if explanation.cluster_size > MAX_MEMBERS:
+            out.print(f"  and {explanation.cluster_size - MAX_MEMBERS:,} more")
+    if explanation.kept_went_by:
+        out.print(f"(which went itself, by stage {explanation.kept_went_by})")
+    if explanation.kept or explanation.diff:
+        there = "the one kept for it" if explanation.kept else "that of the other corpus"
+        out.print(f"from this document to {there}:")
+        for line in explanation.diff or ["(no difference)"]:
+            out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
+    if explanation.text:
+        out.print("its text, as its source has it:")
+        lines = explanation.text.splitlines()
+        for line in lines[:MAX_LINES]:
+            out.print(Text(f"  {line}"[:MAX_WIDTH]))
+        if len(lines) > MAX_LINES:
+            out.print(f"  and {len(lines) - MAX_LINES:,} lines more")
+
+
+def shown(place: "Place") -> str:
+    return f"source {place.source}, file {place.file}, row {place.row}"
+
+
+def decision(explanation: "Explanation") -> str:
+    """Say in a sentence what was decided about a document."""
+    if explanation.is_published:
+        return "It is in the corpus."
+    why = f"It was removed by stage {explanation.stage}, reason {explanation.reason}: {explanation.sentence}."
+    found = ", ".join(f"{name} {in_short(value)}" for name, value in explanation.evidence.items())
+    return f"{why} ({found})" if found else why

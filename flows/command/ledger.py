@@ -1,0 +1,100 @@
+"""`zyda ledger`: what every stage took in, removed and let stay."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import console, table_of
+
+if TYPE_CHECKING:
+    from tasks.accounts.ledger import Ledger
+
+EXAMPLES = ("zyda ledger recipe.yaml --format markdown",)
+MAX_COLUMNS = 6
+
+
+class LedgerFormat(StrEnum):
+    """How to print a ledger."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def ledger(
+    recipe: RecipePath,
+    output: Annotated[LedgerFormat, typer.Option("--format", help="How to print it.")] = LedgerFormat.TEXT,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Print the ledger of the published corpus: documents, tokens and bytes by source and stage."""
+    plan = load(recipe, storage, sample)
+    from tasks.accounts.ledger import as_json, as_markdown  # late
+    from tasks.accounts.published import published_ledger  # late
+
+    its_ledger = published_ledger(plan)
+    if output is LedgerFormat.TEXT:
+        print_ledger(its_ledger)
+    else:
+        typer.echo(as_json(its_ledger) if output is LedgerFormat.JSON else as_markdown(its_ledger), nl=False)
+
+
+def print_ledger(ledger: "Ledger") -> None:
+    """Print documents and tokens of each source at the start, on the way and at the end."""
+    from rich.table import Table  # late
+
+    from tasks.accounts.ledger import large_losses, ways  # late
+
+    table = Table(padding=(0, 1, 0, 0))
+    table.add_column("source", overflow="fold")
+    between = [f"after {stage}" for stage in ledger.on_the_way]
+    for name in (
+        "documents\nstart",
+        "documents\nend",
+        *(f"tokens\n{when}" for when in ("start", *between, "end")),
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("kept", justify="right", no_wrap=True)
+    for source, start, counts_between, end in ways(ledger):
+        if source == "total":
+            table.add_section()
+        tokens = (counts.tokens for counts in (start, *counts_between, end))
+        kept = f"{end.tokens / start.tokens:.1%}" if start.tokens else ""
+        style = "bold red" if start.documents and not end.documents else None
+        table.add_row(
+            source, *(f"{n:,}" for n in (start.documents, end.documents, *tokens)), kept, style=style
+        )
+    console().print(table)
+    for sentence in large_losses(ledger):
+        console().print(sentence, style="bold red", soft_wrap=True)
+    print_reasons(ledger)
+    set_aside = sum(line.set_aside.documents for line in ledger.lines)
+    if set_aside:
+        console().print(
+            f"set aside: {set_aside:,} rows that are no documents, or rests of damaged files; "
+            "published/set_aside has the reason of each", soft_wrap=True
+        )  # fmt: skip
+
+
+def print_reasons(ledger: "Ledger") -> None:
+    """Print what went by each rule, where a recipe has some."""
+    from tasks.storage.artifacts import Counts  # late
+
+    by_rule = ledger.removed_by("rules")
+    if not by_rule:
+        return
+    few = ledger.sources if len(ledger.sources) <= MAX_COLUMNS else ()
+    columns = ("rule", "documents", "tokens", *few)
+    table = table_of(*columns, words=["rule"], title="What the rules let go")
+    for rule, counts in by_rule.items():
+        of_sources = (ledger.removed_by("rules", source).get(rule, Counts()).documents for source in few)
+        table.add_row(rule, f"{counts.documents:,}", f"{counts.tokens:,}", *(f"{n:,}" for n in of_sources))
+    console().print(table)
+    for row in (row for row in ledger.cleaned().to_pylist() if row["documents"]):
+        console().print(
+            f"{row['cleaning']} changed {row['documents']:,} documents of {row['source']}: "
+            f"{row['characters_before']:,} characters became {row['characters_after']:,}",
+            soft_wrap=True,
+        )

@@ -1,0 +1,14 @@
+"""`zyda report`: a page of plots about a corpus."""
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import say
+
+EXAMPLES = ("zyda report recipe.yaml",)
+
+
+def report(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> None:
+    """Make a page of plots about the published corpus, and print where it is."""
+    plan = load(recipe, storage, sample)
+    from flows.dashboard.report_artifact import write_report  # late
+
+    say(write_report(plan))

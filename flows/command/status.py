@@ -1,0 +1,135 @@
+"""`zyda status`: what runs, what ran and what is watched; of a corpus, what was built and has changed since.
+
+It only looks: nothing is started, written or announced.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from flows.command.arguments import Sample, SomeRecipePath, Storage, load
+from flows.command.terminal import as_time, console
+from tasks.errors import Denied, ZydaError, first_line
+
+if TYPE_CHECKING:
+    from tasks.accounts.published import Published
+    from tasks.planning.changes import Change
+    from tasks.recipe.fields import Recipe
+
+EXAMPLES = ("zyda status", "zyda status recipes/demo.yaml")
+
+
+def status(recipe: SomeRecipePath = None, storage: Storage = None, sample: Sample = None) -> None:
+    """Say what runs, what ran last and what is watched; of a recipe, what was built and has changed since.
+
+    Changes nothing and starts nothing.
+    """
+    out = console(soft_wrap=True)
+    for line in of_machine() if recipe is None else of_corpus(recipe, storage, sample):
+        out.print(line, markup=False)
+
+
+def of_machine() -> Iterator[str]:
+    """Say what runs here and on the server, what has ended, and what is watched. Raises NoServer."""
+    from prefect.settings import PREFECT_UI_URL  # late
+
+    from deployments.addresses import NOTHING, addresses  # late
+    from deployments.schedules import watched_by  # late
+    from deployments.stack import load_stack  # late
+    from flows.command.server_runs import a_server, ended_runs, runs_under_way  # late
+
+    parts = addresses(load_stack())
+    yield from parts
+    with a_server() as client:
+        if client is None:
+            yield from [] if parts else [NOTHING]
+            return
+        dashboard = str(PREFECT_UI_URL.value())
+        if not any(dashboard in line for line in parts):
+            yield f"dashboard        {dashboard}"
+        yield from titled("under way", runs_under_way(client))
+        yield from titled("ended", ended_runs(client))
+        yield from titled("watched", [str(watch) for watch in watched_by(client)])
+
+
+def titled(title: str, lines: list[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {line}" for line in lines or ["nothing"])]
+
+
+def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterator[str]:
+    """Say what was built of a recipe, what has changed since, and whether a build is under way."""
+    from flows.command.server_runs import a_server, builds_of, in_words  # late
+    from tasks.accounts.published import corpus_of  # late
+
+    plan = load(recipe, storage, sample)
+    yield f"corpus {plan.folder.url}/published"
+    try:
+        _, manifest = corpus_of(plan)
+    except Denied as error:
+        yield str(error).removeprefix(f"{plan.folder.url}: ")
+    else:
+        yield what_is_published(plan, manifest)
+        yield from what_has_changed(plan, manifest)
+    with a_server() as client:
+        runs = builds_of(client, plan) if client else []
+        yield from (f"running build: {' '.join(in_words(run).split())}" for run in runs)
+        if not runs:
+            yield f"running builds: none{' on this server' if client else ''}"
+
+
+def what_is_published(plan: "Recipe", manifest: "Published") -> str:
+    """Say when a corpus was published, and how large it is."""
+    from tasks.accounts.published import MANIFEST, PUBLISHED  # late
+
+    counts = manifest.ledger.of(manifest.ledger.stages[-1])
+    seconds = plan.folder.written_at(f"{PUBLISHED}/{MANIFEST}")
+    when = datetime.fromtimestamp(seconds).astimezone()
+    ago = as_time(datetime.now().timestamp() - seconds)
+    return (
+        f"published on {when:%Y-%m-%d at %H:%M}, {ago} ago: "
+        f"{counts.documents:,} documents, {counts.tokens:,} tokens"
+    )
+
+
+def what_has_changed(plan: "Recipe", manifest: "Published") -> list[str]:
+    """Say what a build would have to do, by source and by field of the recipe."""
+    from tasks.accounts.published import current_stamps, possibly_changed  # late
+    from tasks.planning.changes import changes_between  # late
+    from tasks.planning.last_build import (  # late
+        current_digest,
+        current_versions,
+        last_build,
+        recorded_versions,
+    )
+
+    built = last_build(plan.folder)
+    if built is None:
+        return ["what it was built from is not known any more; a build looks at everything again"]
+    try:
+        changes = changes_between(recorded_versions(plan.folder), current_versions(plan))
+    except ZydaError as error:
+        return [f"its sources cannot be listed: {first_line(error)}"]
+    is_same = built.plan == current_digest(plan)
+    lines = [of_source(change) for change in changes] or ["sources: unchanged"]
+    lines.append("recipe: unchanged" if is_same else of_recipe(plan, manifest))
+    missing, changed = possibly_changed(plan.folder, manifest, current_stamps(plan.folder))
+    if missing or changed:
+        lines.append(f"published files: {len(missing):,} missing, {len(changed):,} perhaps changed")
+    is_complete = is_same and not (changes or missing or changed)
+    return [*lines, f"up to date: {'yes' if is_complete else 'no; zyda build makes what is missing'}"]
+
+
+def of_source(change: "Change") -> str:
+    kinds = {"added": change.added, "changed": change.changed, "removed": change.removed}
+    counts = ", ".join(f"{len(urls):,} {kind}" for kind, urls in kinds.items() if urls)
+    example = (*change.added, *change.changed, *change.removed)[0]
+    return f"source {change.source}: files {counts}, for example {example}"
+
+
+def of_recipe(plan: "Recipe", manifest: "Published") -> str:
+    """Say which fields of the recipe are other than those of what is published."""
+    before, now = manifest.recipe, plan.as_written
+    fields = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if fields:
+        return f"recipe: changed in {', '.join(fields)}"
+    return "recipe: unchanged, but the tokenizer, a model, a list or this program has changed"

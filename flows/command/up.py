@@ -1,0 +1,33 @@
+"""`zyda up`: the stack on this machine."""
+
+from typing import Annotated
+
+import typer
+
+from flows.command.terminal import say
+
+EXAMPLES = ("zyda up", "zyda up --workers 8 --threads 2", 'eval "$(zyda up --env)"')
+
+
+def up(
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Dask workers; one for each core if not given.")
+    ] = None,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Threads of each; 2 suit sources in an object store.")
+    ] = 1,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print its settings for a shell; start nothing.")
+    ] = False,
+) -> None:
+    """Start the stack on this machine: Prefect server, Dask cluster, worker, deployments.
+
+    What runs already is left alone. Everything listens on the loopback address.
+    """
+    from deployments.addresses import describe, exports  # late
+    from deployments.local import up as start_stack  # late
+    from deployments.stack import running_stack  # late
+
+    lines = exports(running_stack()) if env else describe(start_stack(say, workers, threads))
+    for line in lines:
+        say(line)

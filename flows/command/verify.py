@@ -1,0 +1,97 @@
+"""`zyda verify`: every published file and all that it was made by, compared with their digests."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.build import build_and_show
+from flows.command.terminal import as_size, console, say
+from tasks.errors import Denied
+from tasks.log import warn
+
+if TYPE_CHECKING:
+    from tasks.accounts.published import FileStamps
+    from tasks.lookup.verify_and_clean import CheckedFile, Fault
+    from tasks.recipe.fields import Recipe
+    from tasks.storage.folder import Folder
+
+EXAMPLES = ("zyda verify recipe.yaml", "zyda verify recipe.yaml --repair")
+
+
+def verify(
+    recipe: RecipePath,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make again what is damaged, from what it was made of.")
+    ] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Read every published file, and all that it was made by, and compare each with its digest.
+
+    The exit status is 0 only when all is as it was written, or has been repaired.
+    """
+    plan = load(recipe, storage, sample)
+    faults = verify_corpus(plan)
+    if faults and not repair:
+        raise Denied(
+            f"{len(faults)} files are not as they were written; zyda verify --repair makes them again"
+        )
+    if faults:
+        mend(plan, faults)
+        build_and_show(recipe, storage, sample, plan)
+
+
+def verify_corpus(plan: "Recipe") -> "list[Fault]":
+    """Read all that a corpus consists of and was made by; print and return what is not as it was."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # late
+
+    from tasks.accounts.published import saved_stamps  # late
+    from tasks.accounts.readings import moment  # late
+    from tasks.lookup.verify_and_clean import faults_of, files_to_check  # late
+
+    before, begun = saved_stamps(plan.folder), moment()
+    items, faults = files_to_check(plan)
+    size = sum(item.size for item in items)
+    err = console(stderr=True, soft_wrap=True)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
+        bar = bars.add_task("reading", total=size)
+        faults += faults_of(plan, items, lambda item: bars.advance(bar, item.size))
+    note_read(plan.folder, before, items, faults, begun)
+    url = plan.folder.url
+    for fault in faults:
+        say(f"{url}/{fault.path} {fault.found}")
+    say(f"{len(items):,} files, {as_size(size)}: {len(faults):,} are not as they were written")
+    return faults
+
+
+def note_read(
+    folder: "Folder",
+    before: "FileStamps",
+    items: "Sequence[CheckedFile]",
+    faults: "Sequence[Fault]",
+    when: str,
+) -> None:
+    """Remember when the published files that are whole were read."""
+    from tasks.accounts.published import PUBLISHED, keep_checked  # late
+
+    damaged = {fault.path for fault in faults}
+    paths = [item.path.removeprefix(f"{PUBLISHED}/") for item in items if item.path not in damaged]
+    try:
+        keep_checked(folder, before, paths, when)
+    except Denied as error:  # a corpus that may only be read
+        warn(f"{error}; when these files were read is not remembered")
+
+
+def mend(plan: "Recipe", faults: "Sequence[Fault]") -> None:
+    """Remove what is damaged, so that the next build makes it again."""
+    from tasks.accounts.published import PUBLISHED  # late
+    from tasks.storage.artifacts import forget  # late
+
+    folder: Folder = plan.folder
+    published = [fault.path for fault in faults if fault.path.startswith(f"{PUBLISHED}/")]
+    for path in published:
+        folder.delete(path)
+    forget(folder, [fault.path for fault in faults if fault.path not in published])

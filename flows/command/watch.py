@@ -1,0 +1,31 @@
+"""`zyda watch`: corpora that are built again when their sources have changed."""
+
+from typing import Annotated
+
+import typer
+
+from flows.command.arguments import Sample, SomeRecipePath, Storage
+from flows.command.terminal import say
+
+EXAMPLES = ("zyda watch recipe.yaml --every 1h", "zyda watch --list", "zyda watch recipe.yaml --stop")
+
+
+def watch(
+    recipe: SomeRecipePath = None,
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How often to look: 30s, 15m, 1h or 1d.")
+    ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Look at this corpus no more.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="Print what is watched.")] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Look at a recipe's sources again and again, and build the corpus when they have changed.
+
+    The watching is done by what `zyda up` started. Any number of corpora can be watched; saying it
+    again of the same one changes how often.
+    """
+    from deployments.schedules import change_or_show  # late
+
+    for line in change_or_show(recipe, every, stop, show, storage, sample):
+        say(line)
