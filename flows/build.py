@@ -31,7 +31,8 @@ from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.stage.results import Results, Runner, Work, opened, task_of
 from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage
-from tasks.storage.artifacts import Receipt, forget_results_of_nothing
+from tasks.storage.artifacts import Receipt
+from tasks.storage.forgetting import forget_results_of_nothing
 
 Sample = Annotated[float, Field(gt=0, le=1)]
 

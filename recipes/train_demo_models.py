@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import nn
 from transformers import DebertaV2Config, PreTrainedTokenizerFast
 
-from tasks.quality.torch_models import HeadOnFirst
+from tasks.quality.torch_networks import HeadOnFirst
 from tasks.recipe.source import Source
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read

@@ -107,7 +107,7 @@ def run_build(
 
 def look_before(plan: "Recipe", *, replace: bool) -> None:
     """Find what can be found in seconds before any server is started. Raises BadRecipe."""
-    from tasks.planning.prepare import check_sources  # late
+    from tasks.planning.survey import check_sources  # late
 
     with suppress(Unavailable):  # the build asks again, and again
         check_sources(plan, replace=replace)

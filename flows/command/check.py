@@ -9,7 +9,7 @@ from flows.command.terminal import as_size, console, table_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tasks.planning.prepare import SourceSurvey
+    from tasks.planning.survey import SourceSurvey
     from tasks.recipe.fields import Recipe
     from tasks.sources.listing import InputFile
 

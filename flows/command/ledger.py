@@ -31,7 +31,7 @@ def ledger(
 ) -> None:
     """Print the ledger of the published corpus: documents, tokens and bytes by source and stage."""
     plan = load(recipe, storage, sample)
-    from tasks.accounts.ledger import as_json, as_markdown  # late
+    from tasks.accounts.ledger_formats import as_json, as_markdown  # late
     from tasks.accounts.published import published_ledger  # late
 
     its_ledger = published_ledger(plan)

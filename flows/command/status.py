@@ -93,7 +93,7 @@ def what_is_published(plan: "Recipe", manifest: "Published") -> str:
 
 def what_has_changed(plan: "Recipe", manifest: "Published") -> list[str]:
     """Say what a build would have to do, by source and by field of the recipe."""
-    from tasks.accounts.published import current_stamps, possibly_changed  # late
+    from tasks.accounts.published_stamps import current_stamps, possibly_changed  # late
     from tasks.planning.changes import changes_between  # late
     from tasks.planning.last_build import (  # late
         current_digest,

@@ -75,7 +75,8 @@ def note_read(
     when: str,
 ) -> None:
     """Remember when the published files that are whole were read."""
-    from tasks.accounts.published import PUBLISHED, keep_checked  # late
+    from tasks.accounts.published import PUBLISHED  # late
+    from tasks.accounts.published_stamps import keep_checked  # late
 
     damaged = {fault.path for fault in faults}
     paths = [item.path.removeprefix(f"{PUBLISHED}/") for item in items if item.path not in damaged]
@@ -88,7 +89,7 @@ def note_read(
 def mend(plan: "Recipe", faults: "Sequence[Fault]") -> None:
     """Remove what is damaged, so that the next build makes it again."""
     from tasks.accounts.published import PUBLISHED  # late
-    from tasks.storage.artifacts import forget  # late
+    from tasks.storage.forgetting import forget  # late
 
     folder: Folder = plan.folder
     published = [fault.path for fault in faults if fault.path.startswith(f"{PUBLISHED}/")]

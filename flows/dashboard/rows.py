@@ -1,6 +1,6 @@
 """What is known of each stage of a build, and of each source in it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,14 @@ class Cell:
     inside: dict[str, float] = field(
         default_factory=dict
     )  # how far shards are that take long, by their names
+
+    @property
+    def size(self) -> Counts:
+        """What its source has: as far as it has been read, and as much in each shard that is to come."""
+        if self.receipt:
+            return self.receipt.out
+        times = self.total / self.done if self.done else 1.0
+        return Counts(**{unit: round(n * times) for unit, n in self.seen.model_dump().items()})
 
     def fraction(self, expected: int | None = None) -> float:
         """Return how much of it is done. expected: the bytes of text of all its shards, where they are known."""
@@ -94,3 +102,12 @@ def entered(cell: Cell) -> Counts:
     if not cell.receipt:
         return cell.seen
     return cell.receipt.out + cell.receipt.removed
+
+
+def weights_of(ingested: Mapping[str | None, Cell]) -> dict[str | None, int]:
+    """Return the bytes of text of each source, 1 at least, as far as they or its shards are known."""
+    known = {source: cell.size.bytes for source, cell in ingested.items() if cell.done or cell.receipt}
+    shards = sum(ingested[source].total for source in known)
+    usual = sum(known.values()) / shards if shards else 1.0
+    judged = {source: usual * cell.total for source, cell in ingested.items() if cell.total}
+    return {source: max(1, round(size)) for source, size in (judged | known).items()}

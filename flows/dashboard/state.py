@@ -10,7 +10,7 @@ from typing import Any
 from prefect.exceptions import UnfinishedRun
 from prefect.futures import PrefectFuture
 
-from flows.dashboard.rows import Cell, Row
+from flows.dashboard.rows import Cell, Row, weights_of
 from flows.dashboard.time_left import EACH_MB, EACH_SHARD, END, LEAST, ONCE, START, USUAL, Clockwork, Part
 from tasks import pipeline
 from tasks.quality.cost import CORES, seconds_of
@@ -150,12 +150,12 @@ class BuildState:
 
     def cost_by_size(self, row: Row) -> float:
         """Return what the text and the shards of a stage's sources usually cost: seconds."""
-        sizes = {
-            source: self.size_of(source) for source in row.step.sources or self.rows["ingest"].step.sources
-        }
+        cells = self.rows["ingest"].cells
+        sources = row.step.sources or self.rows["ingest"].step.sources
+        sizes = {source: cells[source].size for source in sources}
         if row.step.name != "classify":
             megabytes = sum(size.bytes for size in sizes.values()) / 1e6
-            shards = sum(self.rows["ingest"].cells[source].total for source in sizes)
+            shards = sum(cells[source].total for source in sizes)
             kind = row.step.name.rstrip("0123456789")  # of whatever round
             return megabytes * EACH_MB.get(kind, 0.0) + shards * EACH_SHARD.get(kind, 0.0)
         models = {source: self.recipe.source(source).classify for source in sizes}
@@ -164,14 +164,6 @@ class BuildState:
             for source, model in models.items()
             if model
         )
-
-    def size_of(self, source: str) -> Counts:
-        """Return what a source has: as far as ingest has read it, and as much in each shard that is to come."""
-        cell = self.rows["ingest"].cells[source]
-        if cell.receipt:
-            return cell.receipt.out
-        times = cell.total / cell.done if cell.done else 1.0
-        return Counts(**{unit: round(n * times) for unit, n in cell.seen.model_dump().items()})
 
     def finish(self, outcome: str = "complete", why: str = "") -> None:
         """Know that the build is over, and how."""
@@ -190,17 +182,8 @@ class BuildState:
 
     @property
     def weights(self) -> dict[str | None, int]:
-        """The bytes of text of each source, 1 at least, as far as they are known or can be judged by its shards."""
-        cells = self.rows["ingest"].cells
-        known = {
-            source: self.size_of(str(source)).bytes
-            for source, cell in cells.items()
-            if cell.done or cell.receipt
-        }
-        shards = sum(cells[source].total for source in known)
-        usual = sum(known.values()) / shards if shards else 1.0
-        judged = {source: usual * cell.total for source, cell in cells.items() if cell.total}
-        return {source: max(1, round(size)) for source, size in (judged | known).items()}
+        """The bytes of text of each source, as far as they are known or can be judged."""
+        return weights_of(self.rows["ingest"].cells)
 
     @property
     def fraction(self) -> float:

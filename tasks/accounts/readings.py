@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from tasks.accounts.published import File, FileStamps, Published
-from tasks.storage.folder import Folder, has_checksum
+from tasks.storage.folder import Folder
+from tasks.storage.stamps import has_checksum
 
 
 def moment() -> str:

@@ -16,7 +16,8 @@ from tasks.dedup.verify import SIMILARITIES
 from tasks.recipe.fields import Recipe
 from tasks.sources.column_names import CLUSTER_COLUMNS
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs, with_columns
+from tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from tasks.stage.verdicts import REASON, Trail, load_histories, with_columns
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.tables import rows_between
 

@@ -22,7 +22,8 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import VERDICTS, Trail, VerdictJob, load_histories, run_jobs
+from tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from tasks.stage.verdicts import VERDICTS, Trail, load_histories
 from tasks.storage.artifacts import Manifest, stage_key
 from tasks.storage.tables import read_table
 

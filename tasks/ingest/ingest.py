@@ -7,185 +7,31 @@ that they let go. Bad rows go to work/set_aside, or stop the build. The band key
 made here too, while its text is in memory, as whatever else is a companion of ingest.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import groupby
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tasks.documents.planning import STEPS, later_statistics
-from tasks.errors import BadInput, NotConserved, bad_input
-from tasks.ids import first_id
+from tasks.documents.planning import later_statistics
+from tasks.errors import BadInput, bad_input
 from tasks.ingest.companions import COMPANIONS, Companion, OnGpus
-from tasks.ingest.numbering import Reader, larger_tables, numbered
-from tasks.ingest.plan import IngestParameters, SourcePlan
+from tasks.ingest.pieces import VERSION, IngestedPiece, PieceToIngest
+from tasks.ingest.plan import SourcePlan
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import unify
-from tasks.sources.listing import InputFile, Piece, load_listing
-from tasks.sources.reading import later_versions, read, version_of
-from tasks.sources.rows import BadRow, Tally
-from tasks.sources.type_unification import ValueRanges, value_ranges
+from tasks.sources.listing import load_listing
+from tasks.sources.reading import later_versions
+from tasks.sources.type_unification import ValueRanges
 from tasks.stage.fan_out import fan_out, has_gpus
-from tasks.stage.jobs import RecordJob, ShardJob
+from tasks.stage.jobs import ShardJob
 from tasks.stage.stage import stage
-from tasks.storage.artifacts import Cleaned, Counts, Manifest, Shard, shard_path, stage_key, total, totals
-from tasks.storage.documents import COUNTED
-from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, read_table, write_shard, write_table
-from tasks.tokens.counter import stored_counter
+from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total, totals
+from tasks.storage.records import pack, unpack
+from tasks.storage.tables import read_table
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import Following
 
-VERSION = 4
 NO_DOCUMENT = "Look at what its `files` name; a source without documents is to be taken out of the recipe."
-ROW_GROUP_BYTES = 32 << 20
-SET_ASIDE = pa.schema(
-    [
-        ("source", pa.string()),
-        ("file", pa.string()),
-        ("row", pa.int64()),
-        ("reason", pa.string()),
-        ("content", pa.binary()),
-    ]
-)
-
-
-class IngestedPiece(Record):
-    """The record of one piece: its shards, and every row of it accounted for.
-
-    `rows` is how many it has by its footer, its batches or the ends of its lines. `cleaned` is what each cleaning
-    changed.
-    """
-
-    shards: tuple[Shard, ...]
-    set_aside: tuple[Shard, ...]
-    table_schema: str
-    spans: ValueRanges
-    rows: int
-    cleaned: dict[str, Cleaned] = {}
-
-    @property
-    def seen(self) -> Counts:
-        return total(shard.counts for shard in self.shards)
-
-
-@dataclass(frozen=True)
-class PieceToIngest(RecordJob[IngestedPiece]):
-    """One piece of a file to ingest, on whichever worker.
-
-    `companions` are not in the key: the shards do not depend on them, and what they make has a key of its own.
-    """
-
-    stage, version, kind = "ingest", VERSION, IngestedPiece
-
-    source: str
-    number: int
-    parameters: IngestParameters
-    companions: tuple[Callable[[], Companion], ...]
-    file: InputFile
-    piece: Piece
-
-    @property
-    def params(self) -> list[Any]:
-        identity = self.file.model_dump(exclude={"pieces"})
-        piece = self.piece.model_dump(exclude={"rows"})
-        read_by = version_of(self.source, self.file.url)
-        made_from = [self.number, self.parameters.model_dump(), identity, piece]
-        later = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
-        return [*made_from, *later, *later_statistics(self.parameters.documents)]
-
-    @property
-    def name(self) -> str:
-        return f"{self.file.number:06d}-{self.piece.part:03d}"
-
-    def make(self) -> IngestedPiece:
-        return self.recorded(ingest_piece(self))
-
-
-def ingest_piece(job: PieceToIngest) -> IngestedPiece:
-    """Ingest one piece of a file."""
-    counter = stored_counter(job.folder, job.parameters.tokenizer)
-    reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
-    bad, tally = list[BadRow](), Tally()
-    tables = reader.documents(read(job.source, job.file, job.piece, job.parameters.text, tally), bad)
-    parts = groupby(
-        numbered(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
-    )
-    shards, schemas, spans = list[Shard](), list[pa.Schema](), ValueRanges()
-    for (_, schema), part in parts:
-        whole = unpack(schema)
-        schemas.append(pa.schema([field for field in whole if field.name != STEPS]))
-        shard, reach = write_ingested(job, len(shards), whole, (table for _, table in part))
-        shards.append(shard)
-        spans += reach
-    ingested = IngestedPiece(
-        shards=tuple(shards),
-        set_aside=(write_set_aside(job, bad),) if bad else (),
-        table_schema=pack(unify(schemas, spans)) if schemas else "",
-        spans=spans,
-        rows=reader.entering(job.piece.first_row, tally),
-        cleaned=reader.cleaned,
-    )
-    check_rows(job, ingested, tally)
-    return ingested
-
-
-def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: Tally) -> None:
-    """Compare what was read of a piece with what it has. Raises BadInput, NotConserved."""
-    listed, where = job.piece.rows, f"source {job.source}, file {job.file.url}"
-    if listed is not None and listed != tally.rows:
-        change = f"it had {listed:,} rows when it was inspected and has {tally.rows:,} now; build again"
-        raise bad_input(job.source, f"it changed while it was read: {change}", file=job.file.url)
-    rows_read = sum(shard.rows for shard in (*ingested.shards, *ingested.set_aside))
-    if rows_read != ingested.rows:
-        raise NotConserved(f"{where}: it has {ingested.rows:,} rows to be used and {rows_read:,} were read")
-
-
-def write_ingested(
-    job: PieceToIngest, index: int, schema: pa.Schema, tables: Iterator[pa.Table]
-) -> tuple[Shard, ValueRanges]:
-    """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
-    companions, spans = [begin() for begin in job.companions], ValueRanges()
-
-    def fill(scratch: Path) -> Counts:
-        nonlocal spans
-        counts = Counts()
-        with parquet_writer(scratch, schema) as writer:
-            for table in larger_tables(tables, ROW_GROUP_BYTES):
-                writer.write_table(table, row_group_size=len(table))
-                for companion in companions:
-                    companion.add(table)
-                own = [name for name in table.column_names if name not in (*COUNTED.names, "text", STEPS)]
-                spans += value_ranges(table.select(own))
-                tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
-                counts += Counts(documents=len(table), tokens=tokens, bytes=size)
-        return counts
-
-    name = f"{job.name}-{index:03d}"
-    shard = write_shard(job.folder, shard_path("ingest", job.source, name, job.key), name, fill)
-    for companion in companions:
-        companion.write(job.folder, job.source, shard)
-    return shard, spans
-
-
-def write_set_aside(job: PieceToIngest, bad: list[BadRow]) -> Shard:
-    rows = [
-        {
-            "source": job.source,
-            "file": job.file.url,
-            "row": row.row,
-            "reason": row.reason,
-            "content": row.content,
-        }
-        for row in bad
-    ]
-    path = shard_path("set_aside", job.source, job.name, job.key)
-    table = pa.Table.from_pylist(rows, SET_ASIDE)
-    return write_table(job.folder, path, job.name, table, counts=Counts(documents=len(bad)))
 
 
 def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:

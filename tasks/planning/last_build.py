@@ -7,13 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import (
-    MANIFEST,
-    current_stamps,
-    possibly_changed,
-    published_manifest,
-    saved_stamps,
-)
+from tasks.accounts.published import MANIFEST, published_manifest, saved_stamps
+from tasks.accounts.published_stamps import current_stamps, possibly_changed
 from tasks.accounts.readings import overdue, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
 from tasks.documents.planning import Plan, planned

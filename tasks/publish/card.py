@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from tasks.accounts.ledger import as_markdown, reasons_as_markdown
+from tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
 from tasks.accounts.published import Published
 from tasks.publish.files import REMOVED
 from tasks.recipe.dedup import Dedup, Verify

@@ -8,20 +8,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.accounts.audited import Audited
-from tasks.accounts.ledger import Ledger, as_json
+from tasks.accounts.ledger import Ledger
+from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.published import (
     PUBLISHED,
     File,
     Named,
     Published,
     PublishedKeys,
-    current_stamps,
-    difference,
-    possibly_changed,
     published_manifest,
-    save_stamps,
     saved_stamps,
 )
+from tasks.accounts.published_stamps import current_stamps, difference, possibly_changed, save_stamps
 from tasks.accounts.readings import due, moment, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.ids import BITS

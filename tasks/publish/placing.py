@@ -8,7 +8,8 @@ lists, and files of the corpus before go after it.
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, Published, expect_manifest
+from tasks.accounts.published import MANIFEST, PUBLISHED, Published
+from tasks.accounts.published_stamps import expect_manifest
 from tasks.errors import Damaged
 from tasks.stage.fan_out import fan_out
 from tasks.storage.artifacts import Shard

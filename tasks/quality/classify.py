@@ -19,7 +19,8 @@ from tasks.recipe.fields import Recipe
 from tasks.sources.register import place_of
 from tasks.stage.progress import told_inside
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import Trail, VerdictJob, load_histories, run_jobs
+from tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from tasks.stage.verdicts import Trail, load_histories
 from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of

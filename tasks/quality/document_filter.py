@@ -15,16 +15,15 @@ import pyarrow as pa
 from tasks.errors import NotConserved
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
+from tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from tasks.stage.verdicts import (
     REASON,
     VERDICTS,
     ShardHistory,
     Trail,
-    VerdictJob,
     load_added_columns,
     load_histories,
     removed_ids,
-    run_jobs,
     with_columns,
 )
 from tasks.storage.artifacts import Manifest, load_manifest, stage_key

@@ -93,7 +93,7 @@ def judge(folder: Path) -> tuple[str, ...]:
     config = load_config(folder)
     if fault := fault_of(folder, config):
         raise Fault(fault)
-    from tasks.quality.torch_models import check_model
+    from tasks.quality.torch_networks import check_model
 
     check_model(folder)
     return labels_of(config)

@@ -19,28 +19,14 @@ from numpy.typing import NDArray
 
 from tasks.quality.keep_bounds import TOO_DEEP, answered, is_small, judged_apart, too_long, too_much
 from tasks.quality.keep_numbers import comparing_numbers, without_nan
+from tasks.quality.keep_samples import samples
+from tasks.quality.keep_tree import beyond
 
-OF_ONE_ROW = {"Column", "Literal", "BinaryExpr", "Cast", "Ternary", "Function", "Alias", "Eval"}
-KINDS_OF_FUNCTIONS = {
-    "StringExpr", "BinaryExpr", "TemporalExpr", "ListExpr", "ArrayExpr", "StructExpr", "Boolean",
-    "Trigonometry", "Sql", "Bitwise", "Pow", "PowExpr", "CategoricalExpr", "ExtensionExpr",
-}  # fmt: skip
-FUNCTIONS = {
-    "Abs", "Negate", "Sign", "Round", "RoundSF", "Floor", "Ceil", "Truncate", "Clip", "Log", "Log1p", "Exp", "Sqrt",
-    "Cbrt", "Coalesce", "MaxHorizontal", "MinHorizontal", "SumHorizontal", "MeanHorizontal", "NullIf", "FillNull",
-    "FillNan", "Mod", "DropNans", "Atan2", "Pow", "NullCount", "AsStruct", "ConcatExpr", "Replace", "ReplaceStrict",
-}  # fmt: skip
-BEYOND = {
-    "Any", "All", "IsUnique", "IsDuplicated", "IsFirstDistinct", "IsLastDistinct", "DropNans", "NullCount",
-    "ConcatVertical", "ConcatExpr", "Offset",
-}  # fmt: skip
 CLOCKS = re.compile(
     r"\b(now|today|current_?(date|time|timestamp)|local_?(time|timestamp)|getdate)\b", re.IGNORECASE
 )
 QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
 SHORT = 80  # characters of a value in a message
-SAMPLES = 8
-STRINGS = ("", "a", "b", "a b", "10", "2020-01-02", "High", "%")
 
 
 class BadKeep(ValueError):
@@ -134,39 +120,6 @@ def beyond_one_row(expression: str, tree: pl.Expr) -> Iterator[str]:
         yield f"{part} does not look at a row by itself, so that its answer would depend on other rows"
 
 
-def beyond(node: Any) -> Iterator[str]:
-    """Yield the names of the nodes of polars' tree that are not known to look at one row alone."""
-    if isinstance(node, str):
-        if node not in OF_ONE_ROW:
-            yield node.lower()
-        return
-    for kind, content in node.items():
-        if kind not in OF_ONE_ROW:
-            yield next(iter(content)).lower() if kind == "Agg" and isinstance(content, dict) else kind.lower()
-        elif kind == "Function":
-            yield from beyond_function(content["function"])
-            yield from (part for given in content["input"] for part in beyond(given))
-        elif kind == "BinaryExpr":
-            yield from (part for side in ("left", "right") for part in beyond(content[side]))
-        elif kind == "Ternary":
-            yield from (part for side in ("predicate", "truthy", "falsy") for part in beyond(content[side]))
-        elif kind in {"Cast", "Eval"}:  # Eval is of the elements of a list
-            yield from beyond(content["expr"])
-        elif kind == "Alias":
-            yield from beyond(content[0])
-
-
-def beyond_function(function: Any) -> Iterator[str]:
-    """Yield the name of a function that is not known to look at one row alone."""
-    kind = function if isinstance(function, str) else next(iter(function))
-    inner = function[kind] if isinstance(function, dict) else None
-    name = (
-        inner if isinstance(inner, str) else next(iter(inner)) if isinstance(inner, dict) and inner else kind
-    )
-    if kind not in KINDS_OF_FUNCTIONS | FUNCTIONS or (kind in KINDS_OF_FUNCTIONS and name in BEYOND):
-        yield (name if kind in KINDS_OF_FUNCTIONS else kind).lower()
-
-
 def looks_beyond(tree: pl.Expr, rows: pa.Table) -> bool:
     """Say whether the answers for some rows together are not those for each alone.
 
@@ -189,33 +142,6 @@ def is_evaluable(tree: pl.Expr, rows: pa.Table) -> bool:
     except BadKeep:
         return False
     return True
-
-
-def samples(schema: pa.Schema) -> pa.Table:
-    """Make up some rows of a schema, each unlike the others; null where a type is too odd."""
-    return pa.table([sample_column(field.type, i) for i, field in enumerate(schema)], schema=schema)
-
-
-def sample_column(kind: pa.DataType, turn: int) -> pa.Array:
-    # An odd factor modulo a power of two: each column has every value once, in another order than the next.
-    places = [(row * (2 * turn + 1) + turn) % SAMPLES for row in range(SAMPLES)]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        values = sample_column(kind.value_type, turn).to_pylist()
-        lists = [values[: place % 4] for place in places]
-        return pa.array(lists, kind)
-    if pa.types.is_struct(kind):
-        fields = [sample_column(field.type, turn + i) for i, field in enumerate(kind)]
-        return pa.StructArray.from_arrays(fields, fields=list(kind))
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    values = pa.array([STRINGS[p] for p in places] if is_text else [p - 1 for p in places])
-    try:
-        return values.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass
-    try:
-        return pa.array([p + 1 for p in places]).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.nulls(SAMPLES, kind)
 
 
 def evaluated(tree: pl.Expr, table: pa.Table) -> pl.Series:

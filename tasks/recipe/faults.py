@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from tasks.recipe.cleaning import MAPPING, OTHER
 from tasks.recipe.fields import Recipe
-from tasks.recipe.steps import MAPPING, OTHER
 from tasks.recipe.values import SECRETIVE
 
 MOST_SHOWN = 100

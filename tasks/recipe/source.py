@@ -11,7 +11,8 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.steps import MAPPING, OTHER, MappingOrNot, Step, as_steps
+from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
+from tasks.recipe.steps import Step, as_steps
 from tasks.recipe.values import (
     SAYS_SOMETHING,
     Number,

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from tasks.errors import bad_input
 from tasks.sources.formats import arrow, jsonl, parquet
+from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import InputFile, Piece
 from tasks.sources.rows import Chunk, Tally
-from tasks.sources.streams import DAMAGED, Input, damage, open_input
+from tasks.sources.streams import Input, damage, open_input
 
 
 class Format(Protocol):

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tasks.errors import bad_input
 from tasks.sources.columns import as_bytes, one_array, plain, unencoded
-from tasks.sources.streams import MAX_CONTENT, Input
+from tasks.sources.lines import MAX_CONTENT
+from tasks.sources.streams import Input
 
 NO_ROWS = np.empty(0, np.int64)
 

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from tasks.errors import Damaged, Denied
 from tasks.log import warn
-from tasks.storage.artifacts import forget
 from tasks.storage.folder import Folder
+from tasks.storage.forgetting import forget
 
 Result = TypeVar("Result")
 

@@ -1,6 +1,6 @@
 """Storage: what is written appears whole or not at all, and what is read is what was written.
 
-`folder` is a place on any disk or store (`stores`, `scratch`); `records` are small sealed JSON files and
-`tables` Parquet files with checksums. `artifacts` is how stages leave their work and find it again, and
-`documents` the columns that every document has.
+`folder` is a place on any disk or store (`stores`, `scratch`, `stamps`); `records` are small sealed JSON
+files and `tables` Parquet files with checksums. `artifacts` is how stages leave their work and find it again,
+`forgetting` how what is damaged is made again, and `documents` the columns that every document has.
 """

@@ -7,7 +7,7 @@ both are, the artifact is finished and is never made again.
 
 What is read is checked, for disks and people change files: a file's size and the hash of its footer
 against its record, each page against its checksum, a file that is read whole against its digest, a
-record against a hash of its own. What is not as it was written raises Damaged; `forget` removes it with
+record against a hash of its own. What is not as it was written raises Damaged; `forgetting` removes it with
 all that says it is finished, so that it is made again.
 
 Keys follow content, not time: a stage that is run again and writes the same bytes leaves the keys
@@ -18,19 +18,16 @@ its `Receipt` (what other systems call a materialisation record): where the mani
 and the counts for the ledger.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tasks.errors import Damaged
 from tasks.log import warn
 from tasks.storage.folder import Folder
-from tasks.storage.records import KEY, Record, Sealed, digest_of, read_record, write_record
+from tasks.storage.records import Record, Sealed, digest_of, read_record, write_record
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
-NAMED = re.compile(MANIFESTS.encode() + rb'/[^"\\]+\.json')
-KEYS = re.compile(rb'\\"key\\":\\"([0-9a-f]{20})\\"')
 SEALED_WITH_PLACE = 2  # the records of keys without it did not say where they belong
 RESULTS = f"{WORK}/prefect"  # what Prefect remembers of the stages, by their keys
 
@@ -202,43 +199,6 @@ def artifacts_of(record: Record | None) -> Iterator[Shard]:
 def finished_shard(folder: Folder, path: str) -> Shard | None:
     """Return the record of an artifact, or None where it is not finished."""
     return finished(folder, f"{path}.json", Shard)
-
-
-def forget(folder: Folder, paths: Iterable[str]) -> None:
-    """Remove damaged artifacts or records, and all that says that they are finished."""
-    damaged = set(paths)
-    for path in damaged:
-        folder.delete(path)
-        parent, _, name = path.rpartition("/")
-        its_key = key_of(name)
-        if not KEY.fullmatch(its_key):  # a record of the corpus's own, which vouches for nothing else
-            continue
-        folder.delete(f"{RESULTS}/{its_key}")
-        for record in folder.files(parent):
-            if record.endswith(".json") and its_key in record:
-                folder.delete(record)
-    for manifest in folder.files(MANIFESTS):
-        content = folder.read_if_there(manifest) or b""
-        if any(path.encode() in content for path in damaged):
-            folder.delete(manifest)
-    forget_results_of_nothing(folder)
-
-
-def forget_results_of_nothing(folder: Folder) -> None:
-    """Remove what Prefect remembers of stages whose manifests are gone, so that they are done again at once.
-
-    What lies under the key of another goes, too.
-    """
-    manifests = {*folder.files(MANIFESTS)}
-    finished_keys = {key_of(manifest) for manifest in manifests}
-    for path in folder.files(RESULTS):
-        content, its_key = folder.read_if_there(path) or b"", path.rpartition("/")[2]
-        # Those of a group have a key of their own, and name a manifest of each source.
-        named = {found.decode() for found in NAMED.findall(content)}
-        keys = [found.decode() for found in KEYS.findall(content)]
-        is_in_its_place = its_key == (keys[0] if len(keys) == 1 else digest_of(keys))
-        if not is_in_its_place or not (its_key in finished_keys or (named and named <= manifests)):
-            folder.delete(path)
 
 
 def key_of(path: str) -> str:

@@ -1,12 +1,10 @@
 """The only opener of fsspec URLs: local disk, S3, GCS and whatever else fsspec reads.
 
-A file appears whole or not at all: it is written on a local disk first and put in place in one
-step (a rename on a local file system, one upload on an object store, which shows an object when
-its upload is complete). Credentials and addresses are read by fsspec and its back ends from the
-environment, never by us.
+A file appears whole or not at all: it is written on a local disk first and put in place in one step (a rename
+on a local file system, one upload on an object store, which shows an object when its upload is complete).
+Credentials and addresses are read by fsspec and its back ends from the environment, never by us.
 """
 
-import errno
 import hashlib
 import os
 import shutil
@@ -14,7 +12,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,15 +22,10 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
 
 from tasks.errors import Denied
-from tasks.storage.scratch import SCRATCH, created, is_left_behind, scratch_name
-from tasks.storage.stores import Stream, code_of, explained, open_file
+from tasks.storage.scratch import SCRATCH, named, remove_left_behind, replace_folder, scratch_name
+from tasks.storage.stamps import seconds_of, stamp_of
+from tasks.storage.stores import STORES_WITH_CHECKSUMS, Stream, create_in_store, explained, open_file
 
-NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
-CHECKSUMS = ("ETag", "md5Hash")
-# They compare what they hold, and what they give, with checksums of their own.
-STORES_WITH_CHECKSUMS = {"s3", "s3a", "gs", "gcs"}
-TIME_FIELDS = ("mtime", "LastModified", "updated", "modified", "created", "timeCreated")
 READ_ONLY = 0o444
 
 
@@ -111,8 +103,7 @@ class Folder:
 
     def read_if_there(self, path: str) -> bytes | None:
         try:
-            with explained(f"{self.url}/{path}"):
-                return bytes(self.fs.cat_file(self.path(path)))
+            return self.read(path)
         except Denied as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
@@ -174,37 +165,12 @@ class Folder:
         Of all that try at once, one is told True: by a hard link, or by the store, which refuses the
         others' requests. A store that knows no such condition is asked before whether the file is there.
         """
-        if self.is_local:
-            return self.link(content, path)
         with explained(f"{self.url}/{path}"):
-            try:
-                self.fs.pipe_file(self.path(path), content, mode="create")
-            except (OSError, NotImplementedError) as error:
-                code = code_of(error.__cause__)
-                if isinstance(error, FileExistsError) or code == "PreconditionFailed":
-                    return False
-                if not isinstance(error, NotImplementedError) and code != "NotImplemented":
-                    raise
-                if self.fs.exists(self.path(path)):
-                    return False
-                self.fs.pipe_file(self.path(path), content)
-        return True
-
-    def link(self, content: bytes, path: str) -> bool:
-        """Write a local file and give it a name; return False where the name is taken."""
-        target = Path(self.path(path))
-        with explained(f"{self.url}/{path}"), self.scratch_file() as scratch:
-            scratch.write_bytes(content)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(scratch, target)
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno not in NO_LINKS:
-                    raise
-                return created(target, content)
-        return True
+            if not self.is_local:
+                return create_in_store(self.fs, self.path(path), content)
+            with self.scratch_file() as scratch:
+                scratch.write_bytes(content)
+                return named(scratch, Path(self.path(path)))
 
     @contextmanager
     def scratch_file(self) -> Iterator[Path]:
@@ -260,15 +226,9 @@ class Folder:
 
     def replace_folder(self, path: str, to: str) -> None:
         """Move a folder of local files to where another one may be, which goes."""
-        source, target = Path(self.path(path)), Path(self.path(to))
         old = Path(self.path(f"{SCRATCH}/{scratch_name()}"))
         with explained(f"{self.url}/{to}"):
-            old.parent.mkdir(parents=True, exist_ok=True)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if target.exists():
-                os.rename(target, old)
-            os.rename(source, target)
-        shutil.rmtree(old, ignore_errors=True)
+            replace_folder(Path(self.path(path)), Path(self.path(to)), old)
 
     def check_writable(self) -> None:
         """Try whether anything can be written here; nothing of it stays. Raises Denied where not."""
@@ -286,29 +246,5 @@ class Folder:
 
     def clear_scratch(self) -> None:
         """Remove what processes of this machine that are no more were writing."""
-        parents = [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]
-        for scratch in (path for parent in parents for path in parent.glob("zyda-*-*-*")):
-            if is_left_behind(scratch):
-                if scratch.is_dir():
-                    shutil.rmtree(scratch, ignore_errors=True)
-                else:
-                    scratch.unlink(missing_ok=True)
-
-
-def stamp_of(info: dict[str, Any]) -> str:
-    """Say in a word what a listing says of a file's content: its size, and a hash or a time of change."""
-    field = next((field for field in CONTENT_FIELDS if info.get(field) is not None), "")
-    return f"{info.get('size')}|{field}={info.get(field, '')}"
-
-
-def has_checksum(stamp: str) -> bool:
-    """Say whether a stamp has a checksum that a store keeps."""
-    return stamp.partition("|")[2].partition("=")[0] in CHECKSUMS
-
-
-def seconds_of(info: dict[str, Any]) -> float:
-    """Return when a listing says that a file was written: a number, a time, or a text."""
-    moment = next((info[field] for field in TIME_FIELDS if info.get(field) is not None), 0.0)
-    if isinstance(moment, str):
-        moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
-    return moment.timestamp() if isinstance(moment, datetime) else float(moment)
+        for parent in [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]:
+            remove_left_behind(parent)

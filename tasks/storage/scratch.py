@@ -1,17 +1,37 @@
 """Files that are being written: how they are called, and which of them nobody writes any more."""
 
+import errno
 import os
 import platform
+import shutil
 import uuid
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
 SCRATCH = ".scratch"
+NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+
+
+def named(scratch: Path, target: Path) -> bool:
+    """Give a written file a second name, by a hard link; return False where the name is taken.
+
+    On a file system without hard links its content is written under that name.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(scratch, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        return created(target, scratch.read_bytes())
+    return True
 
 
 def created(target: Path, content: bytes) -> bool:
-    """Write a file that is not there, on a file system without hard links; False where it is there."""
+    """Write a file that is not there; return False where it is there."""
     try:
         with target.open("xb") as file:
             file.write(content)
@@ -23,6 +43,26 @@ def created(target: Path, content: bytes) -> bool:
 def scratch_name() -> str:
     """Name a scratch file so that others can see whether the process that writes it still runs."""
     return f"zyda-{platform.node()}-{os.getpid()}-{uuid.uuid4().hex}"
+
+
+def replace_folder(source: Path, target: Path, old: Path) -> None:
+    """Move a folder to where another one may be, which is moved to `old` and removed."""
+    old.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        os.rename(target, old)
+    os.rename(source, target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_left_behind(parent: Path) -> None:
+    """Remove the scratch files and folders in a folder that are left behind."""
+    for scratch in parent.glob("zyda-*-*-*"):
+        if is_left_behind(scratch):
+            if scratch.is_dir():
+                shutil.rmtree(scratch, ignore_errors=True)
+            else:
+                scratch.unlink(missing_ok=True)
 
 
 def is_left_behind(scratch: Path) -> bool:

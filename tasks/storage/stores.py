@@ -16,6 +16,8 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
 NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"}
 DENIED_STATUS = {401, 403}
+# They compare what they hold, and what they give, with checksums of their own.
+STORES_WITH_CHECKSUMS = {"s3", "s3a", "gs", "gcs"}
 
 
 @contextmanager
@@ -69,6 +71,22 @@ def is_storage_failure(error: Exception) -> bool:
         "httpx", "httpx2", "httpcore", "httpcore2",  # the hub's client has changed from one to the other
         "requests", "urllib3",
     }  # fmt: skip
+
+
+def create_in_store(fs: fsspec.AbstractFileSystem, path: str, content: bytes) -> bool:
+    """Write a file that is not there; return False where it is there."""
+    try:
+        fs.pipe_file(path, content, mode="create")
+    except (OSError, NotImplementedError) as error:
+        code = code_of(error.__cause__)
+        if isinstance(error, FileExistsError) or code == "PreconditionFailed":
+            return False
+        if not isinstance(error, NotImplementedError) and code != "NotImplemented":
+            raise
+        if fs.exists(path):
+            return False
+        fs.pipe_file(path, content)
+    return True
 
 
 class Stream:

@@ -23,7 +23,7 @@ from tasks.errors import BadInput, Unavailable
 from tasks.ids import BITS, MAX_SOURCES, first_id, split
 from tasks.ingest.ingest import ingest
 from tasks.lookup.explain import explain
-from tasks.planning import prepare
+from tasks.planning import prepare, survey
 from tasks.signatures import bands, merging
 from tasks.signatures.minhash import minhash
 from tasks.sources.register import Register, extend_register, load_register
@@ -252,7 +252,7 @@ def test_build_that_read_the_register_before_another_wrote_to_it_begins_again(co
     build_here(recipe)
     write_rows(corpus.folder / "in/worst-3.jsonl.zst", rows(later=prose("later")))
     with monkeypatch.context() as patch:
-        patch.setattr(prepare, "whole_register", lambda _: stale)
+        patch.setattr(survey, "whole_register", lambda _: stale)
         with pytest.raises(Unavailable, match="at the same time"):
             prepare.prepare.fn(recipe)
     build_here(recipe)

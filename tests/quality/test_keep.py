@@ -12,7 +12,8 @@ from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from tasks.errors import BadInput, ZydaError
 from tasks.quality import keep_bounds
-from tasks.quality.keep import BadKeep, fault, kept, looks_beyond, parsed, samples
+from tasks.quality.keep import BadKeep, fault, kept, looks_beyond, parsed
+from tasks.quality.keep_samples import samples
 from tasks.sources.formats import jsonl
 
 COLUMNS = pa.schema(

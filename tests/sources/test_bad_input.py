@@ -14,7 +14,7 @@ from small_corpus import build_here, kept_names, prose, rows, table_of, write_ro
 
 from tasks.errors import Denied, ZydaError
 from tasks.recipe.source import Source
-from tasks.sources import streams
+from tasks.sources import lines as lines_in
 from tasks.sources.formats import jsonl
 from tasks.sources.listing import Piece, list_files
 from tasks.sources.reading import read
@@ -324,8 +324,8 @@ def test_lines_that_are_no_documents_are_held_by_the_thousand_and_not_all_at_onc
 
 
 def test_what_a_decoder_gives_at_once_is_split_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(streams, "SPLIT_AT_ONCE", 10)
-    parts = list(streams.slices_of([b"0123456789ab", b"", b"c"]))
+    monkeypatch.setattr(lines_in, "SPLIT_AT_ONCE", 10)
+    parts = list(lines_in.slices_of([b"0123456789ab", b"", b"c"]))
     assert parts == [b"0123456789", b"ab", b"c"]
 
 

@@ -17,7 +17,7 @@ from small_corpus import prose
 
 from tasks.errors import BadInput, Unavailable, ZydaError
 from tasks.recipe.source import Source
-from tasks.sources import streams, web_files
+from tasks.sources import lines, streams, web_files
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.storage.folder import Folder
@@ -117,7 +117,7 @@ def site():
 @pytest.fixture(autouse=True)
 def small_requests(monkeypatch):
     monkeypatch.setattr(streams, "SECONDS_BEFORE_READING_AGAIN", (0.0, 0.0, 0.0))
-    monkeypatch.setattr(streams, "COMPRESSED_BLOCK", 1 << 11)
+    monkeypatch.setattr(lines, "COMPRESSED_BLOCK", 1 << 11)
     monkeypatch.setattr(web_files, "AHEAD", 1 << 11)
 
 

@@ -23,11 +23,11 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
 from tasks.ingest import ingest as ingesting
 from tasks.ingest.ingest import ingest
-from tasks.planning.prepare import prepare, sampled_files
+from tasks.planning.prepare import prepare
 from tasks.recipe.source import Source
-from tasks.sources import streams
+from tasks.sources import lines, streams
 from tasks.sources.formats import arrow, jsonl, parquet
-from tasks.sources.listing import Piece, list_files
+from tasks.sources.listing import Piece, list_files, sampled_files
 from tasks.sources.register import load_register
 from tasks.sources.rows import Chunk, arrow_chunk
 from tasks.storage.folder import Folder
@@ -218,7 +218,7 @@ def memory(monkeypatch, tmp_path):
         return Breaking(self, path, found.getvalue())
 
     monkeypatch.setattr(MemoryFileSystem, "_open", breaking)
-    monkeypatch.setattr(streams, "COMPRESSED_BLOCK", 1 << 11)
+    monkeypatch.setattr(lines, "COMPRESSED_BLOCK", 1 << 11)
     monkeypatch.setattr(Breaking, "reads", 0)
     yield "memory://inputs"
     MemoryFileSystem.store.clear()
@@ -459,7 +459,7 @@ def test_array_of_objects_is_said_to_be_no_json_lines(corpus):
 
 
 def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus, monkeypatch):
-    monkeypatch.setattr(streams, "MAX_LINE", 1 << 20)
+    monkeypatch.setattr(lines, "MAX_LINE", 1 << 20)
     long = json.dumps({"text": "long " * 500_000}).encode() + b"\n"
     _, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
     assert (done.out.documents, done.set_aside.documents) == (2, 2)
@@ -490,7 +490,7 @@ def test_each_byte_of_a_long_line_is_looked_at_a_few_times_however_long_it_is():
     size = 16 << 20
     content = io.BytesIO(b"x" * size + b"\n" + LINE)
     stream = SimpleNamespace(url="x.jsonl", read=lambda block: LookedAt(content.read(block)))
-    assert [len(line) for line in streams.Lines(stream)] == [size, len(LINE) - 1]
+    assert [len(line) for line in lines.Lines(stream)] == [size, len(LINE) - 1]
     assert size < LookedAt.total < 4 * size
 
 

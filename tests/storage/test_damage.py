@@ -28,9 +28,10 @@ from tasks.lookup.verify_and_clean import artifacts_in
 from tasks.planning.last_build import ledger_if_complete
 from tasks.sources.listing import Listing
 from tasks.sources.register import Register
-from tasks.storage import artifacts, tables
+from tasks.storage import tables
 from tasks.storage.artifacts import Manifest
 from tasks.storage.folder import Folder
+from tasks.storage.forgetting import forget
 from tasks.storage.records import unseal
 from tasks.storage.tables import read_table, tables_of
 
@@ -507,5 +508,5 @@ def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path)
     build_here(recipe)
     folder = recipe.folder
     before = set(folder.files("work"))
-    artifacts.forget(folder, ["work/built.json"])
+    forget(folder, ["work/built.json"])
     assert before - set(folder.files("work")) == {"work/built.json"}

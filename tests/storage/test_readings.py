@@ -15,13 +15,12 @@ from tasks.accounts.published import (
     File,
     FileStamps,
     corpus_of,
-    current_stamps,
-    expect_manifest,
     manifest_there,
     published_ledger,
     published_manifest,
     saved_stamps,
 )
+from tasks.accounts.published_stamps import current_stamps, expect_manifest
 from tasks.errors import BadRecipe, Damaged, Denied
 from tasks.lookup.explain import explain
 from tasks.lookup.nearest import nearest

@@ -9,7 +9,7 @@ from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, 
 
 from tasks.accounts.published import FileStamps
 from tasks.errors import Damaged, Denied
-from tasks.ingest.ingest import IngestedPiece
+from tasks.ingest.pieces import IngestedPiece
 from tasks.lookup.verify_and_clean import files_to_check
 from tasks.planning.history import Build, builds_of
 from tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete

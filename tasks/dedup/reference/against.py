@@ -23,7 +23,8 @@ from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import REASON, Trail, VerdictJob, load_histories, run_jobs
+from tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from tasks.stage.verdicts import REASON, Trail, load_histories
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
 from tasks.storage.parts import read_part
 from tasks.storage.tables import rows_between, tables_of

@@ -13,19 +13,18 @@ import pyarrow as pa
 from tasks.errors import bad_input, first_line
 from tasks.sources.columns import TooWide, table_of
 from tasks.sources.json_text import TooDeep, has_large_number
-from tasks.sources.listing import Piece
-from tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
-from tasks.sources.streams import (
+from tasks.sources.lines import (
     COMPRESSED_BLOCK,
     COMPRESSIONS,
     MAX_CONTENT,
     MAX_LINE,
     UNREADABLE,
-    Input,
     Lines,
     LongLine,
-    damage,
 )
+from tasks.sources.listing import Piece
+from tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
+from tasks.sources.streams import Input, damage
 
 # ".json.gz" is how Dolma names JSON Lines.
 ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for end in ("", *COMPRESSIONS))

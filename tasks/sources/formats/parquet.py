@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.sources.columns import plain_schema
+from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import Piece
 from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
-from tasks.sources.streams import DAMAGED, Input, damage
+from tasks.sources.streams import Input, damage
 
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True

@@ -1,0 +1,48 @@
+"""A ledger as Markdown and as JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.accounts.ledger import Ledger, Line, row_of, ways
+from tasks.storage.artifacts import Counts
+
+
+def as_markdown(ledger: Ledger) -> str:
+    """Write the tokens of each source at the start, after the stages that let documents go, and at the end."""
+    names = ["source", "start", *(f"after {stage}" for stage in ledger.on_the_way), "end"]
+    rows = [
+        [way.source, *(f"{counts.tokens:,}" for counts in (way.start, *way.between, way.end))]
+        for way in ways(ledger)
+    ]
+    lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def as_json(ledger: Ledger) -> str:
+    """Write the lines as they are published, each with what went by reason and what was cleaned."""
+    return json.dumps([row_of(line) | more_of(line) for line in ledger.lines], indent=1) + "\n"
+
+
+def more_of(line: Line) -> dict[str, Any]:
+    return line.model_dump(include={name for name in ("removed_by", "cleaned") if getattr(line, name)})
+
+
+def reasons_as_markdown(ledger: Ledger, stage: str, sentences: Mapping[str, str]) -> str:
+    """Write what a stage removed, by reason and source: documents, and the tokens that they had.
+
+    sentences: what each reason means, in the order in which they are written.
+    """
+    taken = ledger.removed_by(stage)
+    names = ["reason", *ledger.sources, "total"]
+    lines = [names, ["---", *["---:"] * (len(names) - 1)]]
+    order = {reason: place for place, reason in enumerate(sentences)}
+    for reason in sorted(taken, key=lambda reason: order.get(reason, len(order))):
+        of_reason = [
+            ledger.removed_by(stage, source).get(reason, Counts()) for source in (*ledger.sources, None)
+        ]
+        cells = [
+            f"{counts.documents:,} ({counts.tokens:,})" if counts.documents else "" for counts in of_reason
+        ]
+        lines.append([f"`{reason}`: {sentences.get(reason, '')}", *cells])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

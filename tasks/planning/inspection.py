@@ -1,0 +1,136 @@
+"""The files that have no number yet: looked into, before any work, for every fault that can be found."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from tasks.dedup.preference import check_preferred
+from tasks.documents.planning import published_columns
+from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from tasks.planning.survey import call_all
+from tasks.quality.filter import check_keep
+from tasks.quality.forms import Model
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
+from tasks.sources.column_names import stored_schema
+from tasks.sources.columns import unify
+from tasks.sources.listing import InputFile
+from tasks.sources.reading import Inspected, inspect
+from tasks.sources.register import Register, known_files
+from tasks.stage.fan_out import fan_out
+from tasks.storage.documents import COUNTED
+
+Spread = Callable[..., list[Any]]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A file to inspect, on whichever worker."""
+
+    source: Source
+    file: InputFile
+    shard_bytes: int
+    may_be_bad: bool
+
+    def __call__(self) -> Inspected | ZydaError:
+        try:
+            return inspect(
+                self.source.name, self.file, self.source.text, self.shard_bytes, may_be_bad=self.may_be_bad
+            )
+        except BadInput as error:
+            return error
+
+
+def inspect_new(
+    recipe: Recipe,
+    register: Register,
+    chosen: Sequence[Sequence[InputFile]],
+    models: Mapping[str, Model],
+    spread: Spread,
+) -> list[list[Inspected]]:
+    """Inspect the files that the register does not know, and one of each source in any case."""
+    jobs, size = list[Inspection](), shard_bytes(recipe)
+    known = {source.name: known_files(register, source.name) for source in recipe.sources}
+    for source, files in zip(recipe.sources, chosen, strict=True):
+        unnumbered = [file for file in files if (file.url, file.version) not in known[source.name]]
+        may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
+        jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
+    outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
+    faults = [str(outcome) for outcome in outcomes if isinstance(outcome, ZydaError)]
+    if faults:
+        raise BadRecipe(*faults)
+    pairs_of = [*zip(recipe.sources, chosen, strict=True)]
+    checking = partial(check_columns, recipe, jobs, outcomes)
+    call_all([partial(checking, source, files, models.get(source.name)) for source, files in pairs_of])
+    call_all(
+        [partial(check_any_is_readable, source, len(files), jobs, outcomes) for source, files in pairs_of]
+    )
+    new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        is_new = (job.file.url, job.file.version) not in known[job.source.name]
+        if isinstance(outcome, Inspected) and is_new:
+            new_files[job.source.name].append(outcome)
+    return list(new_files.values())
+
+
+def check_any_is_readable(
+    source: Source, files: int, jobs: Sequence[Inspection], outcomes: Sequence[Inspected | ZydaError]
+) -> None:
+    """Raise BadInput where all files of a source were inspected, and none of them can be read."""
+    own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
+    faulty = [outcome for outcome in own if isinstance(outcome, Inspected) and outcome.fault]
+    if len(faulty) == files:
+        first = faulty[0]
+        raise bad_input(source.name, f"none of its files can be read: {first.fault}", file=first.file.url)
+
+
+def check_columns(
+    recipe: Recipe,
+    jobs: Sequence[Inspection],
+    outcomes: Sequence[Inspected | ZydaError],
+    source: Source,
+    files: Sequence[InputFile],
+    model: Model | None,
+) -> None:
+    """Check what the recipe says of columns on those of the files that were inspected, taken together.
+
+    Where it fails on those that are new, the others are inspected too: they may have the columns.
+    """
+
+    def check(outcomes: Sequence[Inspected | ZydaError]) -> None:
+        columns = columns_together(recipe, source, outcomes)
+        check_preferred(recipe, source, columns)
+        check_keep(source, columns, model)
+
+    own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
+    try:
+        check(own)
+    except BadInput:
+        seen = {job.file.url for job in jobs if job.source == source}
+        unseen = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
+        if not unseen:
+            raise
+        others = fan_out(Inspection.__call__, unseen, stage="prepare", source=None)
+        check([*own, *others])
+
+
+def columns_together(recipe: Recipe, source: Source, outcomes: Sequence[Inspected | ZydaError]) -> pa.Schema:
+    """Return the columns that the documents of some files will have, as far as those show any."""
+    schemas = [
+        outcome.table_schema
+        for outcome in outcomes
+        if isinstance(outcome, Inspected) and outcome.table_schema
+    ]
+    classified = source.classify is not None
+    measured = [name for name, _ in published_columns(recipe.steps_of(source.name))]
+    stored = [
+        stored_schema(schema, source.text, classified=classified, measured=measured) for schema in schemas
+    ]
+    return unify(stored or [COUNTED])
+
+
+def shard_bytes(recipe: Recipe) -> int:
+    return int(recipe.shard_mib * 2**20)

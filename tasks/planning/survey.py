@@ -1,0 +1,126 @@
+"""A recipe's sources as they are found: listed, and judged without reading any document."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from tasks.accounts.published import published_manifest
+from tasks.dedup.reference.corpora import corpora_of
+from tasks.documents.planning import Plan, planned
+from tasks.errors import BadInput, BadRecipe, Denied, bad_input
+from tasks.planning.last_build import recorded_files, whole_register
+from tasks.quality.forms import Model, judged_model
+from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
+from tasks.sources.listing import InputFile, list_files, sampled_files
+from tasks.sources.reading import Inspected
+from tasks.sources.register import Register
+from tasks.tokens.counter import load_tokenizer
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class SourceSurvey:
+    """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
+
+    `listed` are all files of each source, `chosen` those of the sample; `models` are by source. `inspected`
+    are the chosen files that have no number yet, where somebody has looked into them. `documents` are the steps on
+    documents of each source.
+    """
+
+    register: Register
+    listed: list[list[InputFile]]
+    chosen: list[list[InputFile]]
+    models: dict[str, Model]
+    documents: list[Plan]
+    inspected: list[list[Inspected]] = field(default_factory=list)
+
+    def with_inspected(self, inspected: list[list[Inspected]]) -> "SourceSurvey":
+        return replace(self, inspected=inspected)
+
+
+def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
+    """Find the faults that can be found without reading any document. Raises BadRecipe with all of them."""
+    folder = recipe.folder
+    register = whole_register(folder)
+    listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
+    judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
+    planning: list[Callable[[], Any]] = [partial(planned, recipe, source.name) for source in recipe.sources]
+    checks: list[Callable[[], Any]] = [
+        partial(load_tokenizer, recipe.tokenizer), folder.check_writable, partial(corpora_of, recipe),
+    ]  # fmt: skip
+    answers = call_all([*listing, *judging, *planning, *checks])
+    n = len(recipe.sources)
+    listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
+    chosen = [sampled_files(files, recipe.sample) for files in listed]
+    check_reads_no_output(recipe, chosen)
+    if not replace:
+        check_is_this_corpus(recipe, chosen)
+    named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
+    return SourceSurvey(register, listed, chosen, named, documents)
+
+
+def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
+    """Check that what is published under this name was made of these sources, perhaps of fewer of them.
+
+    A source is another one where none of its files is the same. Raises BadRecipe.
+    """
+    folder = recipe.folder
+    now = {s.name: {file.url for file in files} for s, files in zip(recipe.sources, chosen, strict=True)}
+    manifest, before = published_manifest(folder), recorded_files(folder)
+    published = {origin.source for origin in manifest.made_of} if manifest else set()
+    others = [name for name in sorted(published | before.keys()) if name not in now]
+    renewed = [name for name, files in before.items() if name in now and not now[name] & files.keys()]
+    faults = [f"its {', '.join(others)} would go"] if others else []
+    faults += [
+        f"of source {name}, none of the files that it was made of is there any more" for name in renewed
+    ]
+    if faults:
+        what = "a corpus with other sources" if others else "a corpus of other files"
+        raise BadRecipe(
+            f"{folder.url}: {what} is published there: {'; '.join(faults)}. "
+            "Build with --replace if that is meant, or give this recipe a name of its own"
+        )
+
+
+def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
+    """Check that no source is what this recipe publishes: each build would change it. Raises BadRecipe."""
+    output = f"{recipe.folder.url}/published/"
+    for source, files in zip(recipe.sources, chosen, strict=True):
+        if any(file.url.startswith(output) for file in files):
+            raise BadRecipe(
+                f"source {source.name}: it reads what this recipe publishes ({output}), which each build changes; "
+                "copy it, or build under another name"
+            )
+
+
+def call_all(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+    """Make all the calls, then raise the faults of all that failed at once."""
+    answers, faults = list[Found](), list[str]()
+    for call in calls:
+        try:
+            answers.append(call())
+        except BadRecipe as error:
+            faults += error.faults
+        except (BadInput, Denied) as error:
+            faults.append(str(error))
+    if faults:
+        raise BadRecipe(*faults)
+    return answers
+
+
+def model_of(source: Source) -> Model | None:
+    """Judge a source's model, and whether it has the labels that are to stay. Raises BadInput."""
+    if source.classify is None:
+        return None
+    model = judged_model(source.name, source.classify)
+    unknown = [label for label in source.classify.keep if label not in model.labels]
+    if unknown:
+        there = ", ".join(model.labels) or "none: it gives a score, which `keep` can read as int_score"
+        raise bad_input(
+            source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
+            f"there are {there}",
+        )  # fmt: skip
+    return model

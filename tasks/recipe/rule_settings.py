@@ -1,0 +1,110 @@
+"""The rule sets that a step asks for, with what a recipe says otherwise of their rules."""
+
+import re
+from collections.abc import Mapping
+from math import isfinite, nan
+from typing import Any, NamedTuple
+
+from tasks.recipe.rule_sets import SETS, RuleSet
+from tasks.recipe.values import number, readable, without_credentials
+
+FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+OWN_SET = re.compile(r"[a-z0-9][a-z0-9_-]*")
+Bound = tuple[float | None, float | None]
+
+
+class RuleSettings(NamedTuple):
+    """A set of rules as a step asks for it: `bounds` by rule, options, and the URL of each list by its name.
+
+    of: the set whose statistics it looks at, or None where its rules say so themselves (`fineweb.short_lines`).
+    """
+
+    name: str
+    of: str | None
+    bounds: dict[str, Bound]
+    options: dict[str, Any] = {}
+    lists: dict[str, str] = {}
+
+
+def rule_settings(name: str, said: Any, *, filters: bool) -> RuleSettings:
+    if not isinstance(said, dict):
+        raise ValueError(f"{name}: a mapping of its rules to values is expected")
+    if name in SETS:
+        of_set = of_a_set(name, SETS[name], said)
+        if values := [rule for rule in said if rule in SETS[name].rules and not filters]:
+            raise ValueError(f"{name}.{values[0]}: a value is for a filter; measure lets nothing go")
+        if filters and not of_set.bounds:
+            raise ValueError(f"{name}: none of its rules has a value, so that it lets nothing go")
+        return of_set
+    if FUNCTION.fullmatch(name):
+        raise ValueError(f"{name}: a function has a step of its own, with nothing beside it")
+    if not filters or not said or not OWN_SET.fullmatch(name):
+        raise ValueError(f"there is no rule set {name}; there are {', '.join(SETS)}")
+    bounds = dict[str, Bound]()
+    for rule, bound in said.items():
+        of, _, statistic = str(rule).partition(".")
+        if of not in SETS or statistic not in SETS[of].rules or statistic in SETS[of].lists:
+            raise ValueError(f"{name}.{rule}: a statistic of a rule set is expected, fineweb.short_lines say")
+        bounds[rule] = pair(f"{name}.{rule}", bound)
+    return RuleSettings(name, None, bounds)
+
+
+def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> RuleSettings:
+    """Return a set with what a recipe says otherwise of its rules."""
+    options = dict(rule_set.options)
+    lists = said.get("lists", {}) if rule_set.lists else {}
+    if not isinstance(lists, dict) or not all(isinstance(url, str) for url in lists.values()):
+        raise ValueError(f"{name}.lists: a mapping of names to files is expected")
+    for called in lists:
+        if called not in rule_set.lists.values():
+            there = ", ".join(dict.fromkeys(rule_set.lists.values()))
+            raise ValueError(f"{name}.lists: there is no list {called}; there are {there}")
+    lists = {called: readable(without_credentials(str(url))) for called, url in lists.items()}
+    # A rule about a list that nobody gives says nothing.
+    bounds: dict[str, Bound] = {
+        rule: (of_rule.low, of_rule.high)
+        for rule, of_rule in rule_set.rules.items()
+        if rule_set.lists.get(rule) in (None, *lists)
+    }
+    for key, value in said.items():
+        if key in options:
+            if type(value) is not type(options[key]):
+                raise ValueError(f"{name}.{key}: true or false is expected")
+            options[key] = value
+        elif key in bounds:
+            bounds[key] = bound_of(f"{name}.{key}", value, bounds[key])
+        elif key in rule_set.rules:
+            raise ValueError(f"{name}.{key}: it counts the list {rule_set.lists[key]}, which `lists` has not")
+        elif key != "lists" or not rule_set.lists:
+            there = ", ".join([*rule_set.rules, *options, *(["lists"] if rule_set.lists else [])])
+            raise ValueError(f"{name}: there is no rule {key}; there are {there}")
+    return RuleSettings(name, name, {r: b for r, b in bounds.items() if b != (None, None)}, options, lists)
+
+
+def bound_of(what: str, value: Any, published: Bound) -> Bound:
+    """Return what a recipe says of a rule: one number for its one bound, two, or null for none."""
+    if value is None:
+        return None, None
+    if isinstance(value, list | tuple) or None not in published:
+        return pair(what, value)
+    at = as_number(what, value)
+    return (at, None) if published[1] is None else (None, at)
+
+
+def pair(what: str, value: Any) -> Bound:
+    if not isinstance(value, list | tuple) or len(value) != 2 or tuple(value) == (None, None):
+        raise ValueError(f"{what}: two values are expected, [least, most], of which one may be null")
+    low, high = (None if one is None else as_number(what, one) for one in value)
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{what}: {low:g} is more than {high:g}, so that every document would go")
+    return low, high
+
+
+def as_number(what: str, value: Any) -> float:
+    try:
+        found = float(number(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        found = nan
+    if not isfinite(found):
+        raise ValueError(f"{what}: a number is expected")
+    return found

@@ -1,0 +1,128 @@
+"""The work on one shard of a stage that gives verdicts: its table is checked, and what it removes is counted."""
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import NotConserved, ZydaError, first_line
+from tasks.stage.fan_out import fan_out
+from tasks.stage.jobs import ShardJob
+from tasks.stage.verdicts import (
+    REASON,
+    ShardHistory,
+    Trail,
+    counts_by_reason,
+    counts_of,
+    load_remaining,
+    removals_in,
+)
+from tasks.storage.artifacts import Manifest, Shard, total, totals
+from tasks.storage.tables import write_table
+from tasks.workers.engine import Engine
+
+
+@dataclass(frozen=True)
+class VerdictJob(ShardJob):
+    """The work of a stage on one shard, which has the outputs of the stages before it.
+
+    `verdicts` returns the table; this class checks it, and counts what it removes.
+    """
+
+    history: ShardHistory
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns of the table: `doc_id`, REASON where it may remove documents, and others."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Which of the columns are published with documents that stay."""
+        return ()
+
+    @property
+    def reasons(self) -> Collection[str]:
+        """The reasons for which it may remove documents."""
+        return ()
+
+    @abstractmethod
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        """Return at most one row for each remaining document. remaining: COUNTED of those."""
+
+    @property
+    def name(self) -> str:
+        return self.history.shard.name
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.history.digests
+
+    def make(self) -> Shard:
+        remaining = load_remaining(self.folder, self.history)
+        try:
+            table = self.verdicts(remaining)
+        except ZydaError:
+            raise
+        except Exception as error:
+            error.add_note(f"in {self.whose}")
+            raise
+        table = self.checked(table, remaining)
+        gone = removals_in(table)
+        by_reason, removed = (
+            counts_by_reason(remaining, gone),
+            counts_of(remaining, gone.column("doc_id").to_numpy()),
+        )
+        return write_table(
+            self.folder, self.path, self.name, table,
+            counts=self.history.counts - removed, removed=removed, removed_by=by_reason,
+        )  # fmt: skip
+
+    @property
+    def whose(self) -> str:
+        return f"stage {self.stage}, source {self.source}, shard {self.name}"
+
+    def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
+        """Return the table with its types. Raises NotConserved where it is not as `schema` and `reasons` say."""
+        if not isinstance(table, pa.Table):
+            raise NotConserved(f"{self.whose}: a table is expected, not {type(table).__name__}")
+        if missing := [name for name in self.schema.names if name not in table.column_names]:
+            raise NotConserved(f"{self.whose}: what it says has no column {missing[0]}")
+        try:
+            table = table.select(self.schema.names).cast(self.schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+            raise NotConserved(f"{self.whose}: {first_line(error)}") from error
+        ids, remaining_ids = (of.column("doc_id").to_numpy() for of in (table, remaining))
+        if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, remaining_ids, assume_unique=True).all():
+            raise NotConserved(
+                f"{self.whose}: it has to speak of documents that are left, of each once and in their order"
+            )
+        given = removals_in(table).column(REASON.name).unique().to_pylist() if self.reasons else []
+        if unknown := [reason for reason in given if reason not in self.reasons]:
+            raise NotConserved(f"{self.whose}: {unknown[0]!r} is none of its reasons")
+        return table
+
+
+def run_jobs(
+    stage: str, trail: Trail, jobs: Sequence[VerdictJob], *, engine: Engine = Engine.CPU
+) -> Manifest:
+    """Run the jobs of a stage on all shards of a source, and return its manifest. engine: on which workers."""
+    shards = fan_out(VerdictJob.__call__, jobs, stage=stage, source=trail.source, engine=engine)
+    return manifest_of(stage, trail, shards, beside=jobs[0].beside if jobs else ())
+
+
+def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Sequence[str] = ()) -> Manifest:
+    """Make the manifest of a stage for a source: its shards add up to the ledger's line."""
+    return Manifest(
+        stage=stage,
+        source=trail.source,
+        shards=tuple(shards),
+        entering=trail.remaining,
+        out=total(shard.counts for shard in shards),
+        removed=total(shard.removed for shard in shards),
+        removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),
+        beside=tuple(beside),
+    )

@@ -1,0 +1,48 @@
+"""How what is damaged is forgotten, with all that says it is finished, so that it is made again."""
+
+import re
+from collections.abc import Iterable
+
+from tasks.storage.artifacts import MANIFESTS, RESULTS, key_of
+from tasks.storage.folder import Folder
+from tasks.storage.records import KEY, digest_of
+
+NAMED = re.compile(MANIFESTS.encode() + rb'/[^"\\]+\.json')
+KEYS = re.compile(rb'\\"key\\":\\"([0-9a-f]{20})\\"')
+
+
+def forget(folder: Folder, paths: Iterable[str]) -> None:
+    """Remove damaged artifacts or records, and all that says that they are finished."""
+    damaged = set(paths)
+    for path in damaged:
+        folder.delete(path)
+        parent, _, name = path.rpartition("/")
+        its_key = key_of(name)
+        if not KEY.fullmatch(its_key):  # a record of the corpus's own, which vouches for nothing else
+            continue
+        folder.delete(f"{RESULTS}/{its_key}")
+        for record in folder.files(parent):
+            if record.endswith(".json") and its_key in record:
+                folder.delete(record)
+    for manifest in folder.files(MANIFESTS):
+        content = folder.read_if_there(manifest) or b""
+        if any(path.encode() in content for path in damaged):
+            folder.delete(manifest)
+    forget_results_of_nothing(folder)
+
+
+def forget_results_of_nothing(folder: Folder) -> None:
+    """Remove what Prefect remembers of stages whose manifests are gone, so that they are done again at once.
+
+    What lies under the key of another goes, too.
+    """
+    manifests = {*folder.files(MANIFESTS)}
+    finished_keys = {key_of(manifest) for manifest in manifests}
+    for path in folder.files(RESULTS):
+        content, its_key = folder.read_if_there(path) or b"", path.rpartition("/")[2]
+        # Those of a group have a key of their own, and name a manifest of each source.
+        named = {found.decode() for found in NAMED.findall(content)}
+        keys = [found.decode() for found in KEYS.findall(content)]
+        is_in_its_place = its_key == (keys[0] if len(keys) == 1 else digest_of(keys))
+        if not is_in_its_place or not (its_key in finished_keys or (named and named <= manifests)):
+            folder.delete(path)
