@@ -26,7 +26,7 @@ from flows.command import (
     verify,
     watch,
 )
-from flows.command.terminal import inert
+from flows.command.inert import inert
 from tasks.errors import BadRecipe, ZydaError, on_one_line
 
 PACKAGE = "zyda-flows"

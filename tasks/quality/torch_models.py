@@ -19,7 +19,7 @@ from transformers import AutoModelForSequenceClassification
 from transformers.utils import logging
 
 from tasks.log import warn
-from tasks.quality.encoders import WEIGHTS, labels_of, load_config
+from tasks.quality.encoder_files import WEIGHTS, labels_of, load_config
 from tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
 from tasks.stage.progress import INSIDE
 

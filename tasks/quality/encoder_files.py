@@ -1,0 +1,71 @@
+"""The files of an encoder as transformers saves it: config.json, model.safetensors, a tokenizer. None is loaded."""
+
+import hashlib
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import hf_hub_download
+
+FILES = ["*.json", "*.safetensors", "*.model", "*.txt"]
+WEIGHTS, PICKLED = "model.safetensors", ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+class Fault(ValueError):
+    """What keeps a model from being loaded at all."""
+
+
+def load_config(folder: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    return config
+
+
+@lru_cache(maxsize=16)
+def hub_config(base_model: str) -> Path:
+    return Path(hf_hub_download(base_model, "config.json"))
+
+
+def backbone_config(folder: Path, base_model: str) -> Path:
+    """Return the config.json of the backbone that a config names: a folder beside it or a hub name."""
+    beside = folder / base_model / "config.json"
+    return beside if beside.is_file() else hub_config(base_model)
+
+
+def labels_of(config: dict[str, Any]) -> tuple[str, ...]:
+    """Return a model's labels in the order of its outputs; none for one output, which is a score."""
+    labels = config.get("id2label", {})
+    outputs = config.get("num_labels", len(labels))
+    ordered = tuple(labels[key] for key in sorted(labels, key=int))
+    return () if outputs <= 1 else ordered
+
+
+def fault_of(folder: Path, config: dict[str, Any]) -> str | None:
+    """Say what is wrong with a model's files, before anything of them is loaded."""
+    tokenizer = folder / "tokenizer_config.json"
+    settings = json.loads(tokenizer.read_text()) if tokenizer.is_file() else {}
+    if "auto_map" in config or "auto_map" in settings:
+        return "it comes with code of its own, which is never run (auto_map in its configuration)"
+    if not (folder / WEIGHTS).is_file():
+        pickled = [path.name for pattern in PICKLED for path in sorted(folder.glob(pattern))]
+        why = f" ({pickled[0]} may hold code, so it is not read)" if pickled else ""
+        return f"it has no {WEIGHTS}{why}; save it as one file of safetensors"
+    if not any(
+        (folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")
+    ) and not any(folder.glob("*.model")):
+        return "it has no tokenizer.json, nor another file of a tokenizer"
+    return None
+
+
+def digest_of_model(folder: Path) -> str:
+    """Hash all the files of a model that decide what it says, a backbone's elsewhere included."""
+    files = {file.relative_to(folder).as_posix(): file for pattern in FILES for file in folder.rglob(pattern)}
+    base_model = load_config(folder).get("base_model")
+    if base_model:
+        files["backbone"] = backbone_config(folder, base_model)
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(name.encode())
+        with files[name].open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:20]
