@@ -4,7 +4,7 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-BESIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+BESIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: run test test-fast check format generate docs bench gpu pictures clean
 

@@ -1,5 +1,6 @@
 """What the tests share: a small corpus, a real Prefect server, a real Dask cluster."""
 
+import math
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from patience import HANG
 from postgres import postgres  # noqa: F401 (fixture)
+from published_code import judged, judged_by_datatrove  # noqa: F401 (fixtures)
 from report_pages import labelled  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
 
@@ -60,73 +62,23 @@ def pytest_addoption(parser):
     parser.addoption("--postgres", action="store_true", help="keep Prefect's state in PostgreSQL")
 
 
-SERVERS = {
-    "server",
-    "cluster",
-    "build",
-    "stack",
-    "running_stack",
-    "s3",
-    "gcs",
-    "bucket",
-    "broken_s3",
-    "postgres",
-}
-LONG = {
-    "test_audit",
-    "test_banding",
-    "test_measurements",
-    "test_command_line",
-    "test_dashboard",
-    "test_dask_cluster",
-    "test_faults",
-    "test_flow_runs",
-    "test_rate",
-    "test_schedules",
-    "test_stack",
-    "test_stack_faults",
-}
-# Files whose tests run one after another, for what they share; those that take longest come first.
-TOGETHER = dict.fromkeys(
-    ("test_dashboard", "test_door", "test_schedules", "test_stack", "test_stack_faults", "test_readme"),
-    "stack",
-)
-LONGEST_FIRST = (
-    "stack",
-    "test_faults",
-    "test_flow_runs",
-    "test_inputs",
-    "test_damage",
-    "test_stores",
-    "test_postgres",
-    "test_whatever_is_typed",
-)
+SERVERS = {"server", "running_stack", "s3", "gcs", "bucket", "postgres"}  # fixtures that start one
 
 
-def group_of(nodeid):
-    stem = nodeid.partition("::")[0].rpartition("/")[2].removesuffix(".py")
-    return TOGETHER.get(stem, stem)
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark as slow what starts servers or commands or computes for long; begin with what takes longest."""
+    """Mark tests that start servers as slow, group the others by their files, and begin with what takes longest."""
     for item in items:
-        if item.path.stem in LONG or SERVERS & set(item.fixturenames):
+        if SERVERS & set(item.fixturenames):
             item.add_marker("slow")
-    places = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=turn_of)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Give each of the processes that run tests beside each other a group at a time."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByGroup(LoadScopeScheduling):
-        def _split_scope(self, nodeid):
-            return group_of(nodeid)
-
-    return ByGroup(config, log)
+def turn_of(item):
+    early = item.get_closest_marker("early")
+    return early.args[0] if early else math.inf
 
 
 @pytest.fixture(scope="session")

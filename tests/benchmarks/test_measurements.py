@@ -10,6 +10,8 @@ from small_corpus import REPOSITORY, TOKENIZER, prose
 
 from benchmarks.measure import load_texts, megabytes_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):

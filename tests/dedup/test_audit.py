@@ -41,6 +41,8 @@ from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt
 from textkernels.sets import overlaps
 
+pytestmark = pytest.mark.slow
+
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
 

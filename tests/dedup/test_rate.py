@@ -15,6 +15,8 @@ from small_corpus import build_here, table_of
 from tasks.ids import sources_of
 from tasks.recipe.loading import load_recipe
 
+pytestmark = pytest.mark.slow
+
 SOURCES = ("powershell-7.6", "powershell-7.5", "powershell-5.1", "powershell-concepts", "peps")
 WIDTH = 25
 

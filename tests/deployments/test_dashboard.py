@@ -13,6 +13,8 @@ from small_corpus import Corpus, prose, published, write_rows
 
 from flows.server.login import kept
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
+
 BUILD = "build/build"
 
 

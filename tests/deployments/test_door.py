@@ -21,6 +21,8 @@ from deployments.stack import load_stack
 from flows.server.health import refuses
 from flows.server.login import SIGN_IN, Api, kept
 
+pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]
+
 OPEN = {("GET", "/health"), ("GET", "/ready")}  # say that the server lives, and nothing else
 # What a page of the web would do: find a deployment, and run it with a command of its own.
 ATTACK = """

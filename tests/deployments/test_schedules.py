@@ -19,6 +19,8 @@ from flows.server.exclusion import limit_of, taken
 from flows.server.liveness import LEASE_SECONDS, runs_in
 from flows.watch import watch as watch_flow
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
+
 
 @pytest.fixture(scope="module")
 def watched_corpora(tmp_path_factory):

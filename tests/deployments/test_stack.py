@@ -31,6 +31,8 @@ from deployments.stack import Stack
 from flows.dashboard.artifact_keys import artifact_key
 from flows.server.login import kept, talking_to
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
+
 DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text())
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 from disturbances import is_under_way, pids_alive, start_build, task_runs_of
 from patience import HANG, wait_for
 from prefect.client.orchestration import get_client
@@ -27,6 +28,8 @@ from flows.server.births import birth_of
 from flows.server.health import refuses
 from flows.server.login import kept, talking_to
 from flows.watch import is_under_way as is_asked_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
 
 def parts(stack):

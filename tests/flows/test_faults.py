@@ -21,6 +21,8 @@ from tasks.errors import Denied, Unavailable
 from tasks.sources.register import load_register
 from tasks.workers.ports import free_port
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(2)]
+
 
 @pytest.fixture
 def broken_s3(s3):

@@ -30,6 +30,8 @@ from tasks import pipeline
 from tasks.accounts.published import corpus_of
 from tasks.errors import Unavailable
 
+pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
+
 STAGES = pipeline.names()
 
 

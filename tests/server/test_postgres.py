@@ -8,6 +8,8 @@ from small_corpus import build_here, contents, zyda
 from flows.server.local_server import start_server, wait_until_healthy
 from tasks.workers.ports import free_port
 
+pytestmark = pytest.mark.early(7)
+
 
 @pytest.fixture
 def database(postgres):

@@ -22,6 +22,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 
 from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
 from tasks.ingest import ingest as ingesting
+from tasks.ingest import pieces
 from tasks.ingest.ingest import ingest
 from tasks.planning.prepare import prepare
 from tasks.recipe.source import Source
@@ -31,6 +32,8 @@ from tasks.sources.listing import Piece, list_files, sampled_files
 from tasks.sources.register import load_register
 from tasks.sources.rows import Chunk, arrow_chunk
 from tasks.storage.folder import Folder
+
+pytestmark = pytest.mark.early(4)
 
 DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(60)})
 
@@ -575,7 +578,7 @@ def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed
     assert file.pieces == (Piece(row_groups=(0,), rows=3),)
     job = ingesting.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece)
     with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
-        ingesting.ingest_piece(job)
+        pieces.ingest_piece(job)
 
 
 # Samples and numbers

@@ -35,6 +35,8 @@ from tasks.storage.forgetting import forget
 from tasks.storage.records import unseal
 from tasks.storage.tables import read_table, tables_of
 
+pytestmark = pytest.mark.early(5)
+
 STAGES = tuple(name for name in pipeline.names() if name not in {"rules", "matches", "against"})
 FLIPS_OF_A_STAGE = 34  # 306 in all
 

@@ -18,6 +18,8 @@ from tasks.storage import tables
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, tables_of, write_shard
 
+pytestmark = pytest.mark.early(6)
+
 
 @pytest.fixture(params=["s3", "gcs"])
 def bucket(request):

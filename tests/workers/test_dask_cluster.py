@@ -43,6 +43,8 @@ from tasks.workers.engine import Engine, Following, engine_asked, is_on_gpu
 from tasks.workers.events import OfRun, follow
 from tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
 
+pytestmark = pytest.mark.slow
+
 
 def name_of_worker(_):
     return distributed.get_worker().name

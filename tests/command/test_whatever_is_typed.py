@@ -22,6 +22,8 @@ from flows.command.cli import main
 from tasks.errors import BadRecipe
 from tasks.recipe.loading import load_recipe
 
+pytestmark = pytest.mark.early(8)
+
 
 @pytest.fixture(scope="module", autouse=True)
 def log_of_prefect():

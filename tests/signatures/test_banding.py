@@ -9,6 +9,8 @@ from small_corpus import zyda
 from tasks.recipe.dedup import Dedup
 from tasks.signatures.banding import Banding, bandings
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("bands", "rows", "threshold"), [(8, 16, 0.85), (32, 4, 0.4), (26, 11, 0.7), (256, 4, 0.3)]

@@ -17,6 +17,8 @@ from small_corpus import COMMAND, REPOSITORY, build_here, table_of, zyda
 from flows.command.cli import app, main
 from tasks.recipe.loading import load_recipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def built(corpus):
