@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.clusters import find_clusters, write_keys
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, seconds, show
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.recipe.source import Source
 from tasks.signatures.keys import band_keys
 from tasks.sources.listing import list_files
@@ -59,7 +59,7 @@ TRIED = {
 
 
 def signatures(trial: Trial) -> Callable[[], object]:
-    return partial(band_keys, load_texts(Path(trial.folder)), Dedup())
+    return partial(band_keys, load_texts(Path(trial.folder)), MinHashRound())
 
 
 def counter_of(trial: Trial) -> Counter:
@@ -87,7 +87,7 @@ def sketches_of_what_is_read(trial: Trial) -> Callable[[], object]:
             for piece in file.pieces:
                 for chunk in read("text", file, piece, "text"):
                     for batch in chunk.table.to_batches():
-                        band_keys(batch.column("text"), Dedup())
+                        band_keys(batch.column("text"), MinHashRound())
 
     return work
 

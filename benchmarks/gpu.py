@@ -21,11 +21,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.clusters import cluster_of_each
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, markdown, megabytes_of, seconds
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 
 PAGE = REPOSITORY / "docs/gpu.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"
-CHARACTERS, WORDS = Dedup(), Dedup(shingle="words", width=13)
+CHARACTERS, WORDS = MinHashRound(), MinHashRound(shingle="words", width=13)
 TEXT_BYTES = 1 << 29  # on the device, where words have some twenty times as much beside them
 KEYS = 8 << 20
 EDGES = 16 << 20

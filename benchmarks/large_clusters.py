@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import as_workers_are, show
 from tasks.dedup.large import LargeCluster
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from textkernels.set_similarity import NOBODY, judge
 
@@ -158,7 +158,7 @@ def cluster(kind: str, mebibytes: float, seed: int = 0) -> Sets:
         if size >= mebibytes * 2**20:
             break
     make.chance.shuffle(pages)
-    return shingle_sets(pa.array(pages, pa.large_string()), Dedup(shingle="words", width=WIDTH))
+    return shingle_sets(pa.array(pages, pa.large_string()), MinHashRound(shingle="words", width=WIDTH))
 
 
 def missed(sets: Sets, measure: str, share: float, scope: str) -> dict[str, float]:

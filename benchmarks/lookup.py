@@ -27,9 +27,9 @@ from benchmarks.duplicates import WORDS, near_copy
 from benchmarks.measure import REPOSITORY, as_workers_are, show
 from flows.build import run_pipeline
 from tasks.lookup.nearest import nearest
-from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures import index
 from tasks.signatures.bands import key_ranges, write_band_rows
 from tasks.signatures.keys import band_keys, index_parameters
@@ -94,7 +94,7 @@ def new_documents(folder: Path, name: str, there: list[str]) -> None:
 
 def write_keys(folder: Path, count: int, there: list[str]) -> None:
     """Write what a corpus of so many documents publishes, with their band keys and without their texts."""
-    dedup, root = Dedup(), Folder(str(folder))
+    dedup, root = MinHashRound(), Folder(str(folder))
     known, _ = band_keys(pa.array(there, pa.large_string()), dedup)
     files, chance = list[dict[str, Any]](), np.random.default_rng(4)
     ranges = key_ranges(count)

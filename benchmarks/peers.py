@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import REPOSITORY, as_workers_are, load_texts, show
 from flows.build import run_pipeline
-from tasks.recipe.dedup import Dedup
 from tasks.recipe.loading import load_recipe
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from tasks.stage.results import HERE
 from textkernels.sets import overlaps
@@ -104,7 +104,7 @@ def run(command: list[str], folder: Path) -> None:
 
 def like_pairs(texts: pa.LargeStringArray) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Compare all pairs of texts; return those with a similarity above 0, (p, 2), and it, (p,)."""
-    hashes, ends = shingle_sets(texts, Dedup.model_validate(ASKED))
+    hashes, ends = shingle_sets(texts, MinHashRound.model_validate(ASKED))
     sizes = np.diff(ends)
     pairs, found = list[NDArray[np.int64]](), list[NDArray[np.float64]]()
     for first in range(len(texts) - 1):

@@ -17,7 +17,7 @@ from datasketch import MinHash
 from rensa import RMinHash
 
 from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.keys import band_keys
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -52,7 +52,7 @@ def main() -> None:
     few_texts, few_size = few.to_pylist(), megabytes_of(few)
     parquet = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), parquet, compression="zstd")
-    characters, words, longer = Dedup(), Dedup(shingle="words"), Dedup(bands=26, rows=11)
+    characters, words, longer = MinHashRound(), MinHashRound(shingle="words"), MinHashRound(bands=26, rows=11)
     for dedup in (characters, words, longer):
         band_keys(few, dedup)
     speeds = {

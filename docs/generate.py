@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.command.cli import app
-from tasks.recipe.dedup import Dedup, Verify
+from tasks.recipe.dedup import Verify
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import ExactRound, MinHashRound
 from tasks.recipe.source import Classify, MaxLosses, Source
 
 ROOT = Path(__file__).parents[1]
@@ -21,7 +22,8 @@ CHAPTERS = ("flows", "tasks", "deployments", "textkernels")
 MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Recipe": ("", Recipe),
     "A source": ("An entry of `sources`. ", Source),
-    "Deduplication": ("`dedup`, or each of its rounds. ", Dedup),
+    "Deduplication": ("`dedup`, or each of its rounds. ", MinHashRound),
+    "Deduplication of equal texts": ("`dedup`, or each of its rounds, with `exact`. ", ExactRound),
     "Verify": ("`dedup.verify`. ", Verify),
     "Classify": ("`classify` of a source. ", Classify),
     "Limits of losses": ("`max_loss`, where it is not one number. ", MaxLosses),

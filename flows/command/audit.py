@@ -31,12 +31,16 @@ def audit(
     Buckets and clusters are made of signatures and chains. This says how many of the documents that went
     have no kept document like them, by source and by length, and shows the pairs that are least alike.
     """
-    for of_round in load(recipe, storage, sample).each_round():
-        if not of_round.dedup.exact:
+    plan = load(recipe, storage, sample)
+    from tasks.dedup.audit import audit as audit_stage  # late
+
+    for of_round in plan.each_round():
+        if audit_stage.enabled(of_round, ""):
             print_audit_of_round(of_round, pairs)
 
 
 def print_audit_of_round(plan: "Recipe", pairs: int) -> None:
+    from tasks.dedup.audit import near  # late
     from tasks.publish.audits import (  # late
         audit_again,
         audited,
@@ -50,7 +54,7 @@ def print_audit_of_round(plan: "Recipe", pairs: int) -> None:
     with console(stderr=True).status("comparing texts"):
         manifest = audit_again(plan, pairs)
     table = pairs_of(plan.folder, manifest)
-    headline, out = audited(table, plan.dedup, by_index_of(manifest)), console()
+    headline, out = audited(table, near(plan), by_index_of(manifest)), console()
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return

@@ -8,12 +8,9 @@ import yaml
 from flows.reporting.report_parts import Fact, Text, count
 from tasks.accounts.published import PUBLISHED
 from tasks.lookup.report_data import Findings
-from tasks.publish.audits import measure_and_threshold
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
-from tasks.signatures.banding import Banding
 
-EXACT = {"text": "equal texts, byte by byte", "normalised": "texts of the same words in the same order"}
 BESIDE = (
     "README.md",
     "manifest.json",
@@ -69,18 +66,8 @@ def deduplication(findings: Findings) -> Iterator[tuple[str, str]]:
 
 def parameters(dedup: Dedup) -> Iterator[str]:
     """Yield the parameters of a round, in words."""
-    if dedup.exact:
-        yield EXACT[dedup.exact]
-    else:
-        half = Banding(dedup.bands, dedup.rows, 0.5).half
-        yield f"shingles of {dedup.width} {dedup.shingle}"
-        yield f"signatures of {dedup.values} values in {dedup.bands} bands of {dedup.rows} rows"
-        yield f"of pairs with a Jaccard similarity of {half:.3f}, half share a bucket"
-    yield f"scope: {dedup.scope}"
-    yield f"who stays first: {', '.join(dedup.prefer)}"
-    if dedup.verify:
-        measure, share = measure_and_threshold(dedup)
-        yield f"verified: {measure} of {share:g} or more"
+    yield from dedup.keys_in_words()
+    yield from dedup.who_goes_in_words()
     if dedup.against:
         yield f"against: {', '.join(dedup.against)}"
 

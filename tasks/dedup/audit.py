@@ -1,30 +1,24 @@
 """Audit: how like the documents that went are to those that were kept for them, on a sample.
 
 Buckets and clusters are made of signatures, and a chain of buckets can join what has little in common. Here
-the texts themselves are compared. Rows out: AUDIT, one for each pair of a document that went and the kept
-document of its cluster that is most like it.
-
-Which they are is the matter of `tasks.dedup.pairings`.
+the texts themselves are read and compared. Rows out: AUDIT. Which pairs they are is the matter of
+`tasks.dedup.pairings`, how they are compared that of `tasks.dedup.likeness`.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
-from rapidfuzz.distance import Indel
 
 from tasks.dedup.contested import first_and_last
+from tasks.dedup.likeness import AUDIT, Compared, Ids, ids_in
 from tasks.dedup.pairings import Pairing, pairings_of
 from tasks.ids import files_of, sources_of, split
-from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.bands import place_of
-from tasks.signatures.keys import band_keys, signature_parameters
-from tasks.signatures.shingles import shingle_sets
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
 from tasks.stage.stage import stage
@@ -40,29 +34,11 @@ from tasks.storage.artifacts import (
     total,
 )
 from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table, tables_of, write_table
-from textkernels.sets import overlaps
+from tasks.storage.tables import tables_of, write_table
 
 VERSION = 1
 PAIRS = 1000  # that a build audits by itself
-EDITED = 10_000  # characters of either text of which the edit similarity is found
 TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a time, about
-AUDIT = pa.schema(
-    [
-        ("doc_id", pa.uint64()),
-        ("kept_doc_id", pa.uint64()),
-        ("source", pa.string()),
-        ("jaccard", pa.float32()),  # of the recipe's shingles
-        ("containment", pa.float32()),  # the share of its shingles that the kept one holds
-        ("edit", pa.float32()),  # 1 - insertions and deletions / characters of both
-        ("characters", pa.int32()),
-        ("kept_characters", pa.int32()),
-        ("buckets", pa.int16()),  # that the two share
-        ("steps", pa.int16()),  # buckets in the shortest chain between them; null in a large cluster
-    ]
-)
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -95,93 +71,21 @@ class TextsOfShard(ShardJob):
         return write_table(self.folder, self.path, self.name, table, counts=counts)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Some pairings with their texts read and compared: AUDIT."""
-
-    folder: Folder
-    dedup: Dedup
-    pairings: tuple[Pairing, ...]
-    texts: tuple[Shard, ...]
-
-    def __call__(self) -> pa.Table:
-        is_wanted = pc.field("doc_id").isin(pa.array(ids_in(self.pairings)))
-        tables = [read_table(self.folder, shard).filter(is_wanted) for shard in self.texts]
-        table = pa.concat_tables(tables)
-        table = table.sort_by("doc_id").combine_chunks()
-        return compared(self.pairings, table, self.dedup)
-
-
-def compared(pairings: Sequence[Pairing], texts: pa.Table, dedup: Dedup) -> pa.Table:
-    """Compare each document that went with the kept ones. texts: `doc_id`, `text` of all, by doc_id."""
-    places = {doc_id: i for i, doc_id in enumerate(texts.column("doc_id").to_pylist())}
-    column = texts.column("text").combine_chunks()
-    keys, has_keys = band_keys(column, dedup)
-    rows = list[dict[str, Any]]()
-    for pairing in pairings:
-        place, kept = places[pairing.doc_id], [places[i] for i in pairing.kept]
-        # Two texts at a time: their shingles take eight times as much memory as they do.
-        likenesses = [likeness(column.take(pa.array([place, other])), dedup) for other in kept]
-        # By the measure that the recipe asks for; of those that are as like, the first, the most preferred.
-        best = int(np.argmax([of_pair[measure_of(dedup)] for of_pair in likenesses]))
-        text, other = column[place].as_py(), column[kept[best]].as_py()
-        shared = keys[place] == keys[kept[best]] if has_keys[place] and has_keys[kept[best]] else np.zeros(1)
-        members = [places[i] for i in pairing.members]
-        rows.append(
-            {
-                "doc_id": pairing.doc_id,
-                "kept_doc_id": pairing.kept[best],
-                "source": pairing.source,
-                **likenesses[best],
-                "edit": Indel.normalized_similarity(text[:EDITED], other[:EDITED]),
-                "characters": len(text),
-                "kept_characters": len(other),
-                "buckets": int(shared.sum()),
-                "steps": steps_between(keys[members], members.index(place), members.index(kept[best]))
-                if members
-                else (1 if shared.any() else None),
-            }
-        )
-    return pa.Table.from_pylist(rows, AUDIT)
-
-
-def measure_of(dedup: Dedup) -> str:
-    """Return by what a recipe asks how like two texts are: `jaccard` or `containment`."""
-    return "containment" if dedup.verify and dedup.verify.containment is not None else "jaccard"
-
-
-def likeness(two: pa.LargeStringArray, dedup: Dedup) -> dict[str, float]:
-    """Return the Jaccard similarity of two texts, and the share of the first one's shingles in the second."""
-    hashes, ends = shingle_sets(two, dedup)
-    first, second = np.diff(ends).tolist()
-    both = int(overlaps(hashes, ends, np.array([0]), np.array([1]))[0])
-    return {"jaccard": both / max(1, first + second - both), "containment": both / max(1, first)}
-
-
-def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
-    """Count the buckets in the shortest chain from one document to another. keys: (n, bands)."""
-    shares = (keys[:, None, :] == keys[None, :, :]).any(axis=2)
-    reached, steps = np.arange(len(keys)) == start, 0
-    while not reached[end]:
-        further = reached | shares[reached].any(axis=0)
-        if (further == reached).all():
-            return None
-        reached, steps = further, steps + 1
-    return steps
-
-
 def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    params = [
-        pairs,
-        signature_parameters(recipe.dedup),
-        *([measure_of(recipe.dedup)] if recipe.dedup.verify else []),
-    ]
+    dedup = near(recipe)
+    params = [pairs, dedup.key_parameters, *([dedup.measure] if dedup.verify else [])]
     return stage_key("audit", VERSION, params, *identities)
 
 
+def near(recipe: Recipe) -> MinHashRound:
+    """Return the round: only one of near-duplicates is audited."""
+    assert isinstance(recipe.dedup, MinHashRound)
+    return recipe.dedup
+
+
 def is_audited(recipe: Recipe, _: str) -> bool:
-    return not recipe.dedup.exact
+    return isinstance(recipe.dedup, MinHashRound)
 
 
 @stage("audit", key, scope="corpus", inputs=("trails",), enabled=is_audited, published_as="audit")
@@ -201,7 +105,7 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> Ma
         wanted = ids_in(some)
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
-        jobs.append(Compared(folder, recipe.dedup, tuple(some), tuple(needed)))
+        jobs.append(Compared(folder, near(recipe), tuple(some), tuple(needed)))
     tables = fan_out(lambda job: job(), jobs, stage=recipe.name_in_round("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
     path = shard_path("audit", None, "all", key(recipe, trails, pairs))
@@ -229,11 +133,6 @@ def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[
         size += grows
     if batch:
         yield batch
-
-
-def ids_in(pairings: Sequence[Pairing]) -> Ids:
-    """Return the documents whose texts are needed to compare some pairings, ascending."""
-    return np.array(sorted({i for p in pairings for i in (p.doc_id, *p.kept, *p.members)}), np.uint64)
 
 
 def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> list[TextsOfShard]:

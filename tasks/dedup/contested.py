@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.dedup.judging import Judging
 from tasks.dedup.pairings import mixed
 from tasks.dedup.preference import Preference
-from tasks.recipe.dedup import Dedup
-from tasks.signatures.shingles import shingle_sets
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
@@ -74,7 +73,7 @@ class ContestedDocuments(ShardJob):
 class RowsByCluster(ShardJob):
     """What is needed of the contested documents of some neighbouring shards, by part, cluster and piece.
 
-    PLACES, the values of the preference and, with `verify`, the text. bits: there are 2**bits parts.
+    PLACES, the values of the preference, and the columns by which they are judged. bits: there are 2**bits parts.
     """
 
     stage, version = "verify", VERSION
@@ -83,7 +82,7 @@ class RowsByCluster(ShardJob):
     contested: Shard
     bits: int
     order: Preference
-    dedup: Dedup
+    judging: Judging
 
     @property
     def name(self) -> str:
@@ -91,8 +90,8 @@ class RowsByCluster(ShardJob):
 
     @property
     def params(self) -> list[object]:
-        cut = [self.dedup.shingle, self.dedup.width] if self.is_any_cut else []
-        return ["rows", self.bits, self.contested_here, cut, self.order.prefer, bool(self.dedup.verify)]
+        cut, reads_texts = self.judging.cut(self.pieces), bool(self.judging.columns)
+        return ["rows", self.bits, self.contested_here, cut, self.order.prefer, reads_texts]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -111,12 +110,12 @@ class RowsByCluster(ShardJob):
         return sha256(b"".join(columns)).hexdigest()
 
     @property
-    def is_any_cut(self) -> bool:
-        """Whether a cluster comes in pieces: only texts are compared so often that it has to."""
-        return bool(self.dedup.verify and (self.documents.column("pieces").to_numpy() > 1).any())
+    def pieces(self) -> NDArray[np.uint32]:
+        """In how many pieces the cluster of each document comes."""
+        return self.documents.column("pieces").to_numpy()
 
     def make(self) -> Shard:
-        wanted = ["doc_id", *self.order.columns, *(["text"] if self.dedup.verify else [])]
+        wanted = ["doc_id", *self.order.columns, *self.judging.columns]
         parts = [
             self.with_places(table)
             for shard in self.shards
@@ -137,37 +136,21 @@ class RowsByCluster(ShardJob):
         table = table.filter(pa.array(is_asked))
         places = np.searchsorted(documents.column("doc_id").to_numpy(), ids[is_asked])
         clusters = documents.column("cluster_id").to_numpy()[places]
-        piece = np.zeros(len(clusters), np.uint32)
-        texts = table.column("text").cast(pa.large_string()) if self.dedup.verify else None
-        if texts is not None:
-            piece = pieces_of(texts, documents.column("pieces").to_numpy()[places], self.dedup)
+        piece = self.judging.pieces(table, self.pieces[places])
         columns = [part_of(clusters, piece, self.bits), clusters, piece, ids[is_asked]]
         rows = pa.table([pa.array(column) for column in columns], schema=PLACES)
         values = self.order.values(table)
         for name in values.column_names:
             rows = rows.append_column(name, values.column(name))
-        return rows if texts is None else rows.append_column("text", texts)
+        for name in self.judging.columns:
+            rows = rows.append_column(name, table.column(name).cast(pa.large_string()))
+        return rows
 
 
 def columns_in(folder: Folder, shard: Shard, wanted: Sequence[str]) -> list[str]:
     """Return those columns that a shard has: a file may lack one that others of its source have."""
     there = footer_of(folder, shard).schema.to_arrow_schema().names
     return [name for name in dict.fromkeys(wanted) if name in there]
-
-
-def pieces_of(texts: pa.ChunkedArray, pieces: NDArray[np.uint32], dedup: Dedup) -> NDArray[np.uint32]:
-    """Return in which piece of its cluster each document is: by the smallest hash of its shingles.
-
-    Two documents have the same smallest one as often as they have shingles in common (MinHash), and so they come
-    into one piece.
-    """
-    piece = np.zeros(len(pieces), np.uint32)
-    cut = np.flatnonzero(pieces > 1)
-    for some in np.array_split(cut, max(1, len(cut) // 1000)) if len(cut) else ():
-        hashes, ends = shingle_sets(texts.take(pa.array(some)).combine_chunks(), dedup)
-        smallest = np.minimum.reduceat(mixed(hashes), ends[:-1])
-        piece[some] = mixed(smallest) % pieces[some]
-    return piece
 
 
 def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.uint16]:

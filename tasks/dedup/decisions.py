@@ -7,7 +7,7 @@ across: in a cluster with documents of several sources, those of the best-ranked
 them, and the others go; other clusters are left alone. global: one document of each cluster stays,
 of the best-ranked source, and among those the first by file name and row. Documents of protected sources stay in
 any case, and are the best of their cluster. With `verify`, or a `prefer` that looks at the documents, see
-`tasks.dedup.verify`.
+`tasks.dedup.by_documents`.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,9 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.accounts.audited import BY_INDEX
+from tasks.dedup.by_documents import decided_by_documents
 from tasks.dedup.clusters import CLUSTERS, cluster_rows
 from tasks.dedup.preference import Preference, order_of, preference_of
-from tasks.dedup.verify import rule_of, verified
+from tasks.dedup.verify import judging_of
 from tasks.ids import SOURCE_SHIFT
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
@@ -112,16 +113,11 @@ class AllDecisions(ShardJob):
 def key(
     recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
 ) -> str:
-    dedup, order = recipe.dedup, order_of(recipe, sources)
-    if is_by_ids(recipe):
-        return stage_key("decisions", VERSION, [dedup.scope, order], clustered.identity)
+    judging, order = judging_of(recipe.dedup), order_of(recipe, sources)
+    if judging.is_by_ids:
+        return stage_key("decisions", VERSION, [recipe.dedup.scope, order], clustered.identity)
     identities = [receipt.identity for trail in trails for receipt in trail]
-    return stage_key("decisions", VERSION, [rule_of(dedup), order], clustered.identity, *identities)
-
-
-def is_by_ids(recipe: Recipe) -> bool:
-    """Say whether documents' ids alone decide, and nothing that stands in them."""
-    return not recipe.dedup.verify and recipe.dedup.prefer == ("source",)
+    return stage_key("decisions", VERSION, [judging.rule, order], clustered.identity, *identities)
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"))
@@ -132,14 +128,14 @@ def decisions(
     folder = recipe.folder
     cluster_table = load_manifest(folder, clustered).shards[0]
     order = preference_of(recipe, sources)
-    if is_by_ids(recipe):
+    if judging_of(recipe.dedup).is_by_ids:
         its_key = key(recipe, trails, clustered, sources)
         job = AllDecisions(folder, None, cluster_table, order, recipe.dedup.scope, its_key)
         return Manifest(stage="decisions", shards=(job(),))
     taking_part = [trail for trail in map(trail_of, trails) if not recipe.source(trail.source).exempt]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
     its_key = digest_of(order_of(recipe, sources))
-    decided, on_the_way, by_index = verified(recipe, shards, cluster_table, order, its_key)
+    decided, on_the_way, by_index = decided_by_documents(recipe, shards, cluster_table, order, its_key)
     if by_index.clusters:
         warn(f"{recipe.name_in_round('decisions')}: {by_index.sentence()}")
     return Manifest(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tasks.dedup.clusters import SIZES
 from tasks.dedup.decisions import DECISIONS
-from tasks.dedup.verify import SIMILARITIES
+from tasks.dedup.verify import judging_of
 from tasks.recipe.fields import Recipe
 from tasks.sources.column_names import CLUSTER_COLUMNS
 from tasks.stage.stage import stage
@@ -22,12 +22,7 @@ from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, sta
 from tasks.storage.tables import rows_between
 
 VERSION = 5
-REASONS = {
-    "duplicate": "it is a near-duplicate of a document that is preferred",
-    "exact_duplicate": "its text is that of a document that is preferred",
-    "same_words": "its words are those of a document that is preferred, in the same order",
-}
-OF_EXACT = {None: "duplicate", "text": "exact_duplicate", "normalised": "same_words"}
+FIRST_REASON = "duplicate"  # of which keys say nothing: once there was no other
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,9 @@ class RemovalsOfShard(VerdictJob):
     reason: str
     names: tuple[str, ...]
 
-    reasons = REASONS
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return (self.reason,)
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -85,18 +82,18 @@ class RemovalsOfShard(VerdictJob):
 
 def evidence_of(recipe: Recipe) -> pa.Schema | None:
     """Return what is published of a document that goes beside the one that is kept for it."""
-    return SIMILARITIES if recipe.dedup.verify else None
+    return judging_of(recipe.dedup).evidence or None
 
 
 def key(recipe: Recipe, trail: Trail, decided: Receipt) -> str:
-    reason = recipe.dedup.exact and OF_EXACT[recipe.dedup.exact]
-    return stage_key("removals", VERSION, reason, *trail.identities, decided.identity)
+    reason = recipe.dedup.reason.name
+    said = None if reason == FIRST_REASON else reason
+    return stage_key("removals", VERSION, said, *trail.identities, decided.identity)
 
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
     """Return why documents go in a round: for one reason."""
-    reason = OF_EXACT[recipe.dedup.exact]
-    return {reason: REASONS[reason]}
+    return dict([recipe.dedup.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
@@ -104,7 +101,7 @@ def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = recipe.folder
     deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(recipe) or ())
-    reason, names = OF_EXACT[recipe.dedup.exact], tuple(map(recipe.name_in_round, CLUSTER_COLUMNS))
+    reason, names = recipe.dedup.reason.name, tuple(map(recipe.name_in_round, CLUSTER_COLUMNS))
     jobs = [
         RemovalsOfShard(folder, trail.source, history, deciding.shards, evidence, reason, names)
         for history in load_histories(folder, trail)

@@ -1,21 +1,15 @@
-"""Verify: who goes of each cluster, where that takes more than its documents' ids.
+"""Verify: clusters only propose, and a document goes if one that stays holds enough of its shingles.
 
-With `verify`, clusters only propose: a document goes if one that stays holds enough of its shingles.
+The documents of a cluster are looked at in the order of preference. One goes where a document that stays (of a
+better source in scope `across`, any that is preferred in `global`) holds the share of its distinct shingles that
+the recipe asks for, or is as like it; otherwise it stays, and others may go for it. The result depends on nothing
+but that order.
 
-In each contested cluster the documents are looked at in the order of preference. One goes where a document that
-stays (of a better source in scope `across`, any that is preferred in `global`) holds the share of its distinct
-shingles that the recipe asks for, or is as like it; otherwise it stays, and others may go for it. The result
-depends on nothing but that order. Rows out: as of `tasks.dedup.decisions`, with the exact similarities, in
-files by ranges of doc_ids.
-
-The texts are read once and kept by cluster (`tasks.dedup.contested`). A cluster of up to CLUSTER_BYTES of text
-is judged as if all pairs were compared (`textkernels.set_similarity`), a larger one with an index
-(`tasks.dedup.large`).
-
-Without it, where `prefer` looks at the documents, all go for the most preferred one of their cluster.
+A cluster of up to CLUSTER_BYTES of text is judged as if all pairs were compared (`textkernels.set_similarity`), a
+larger one with an index (`tasks.dedup.large`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -25,160 +19,87 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.accounts.audited import ByIndex
-from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
+from tasks.dedup.judging import JUDGED, SIMILARITIES, ByOrder, Ids, InOrder, Judging
 from tasks.dedup.large import LargeCluster
-from tasks.dedup.preference import Preference
-from tasks.ids import SOURCE_SHIFT
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.signatures.shingles import shingle_parameters, shingle_sets
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import RecordJob, ShardJob
-from tasks.stage.verdicts import with_columns
-from tasks.storage.artifacts import Shard, total
-from tasks.storage.folder import Folder
-from tasks.storage.parts import TextFile, read_part
-from tasks.storage.records import Record
-from tasks.storage.tables import footer_of, opened, rows_between, write_table
+from tasks.dedup.pairings import mixed
+from tasks.recipe.dedup import Dedup, Verify
+from tasks.recipe.rounds import MinHashRound
+from tasks.signatures.shingles import shingle_sets
+from tasks.storage.artifacts import Counts
+from tasks.storage.parts import TextFile
 from textkernels.set_similarity import NOBODY, judge
 
-VERSION = 2
-PART_BYTES = 256 << 20  # of text in one part, about
-MOST_BITS = 12
 CLUSTER_BYTES = (
     8 << 20
 )  # of text whose shingles are in memory at once: 310 MiB with an index, if half are shared
-RANGE_ROWS = 16 << 20
-ROW_BYTES = 64  # of a document that is decided about by preference alone, about
-SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
-JUDGED = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
-
-Ids = NDArray[np.uint64]
-
-
-class Judged(Record):
-    """The documents of a part that go, each with the one it goes for: JUDGED by doc_id."""
-
-    shard: Shard
-    by_index: ByIndex
 
 
 @dataclass(frozen=True)
-class JudgedPart(RecordJob[Judged]):
-    """The documents of a part to judge.
+class ByTexts(Judging):
+    """By their texts: one goes for a document that holds enough of its shingles."""
 
-    order_key: of the order of preference.
-    """
+    columns, evidence = ("text",), SIMILARITIES
 
-    stage, version, kind = "verify", VERSION, Judged
-
-    gathered: tuple[Shard, ...]
-    part: int
-    order: Preference
-    order_key: str
-    dedup: Dedup
+    dedup: MinHashRound
+    verify: Verify
 
     @property
-    def name(self) -> str:
-        return f"part-{self.part:05d}"
+    def shingles(self) -> dict[str, Any]:
+        return self.dedup.shingle_parameters
 
     @property
-    def params(self) -> list[Any]:
-        return ["judged", self.part, rule_of(self.dedup), self.order_key]
+    def asked(self) -> dict[str, Any]:
+        """How much a document has to hold of another, as `textkernels.set_similarity.judge` takes it."""
+        return {"share": self.verify.share, "is_jaccard": self.verify.measure == "jaccard"}
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(shard.digest for shard in self.gathered)
+    def is_by_ids(self) -> bool:
+        return False
 
-    def make(self) -> Judged:
-        with self.folder.scratch_file() as scratch:
-            reading = read_part(self.folder, self.gathered, self.part, scratch)
-            with reading as (rows, texts):
-                found = [] if rows is None else [*judged(rows, texts, self.order, self.dedup)]
-        table = pa.concat_tables([JUDGED.empty_table(), *(of for of, _ in found)]).sort_by("doc_id")
-        shard = write_table(self.folder, self.path, self.name, table)
-        return self.recorded(Judged(shard=shard, by_index=sum((by for _, by in found), ByIndex())))
+    def size(self, of_all: Counts, contested: int) -> float:
+        return of_all.bytes * (contested / max(1, of_all.documents))
 
+    def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
+        return [self.dedup.shingle, self.dedup.width] if (pieces > 1).any() else []
 
-@dataclass(frozen=True)
-class InOrder:
-    """The documents of clusters, cluster by cluster, the most preferred first.
+    def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return in which piece of its cluster each document is: by the smallest hash of its shingles.
 
-    rows: (n,), their places among those that were read. groups: (n,), ascending in a cluster: a document goes
-    only for one of a smaller group. may_go: (n,). starts: (c + 1,), the place of each cluster's first document
-    here, then n.
-    """
+        Two documents have the same smallest one as often as they have shingles in common (MinHash), and so they
+        come into one piece.
+        """
+        piece = np.zeros(len(pieces), np.uint32)
+        cut = np.flatnonzero(pieces > 1)
+        texts = documents.column("text").cast(pa.large_string())
+        for some in np.array_split(cut, max(1, len(cut) // 1000)) if len(cut) else ():
+            hashes, ends = shingle_sets(texts.take(pa.array(some)).combine_chunks(), self.dedup)
+            smallest = np.minimum.reduceat(mixed(hashes), ends[:-1])
+            piece[some] = mixed(smallest) % pieces[some]
+        return piece
 
-    doc_ids: Ids
-    rows: NDArray[np.int64]
-    groups: NDArray[np.int64]
-    may_go: NDArray[np.bool_]
-    starts: NDArray[np.int64]
-
-
-def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
-    places = order.order(rows, ["cluster_id", "piece"])
-    doc_ids = rows.column("doc_id").to_numpy()[places]
-    is_first = np.ones(len(places), np.bool_)
-    is_first[1:] = False
-    for name in ("cluster_id", "piece"):
-        of_places = rows.column(name).to_numpy()[places]
-        is_first[1:] |= of_places[1:] != of_places[:-1]
-    groups = np.arange(len(places))
-    if dedup.scope == "across":
-        groups = (order.priority(doc_ids) >> np.uint64(SOURCE_SHIFT)).astype(np.int64)
-    starts = np.append(np.flatnonzero(is_first), len(places))
-    return InOrder(doc_ids, places, groups, ~order.is_protected(doc_ids), starts)
+    def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+        sizes = texts.sizes[members.rows]
+        for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
+            start, end = int(members.starts[first]), int(members.starts[last])
+            some = slice(start, end)
+            ids, groups, may_go = members.doc_ids[some], members.groups[some], members.may_go[some]
+            if last - first == 1 and sizes[some].sum() > CLUSTER_BYTES:
+                sets = sets_of(texts, members.rows[some], sizes[some], self.dedup)
+                cluster = LargeCluster(sets, groups, may_go, **self.asked)
+                found = with_similarities(ids, *cluster.judge(), cluster.sizes)
+                yield found, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
+            else:
+                hashes, ends = shingle_sets(texts.take(members.rows[some]), self.dedup)
+                clusters = members.starts[first : last + 1] - start
+                of_all = judge(hashes, ends, groups, may_go, clusters, **self.asked)
+                yield with_similarities(ids, *of_all, np.diff(ends)), ByIndex()
 
 
-def judged(
-    rows: pa.Table, texts: TextFile, order: Preference, dedup: Dedup
-) -> Iterator[tuple[pa.Table, ByIndex]]:
-    """Judge the clusters of a part: yields JUDGED, and what of it was judged by an index."""
-    members = in_order(rows, order, dedup)
-    if not dedup.verify:
-        yield by_order_alone(members), ByIndex()
-        return
-    sizes = texts.sizes[members.rows]
-    for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
-        start, end = int(members.starts[first]), int(members.starts[last])
-        some = slice(start, end)
-        ids, groups, may_go = members.doc_ids[some], members.groups[some], members.may_go[some]
-        if last - first == 1 and sizes[some].sum() > CLUSTER_BYTES:
-            cluster = LargeCluster(
-                sets_of(texts, members.rows[some], sizes[some], dedup), groups, may_go, **verify_params(dedup)
-            )
-            found = with_similarities(ids, *cluster.judge(), cluster.sizes)
-            yield found, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
-        else:
-            hashes, ends = shingle_sets(texts.take(members.rows[some]), dedup)
-            clusters = members.starts[first : last + 1] - start
-            of_all = judge(hashes, ends, groups, may_go, clusters, **verify_params(dedup))
-            yield with_similarities(ids, *of_all, np.diff(ends)), ByIndex()
-
-
-def by_order_alone(members: InOrder) -> pa.Table:
-    """Let all go for the first of their cluster that are of a later group than it, if they may."""
-    sizes = np.diff(members.starts)
-    firsts = np.repeat(members.starts[:-1], sizes)
-    gone = np.flatnonzero((members.groups > members.groups[firsts]) & members.may_go)
-    nothing = pa.nulls(len(gone), pa.float32())
-    columns = [pa.array(members.doc_ids[gone]), pa.array(members.doc_ids[firsts[gone]]), nothing, nothing]
-    return pa.table(columns, schema=JUDGED)
-
-
-def rule_of(dedup: Dedup) -> list[Any]:
-    """Return all of the recipe by which documents are judged, but the order of preference."""
-    return [
-        dedup.model_dump(include={"verify", "scope"}),
-        shingle_parameters(dedup) if dedup.verify else None,
-    ]
-
-
-def verify_params(dedup: Dedup) -> dict[str, Any]:
-    """Return how much a document has to hold of another, as `textkernels.set_similarity.judge` takes it."""
-    assert dedup.verify is not None
-    return {"share": dedup.verify.share, "is_jaccard": dedup.verify.jaccard is not None}
+def judging_of(dedup: Dedup) -> Judging:
+    """Return how a round judges the documents of a cluster."""
+    if isinstance(dedup, MinHashRound) and dedup.verify:
+        return ByTexts(dedup, dedup.verify)
+    return ByOrder(dedup)
 
 
 def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -197,7 +118,7 @@ def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tupl
 
 
 def sets_of(
-    texts: TextFile, rows: NDArray[np.int64], sizes: NDArray[np.int64], dedup: Dedup
+    texts: TextFile, rows: NDArray[np.int64], sizes: NDArray[np.int64], dedup: MinHashRound
 ) -> Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]:
     """Return what gives the shingles of some texts by their places, some MiB of text at a time."""
 
@@ -220,81 +141,3 @@ def with_similarities(
     jaccard = both / (size + sizes[kept] - both)
     columns = [doc_ids[gone], doc_ids[kept], jaccard.astype(np.float32), (both / size).astype(np.float32)]
     return pa.table([pa.array(column) for column in columns], schema=JUDGED)
-
-
-@dataclass(frozen=True)
-class DecidedRange(ShardJob):
-    """What is decided about the clustered documents of some row groups of the clusters: DECIDED by doc_id."""
-
-    stage, version = "verify", VERSION
-
-    cluster_table: Shard
-    groups: tuple[int, ...]
-    judged_parts: tuple[Shard, ...]
-
-    @property
-    def name(self) -> str:
-        return f"range-{self.groups[0]:05d}" if self.groups else "range"
-
-    @property
-    def params(self) -> list[Any]:
-        return ["decided", self.groups]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.cluster_table.digest, *(shard.digest for shard in self.judged_parts))
-
-    def make(self) -> Shard:
-        with opened(self.folder, self.cluster_table) as parquet:
-            rows = parquet.read_row_groups(list(self.groups))
-        ids, parts = rows.column("doc_id").to_numpy(), [part for part in self.judged_parts if part.rows]
-        said = [JUDGED.empty_table()]
-        if len(ids) and parts:
-            said.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
-        table = with_columns(rows, pa.concat_tables(said).sort_by("doc_id"))
-        return write_table(self.folder, self.path, self.name, table)
-
-
-def verified(
-    recipe: Recipe, shards: Sequence[Shard], cluster_table: Shard, order: Preference, order_key: str
-) -> tuple[list[Shard], list[Shard], ByIndex]:
-    """Decide about all clustered documents of some shards, cluster by cluster.
-
-    Returns the files of what is decided, those that were made on the way, and what was judged by an index.
-    """
-    folder, dedup = recipe.folder, recipe.dedup
-    contested = ContestedDocuments(folder, None, cluster_table, dedup.scope == "across")()
-    text = total(shard.counts for shard in shards)
-    share = contested.rows / max(1, text.documents)
-    size = text.bytes * share if dedup.verify else contested.rows * ROW_BYTES
-    bits = min(MOST_BITS, int(size / PART_BYTES).bit_length())
-    reading = [
-        RowsByCluster(folder, None, group, contested, bits, order, dedup)
-        for group in neighbours(shards, share)
-    ]
-    gathered = fan_out(ShardJob.__call__, reading, stage=recipe.name_in_round("clustered texts"), source=None)
-    parts = [
-        JudgedPart(folder, None, tuple(gathered), part, order, order_key, dedup) for part in range(1 << bits)
-    ]
-    of_parts = fan_out(JudgedPart.__call__, parts, stage=recipe.name_in_round("verify"), source=None)
-    judged_parts = [of_part.shard for of_part in of_parts]
-    by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
-    ranges = [
-        DecidedRange(folder, None, cluster_table, groups, tuple(judged_parts))
-        for groups in ranges_of(folder, cluster_table)
-    ]
-    decided = fan_out(ShardJob.__call__, ranges, stage=recipe.name_in_round("decisions"), source=None)
-    return decided, [contested, *gathered, *judged_parts], by_index
-
-
-def ranges_of(folder: Folder, cluster_table: Shard) -> list[tuple[int, ...]]:
-    """Put row groups of the clusters together, of RANGE_ROWS or fewer; one range where there are none."""
-    footer = footer_of(folder, cluster_table)
-    ranges, rows = [list[int]()], 0
-    for group in range(footer.num_row_groups):
-        rows += footer.row_group(group).num_rows
-        if ranges[-1] and rows > RANGE_ROWS:
-            ranges.append([])
-            rows = footer.row_group(group).num_rows
-        ranges[-1].append(group)
-    return [tuple(groups) for groups in ranges]

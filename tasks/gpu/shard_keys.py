@@ -21,7 +21,7 @@ from tasks.errors import WrongBits
 from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.gpu.self_test import COMPARED, expect_same
 from tasks.log import warn
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.tables import checked_content
@@ -36,7 +36,7 @@ OnCpu = Callable[[pa.Table], Keys]
 FITTING = dict[tuple[str, int, int, int], int]()
 
 
-def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cpu: OnCpu) -> Keys:
+def keys_of_shard(folder: Folder, shard: Shard, dedup: MinHashRound, folded: Any, on_cpu: OnCpu) -> Keys:
     """Make the band keys of the documents of a shard that have a shingle, in its order.
 
     folded: how words are folded, of `tasks.signatures.shingles`. on_cpu: makes them of a table of documents.
@@ -53,7 +53,7 @@ def keys_of_shard(folder: Folder, shard: Shard, dedup: Dedup, folded: Any, on_cp
 
 
 def keys_of_groups(
-    content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu
+    content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
 ) -> Iterator[Keys]:
     """Yield the keys of some row groups, in as few parts as memory has room for."""
     from tasks.gpu import rapids
@@ -79,7 +79,9 @@ def keys_of_groups(
         groups = groups[len(some) :]
 
 
-def is_believed(content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu) -> bool:
+def is_believed(
+    content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
+) -> bool:
     """Say whether the GPU has made the keys that the CPU makes, of one of these row groups or of another before.
 
     Raises WrongBits where they differ.
@@ -105,7 +107,7 @@ def is_believed(content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any
     return False
 
 
-def size_of(dedup: Dedup) -> tuple[str, int, int, int]:
+def size_of(dedup: MinHashRound) -> tuple[str, int, int, int]:
     """Return what keys depend on."""
     return dedup.shingle, dedup.width, dedup.values, dedup.bands
 
@@ -115,7 +117,7 @@ def row_group(content: bytes, group: int) -> pa.Table:
 
 
 def keys_by_device(
-    rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any, on_cpu: OnCpu
+    rapids: Any, content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
 ) -> tuple[Keys, int]:
     """Make the keys of some row groups at once, and say of how many documents they are the device's own.
 
@@ -131,7 +133,7 @@ def keys_by_device(
     return (doc_ids[has_keys], keys[has_keys]), count
 
 
-def on_device(rapids: Any, content: bytes, groups: Sequence[int], dedup: Dedup, folded: Any) -> Any:
+def on_device(rapids: Any, content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any) -> Any:
     """Return what a device makes of some row groups: ids, (n,), which of them have keys, (n,) bool, and their keys.
 
     After them come the places and texts of those that CPUs are to do again, for NFC may change them.

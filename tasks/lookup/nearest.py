@@ -21,6 +21,7 @@ from tasks.ids import split
 from tasks.planning.last_build import whole_register
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import ROUNDS, MinHashRound
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts
 from tasks.signatures.lookup import collisions, files_by_band, looked_up
@@ -85,7 +86,7 @@ def found_near(folder: Folder, manifest: Published, text: str, compared: int) ->
         raise BadInput("there is nothing in the text to look up: no character, or no word")
     ids = sorted(shared, key=lambda doc_id: (-shared[doc_id], doc_id))[:compared]
     texts = texts_of(folder.folder(PUBLISHED), manifest, ids)
-    by_shingles = next((dedup for dedup in rounds if not dedup.exact), rounds[0])
+    by_shingles = next((dedup for dedup in rounds if isinstance(dedup, MinHashRound)), MinHashRound())
     names = places_of(folder, manifest, ids)
     found = [
         Near(
@@ -125,7 +126,7 @@ def whole_account(folder: Folder, manifest: Published, name: str) -> bytes:
 def dedup_of(keys: PublishedKeys) -> Dedup:
     """Return how the published keys of a round were made. Raises Denied where this version makes others."""
     fields = {name: value for name, value in keys.parameters.items() if name not in ("version", "unicode")}
-    dedup = Dedup.model_validate(fields)
+    (dedup,) = ROUNDS.validate_python([fields])
     if index_parameters(dedup) != keys.parameters:
         raise Denied(
             "the published band keys are of another version of this software or of Unicode; build the corpus again"
@@ -189,7 +190,7 @@ def texts_in(folder: Folder, shard: Shard, doc_ids: Sequence[int]) -> dict[int, 
     return texts
 
 
-def likenesses(text: str, others: Sequence[str], dedup: Dedup) -> list[tuple[float, float]]:
+def likenesses(text: str, others: Sequence[str], dedup: MinHashRound) -> list[tuple[float, float]]:
     """Return the Jaccard similarity of a text and each other one, and the share of its shingles that it holds."""
     hashes, ends = shingle_sets(pa.array([text, *others], pa.large_string()), dedup)
     sizes, count = np.diff(ends), len(others)

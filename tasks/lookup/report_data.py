@@ -7,12 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from tasks.accounts.audited import Audited
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published
-from tasks.dedup.audit import AUDIT
+from tasks.dedup.audit import near
+from tasks.dedup.likeness import AUDIT
 from tasks.errors import Damaged, Denied, ZydaError
 from tasks.lookup.cluster_stats import ClustersFound, LargeCluster, clusters_found
 from tasks.lookup.explain import Corpus, Place
@@ -22,6 +23,7 @@ from tasks.publish.differences import diff
 from tasks.quality.mixed_labels import MixedLabels
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import ROUNDS, MinHashRound
 from tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
@@ -103,7 +105,7 @@ def find(recipe: Recipe) -> Findings:
     corpus = Corpus(recipe)
     rounds = as_published(recipe, corpus.manifest).each_round()
     # Of several rounds, labels are compared in the clusters of the first that looks at more than equal texts.
-    number = next((i + 1 for i, of_round in enumerate(rounds) if not of_round.dedup.exact), 1)
+    number = next((i + 1 for i, of_round in enumerate(rounds) if isinstance(of_round.dedup, MinHashRound)), 1)
     build, before = last_builds(corpus.folder)
     findings = Findings(
         manifest=corpus.manifest,
@@ -124,9 +126,7 @@ def as_published(recipe: Recipe, manifest: Published) -> Recipe:
     """Return a recipe with the rounds of the corpus that is published: by now it may have others."""
     written = manifest.recipe.get("dedup", {})
     try:
-        rounds = TypeAdapter(tuple[Dedup, ...]).validate_python(
-            written if isinstance(written, list) else [written]
-        )
+        rounds = ROUNDS.validate_python(written if isinstance(written, list) else [written])
     except ValidationError:  # of an earlier version of this software
         return recipe
     return recipe.model_copy(update={"rounds": rounds})
@@ -200,7 +200,7 @@ def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
     if not len(table):
         return None
     published = corpus.manifest.audits.get(recipe.name_in_round("audit"))
-    headline = audited(table, recipe.dedup, published.by_index if published else None)
+    headline = audited(table, near(recipe), published.by_index if published else None)
     try:
         manifest = last_audit(recipe)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)

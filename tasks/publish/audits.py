@@ -10,13 +10,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.accounts.audited import BY_INDEX, Audited, ByIndex
-from tasks.dedup.audit import audit, measure_of
+from tasks.dedup.audit import audit
 from tasks.errors import Denied
 from tasks.planning.last_build import last_build
 from tasks.publish.differences import diff
-from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
-from tasks.signatures.banding import Banding
+from tasks.recipe.rounds import MinHashRound
 from tasks.storage.artifacts import MANIFESTS, Manifest, Receipt, finished_shard, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import read_record
@@ -27,19 +26,9 @@ LENGTHS = 10  # as many pairs in each
 WORST = 20
 
 
-def measure_and_threshold(dedup: Dedup) -> tuple[str, float]:
-    """Return the measure and the least likeness that a recipe asks for.
-
-    Without `verify` that is the Jaccard similarity at which its bands find half of the pairs.
-    """
-    if dedup.verify:
-        return measure_of(dedup), dedup.verify.share
-    return measure_of(dedup), Banding(dedup.bands, dedup.rows, 0.5).half
-
-
-def audited(table: pa.Table, dedup: Dedup, by_index: ByIndex | None) -> Audited:
+def audited(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None) -> Audited:
     """Count the unlike pairs of AUDIT."""
-    measure, threshold = measure_and_threshold(dedup)
+    measure, threshold = dedup.measure, dedup.threshold
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
     return Audited(
         pairs=len(table), unlike=unlike, threshold=round(threshold, 4), measure=measure, by_index=by_index

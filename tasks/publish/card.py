@@ -7,7 +7,7 @@ import yaml
 from tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
 from tasks.accounts.published import Published
 from tasks.publish.files import REMOVED
-from tasks.recipe.dedup import Dedup, Verify
+from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
@@ -61,21 +61,7 @@ With the name of a source it gives that source with all its columns, with `remov
 - `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
 """
 FEW = 4  # reasons that are said in a sentence
-HOW = (
-    "Near-duplicates were found with MinHash over shingles of {width} {shingle} ({values} values, {bands} bands of "
-    "{rows} rows) and clustered by connected components."
-)
-HOW_EXACT = {
-    "text": "Documents with the same text were found by a hash of it.",
-    "normalised": "Documents with the same words in the same order were found by a hash of them.",
-}
 OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."
-SCOPES = {
-    "across": "In a cluster with documents of several sources, those of the best-ranked source stayed "
-    "and the others were removed; duplicates inside one source stayed.",
-    "global": "One document of each cluster stayed, that of the best-ranked source.",
-}
-PREFERRED = "One document of each cluster stayed: the first by {order}."
 
 
 def card(recipe: Recipe, manifest: Published) -> str:
@@ -138,29 +124,7 @@ def configurations(manifest: Published) -> list[dict[str, Any]]:
 
 def found_by(dedup: Dedup) -> str:
     """Say in sentences how duplicates were found, and which of them stayed."""
-    return "\n".join(
-        [
-            HOW_EXACT[dedup.exact] if dedup.exact else HOW.format(**dedup.model_dump(), rows=dedup.rows),
-            verified_by(dedup.verify) if dedup.verify else stayed_by(dedup),
-        ]
-    )
-
-
-def stayed_by(dedup: Dedup) -> str:
-    """Say which documents of a cluster stayed."""
-    if dedup.scope == "across" or dedup.prefer[0] == "source":
-        return SCOPES[dedup.scope]
-    return PREFERRED.format(order=", then ".join(f"`{entry}`" for entry in dedup.prefer))
-
-
-def verified_by(verify: Verify) -> str:
-    """Say for what a document went."""
-    share = f"{verify.share:.0%}"
-    if verify.jaccard is None:
-        return f"A document went only for one that stays and holds {share} of its shingles."
-    return (
-        f"A document went only for one that stays and has {share} of the shingles of both in common with it."
-    )
+    return f"{dedup.method()}\n{dedup.who_stayed()}"
 
 
 def against(manifest: Published) -> list[str]:

@@ -21,6 +21,7 @@ from tasks.accounts.published import (
 )
 from tasks.accounts.published_stamps import current_stamps, difference, possibly_changed, save_stamps
 from tasks.accounts.readings import due, moment, times_checked
+from tasks.dedup.audit import near
 from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.ids import BITS
 from tasks.ingest.plan import SourcePlan
@@ -179,7 +180,7 @@ def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audite
         if receipt := about_all.get(of_round.name_in_round("audit")):
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.shards[0])
-            found[of_round.name_in_round("audit")] = audited(pairs, of_round.dedup, by_index_of(audit))
+            found[of_round.name_in_round("audit")] = audited(pairs, near(of_round), by_index_of(audit))
     return found
 
 

@@ -8,11 +8,12 @@ from pydantic import ValidationError
 
 from tasks.recipe.cleaning import MAPPING, OTHER
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import EXACT, MINHASH
 from tasks.recipe.values import SECRETIVE
 
 MOST_SHOWN = 100
 LONGEST = 200  # of what was found, in a line
-KINDS = (MAPPING, OTHER, "[key]")
+KINDS = (MAPPING, OTHER, EXACT, MINHASH, "[key]")
 
 
 def faults(path: str, text: str, error: ValidationError) -> list[str]:

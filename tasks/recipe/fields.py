@@ -14,6 +14,7 @@ from pydantic import (
 
 from tasks.ids import MAX_SOURCES
 from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import AnyRound, MinHashRound
 from tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
 from tasks.recipe.steps import Step
 from tasks.recipe.values import (
@@ -73,13 +74,13 @@ class Recipe(Strict):
         "cost no reading of text. Else they are in `removed/` alone, without their text.",
     )
     rounds: Annotated[
-        tuple[Dedup, ...],
+        tuple[AnyRound, ...],
         BeforeValidator(
-            as_rounds, json_schema_input_type=Dedup | Annotated[list[Dedup], Field(min_length=1)]
+            as_rounds, json_schema_input_type=AnyRound | Annotated[list[AnyRound], Field(min_length=1)]
         ),
         PlainSerializer(lambda rounds: rounds[0] if len(rounds) == 1 else list(rounds)),
     ] = Field(
-        (Dedup(),),
+        (MinHashRound(),),
         alias="dedup",
         max_length=MOST_ROUNDS,
         description="One deduplication, or a list: rounds, each on what the one before left.",

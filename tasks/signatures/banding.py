@@ -17,6 +17,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.recipe.rounds import half_found
+
 DEGREE = 1024  # of the polynomial at the most: signatures have no more values
 MOST_BANDS = 256
 
@@ -58,7 +60,7 @@ class Banding:
     @property
     def half(self) -> float:
         """The similarity at which half of the pairs are found."""
-        return float((1 - 0.5 ** (1 / self.bands)) ** (1 / self.rows))
+        return half_found(self.bands, self.rows)
 
 
 def bandings(threshold: float, values: int) -> list[Banding]:

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import ExactRound
 from tasks.signatures.shingles import words_of
 from textkernels.buffers import text_buffers
 
 
-def text_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def text_keys(texts: pa.LargeStringArray, dedup: ExactRound) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the hash of each text, (n, 1, 2) uint64, and which texts have anything to hash, (n,) bool."""
     if dedup.exact == "normalised":
         words, ends = words_of(texts)

@@ -103,7 +103,7 @@ def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[Numbere
     of_shards = stage_key("index", VERSION, None, *(shard.digest for shard in merged))
     rows = sum(shard.rows for shard in merged)
     ranges = [
-        IndexedRange(folder, None, merged, of_shards, band, keys, number, bool(dedup.exact))
+        IndexedRange(folder, None, merged, of_shards, band, keys, number, dedup.is_wide)
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]

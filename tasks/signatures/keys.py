@@ -3,6 +3,7 @@
 What is here needs neither Prefect nor Dask, so that a text is looked up in a moment.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,27 +11,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import ExactRound, MinHashRound
 from tasks.signatures.exact import text_keys
-from tasks.signatures.shingles import UNICODE, shingle_parameters, word_hashes
+from tasks.signatures.shingles import word_hashes
 from textkernels import sketch
 from textkernels.buffers import text_buffers
 
 VERSION = 1  # raised when a text gets other keys
 
-
-def signature_parameters(dedup: Dedup) -> dict[str, Any]:
-    """Return what a band key depends on; the scope decides later who goes."""
-    if dedup.exact:
-        return {"exact": dedup.exact} | ({"unicode": UNICODE} if dedup.exact == "normalised" else {})
-    return dedup.model_dump(include={"values", "bands"}) | shingle_parameters(dedup)
+Keys = tuple[NDArray[np.uint64], NDArray[np.bool_]]
 
 
 def index_parameters(dedup: Dedup) -> dict[str, Any]:
     """Return what the keys of two corpora have to have in common, for their documents to meet."""
-    return {"version": VERSION, **signature_parameters(dedup)}
+    return {"version": VERSION, **dedup.key_parameters}
 
 
-def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
+def signatures(texts: pa.LargeStringArray, dedup: MinHashRound) -> NDArray[np.uint64]:
     """Return the signature of each text: (n, values) uint64, all EMPTY where it has no shingle."""
     size: dict[str, Any] = {"width": dedup.width, "values": dedup.values}
     if dedup.shingle == "words":
@@ -40,13 +37,20 @@ def signatures(texts: pa.LargeStringArray, dedup: Dedup) -> NDArray[np.uint64]:
     return sketches
 
 
-def band_keys(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+def band_keys(texts: pa.LargeStringArray, dedup: MinHashRound) -> Keys:
     """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
     sketches = signatures(texts, dedup)
     keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
     return keys, sketches[:, 0] != sketch.EMPTY
 
 
-def keys_of_texts(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the keys of each text in a round, (n, bands) or (n, 1, 2) uint64, and which texts have any."""
-    return text_keys(texts, dedup) if dedup.exact else band_keys(texts, dedup)
+# What makes the keys of texts in a round of each kind.
+KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], Keys]] = {
+    ExactRound: text_keys,
+    MinHashRound: band_keys,
+}
+
+
+def keys_of_texts(texts: pa.LargeStringArray, dedup: Dedup) -> Keys:
+    """Return the keys of each text in a round, (n, bands) or (n, bands, 2) uint64, and which texts have any."""
+    return KEYS[type(dedup)](texts, dedup)

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
-from tasks.signatures.keys import VERSION, keys_of_texts, signature_parameters
+from tasks.signatures.keys import VERSION, keys_of_texts
 from tasks.signatures.merging import merge_groups
 from tasks.signatures.shingles import folded_characters
 from tasks.stage.fan_out import fan_out
@@ -58,7 +59,7 @@ class BandKeys:
         KeysOfShard(folder, source, shard, self.dedup).write_keys(*self.doc_ids_and_keys())
 
     def doc_ids_and_keys(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return what was collected: (n,) and (n, bands), or (n, 1, 2) of exact rounds."""
+        """Return what was collected: (n,) and (n, bands), or (n, bands, 2) of wide keys."""
         return np.concatenate(self.doc_ids), np.concatenate(self.keys)
 
 
@@ -74,11 +75,11 @@ class KeysOfRounds:
     def with_gpus(
         cls, recipe: Recipe, source: str
     ) -> "tuple[partial[KeysOfRounds], partial[list[KeysOfShard]]]":
-        """Return what begins the keys of exact rounds, and what says which jobs make the others of a shard."""
+        """Return what begins the keys that a GPU does not make, and what says which jobs make the others."""
         rounds = rounds_with_keys(recipe, source)
-        exact = tuple(dedup for dedup in rounds if dedup.exact)
-        near = tuple(dedup for dedup in rounds if not dedup.exact)
-        return partial(cls, exact), partial(keys_in_rounds, recipe.folder, source, near)
+        by_cpu = tuple(dedup for dedup in rounds if not dedup.has_signatures)
+        by_gpu = tuple(dedup for dedup in rounds if dedup.has_signatures)
+        return partial(cls, by_cpu), partial(keys_in_rounds, recipe.folder, source, by_gpu)
 
     def __init__(self, rounds: tuple[Dedup, ...]) -> None:
         self.of_rounds = [BandKeys(dedup) for dedup in rounds]
@@ -98,7 +99,7 @@ def rounds_with_keys(recipe: Recipe, source: str) -> tuple[Dedup, ...]:
     """Return the rounds in which a source's documents need keys, one of those that have the same."""
     if recipe.source(source).exempt and not recipe.publish_bands:
         return ()
-    return tuple({digest_of(signature_parameters(dedup)): dedup for dedup in recipe.rounds}.values())
+    return tuple({digest_of(dedup.key_parameters): dedup for dedup in recipe.rounds}.values())
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,14 @@ class KeysOfShard(ShardJob):
 
     @property
     def params(self) -> Any:
-        return signature_parameters(self.dedup)
+        return self.dedup.key_parameters
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (self.shard.digest,)
 
     def make(self) -> Shard:
-        if is_on_gpu() and not self.dedup.exact:
+        if is_on_gpu() and isinstance(self.dedup, MinHashRound):
             from tasks.gpu.shard_keys import keys_of_shard  # CUDA's libraries come with it
 
             folded = folded_characters() if self.dedup.shingle == "words" else None
@@ -142,7 +143,7 @@ class KeysOfShard(ShardJob):
 
         def fill(scratch: Path) -> None:
             parts = ((b, keys[:, b], doc_ids) for b in range(self.dedup.key_bands))
-            write_band_rows(scratch, parts, rows_schema(is_wide=bool(self.dedup.exact)))
+            write_band_rows(scratch, parts, rows_schema(is_wide=self.dedup.is_wide))
 
         return write_shard(self.folder, self.path, self.name, fill, counts=self.shard.counts)
 
@@ -183,7 +184,7 @@ class KeysOfWhatIsLeft(ShardJob):
 
         def fill(scratch: Path) -> None:
             parts = ((b, *left_of(b)) for b in range(dedup.key_bands))
-            write_band_rows(scratch, parts, rows_schema(is_wide=bool(dedup.exact)))
+            write_band_rows(scratch, parts, rows_schema(is_wide=dedup.is_wide))
 
         return write_shard(self.folder, self.path, self.name, fill, counts=self.history.counts)
 
@@ -212,7 +213,7 @@ def keys_of_source(
 ) -> KeysOfSource:
     """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in history]
-    on = Engine.CPU if dedup.exact else engine
+    on = engine if dedup.has_signatures else Engine.CPU
     shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
@@ -223,7 +224,7 @@ def keys_of_source(
 def key(recipe: Recipe, trail: Trail) -> str:
     if recipe.source(trail.source).exempt:
         return stage_key("minhash", VERSION, "exempt", *trail.identities)
-    return stage_key("minhash", VERSION, signature_parameters(recipe.dedup), *trail.identities)
+    return stage_key("minhash", VERSION, recipe.dedup.key_parameters, *trail.identities)
 
 
 def takes_part(recipe: Recipe, source: str) -> bool:

@@ -8,21 +8,18 @@ version of this Python, which is part of the key of what is made with it.
 import string
 import unicodedata
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
 from textkernels import sketch
 from textkernels.buffers import text_buffers
 from textkernels.sets import distinct
 from textkernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
-
-UNICODE = unicodedata.unidata_version
 
 
 @lru_cache(maxsize=1)
@@ -63,13 +60,9 @@ def composed(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     return texts
 
 
-def shingle_parameters(dedup: Dedup) -> dict[str, Any]:
-    """Return what a text's shingles depend on."""
-    unicode = {"unicode": UNICODE} if dedup.shingle == "words" else {}
-    return {"shingle": dedup.shingle, "width": dedup.width} | unicode
-
-
-def shingle_sets(texts: pa.LargeStringArray, dedup: Dedup) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def shingle_sets(
+    texts: pa.LargeStringArray, dedup: MinHashRound
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Return the distinct shingles of each text: hashes, uint64, and (n + 1,) ends; see `textkernels.sets`."""
     if dedup.shingle == "words":
         return distinct(*sketch.word_shingle_hashes(*word_hashes(texts), width=dedup.width))

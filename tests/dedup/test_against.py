@@ -33,7 +33,7 @@ from tasks.dedup.reference import texts as matched_texts
 from tasks.errors import BadRecipe, Denied, TooMuchLost
 from tasks.planning.last_build import ledger_if_complete
 from tasks.planning.watching import detect_changes
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures import bands, index
 from tasks.signatures.keys import keys_of_texts
 from tasks.signatures.lookup import collisions, looked_up, row_groups_with
@@ -54,7 +54,7 @@ def documents_of(place, name):
     found = []
     for path in sorted(place.glob(name)):
         for row in pq.read_table(path).to_pylist():
-            keys, has_any = keys_of_texts(pa.array([row["text"]], pa.large_string()), Dedup())
+            keys, has_any = keys_of_texts(pa.array([row["text"]], pa.large_string()), MinHashRound())
             found.append((row["name"], row["text"], keys[0].tolist() if has_any[0] else []))
     return found
 
@@ -127,7 +127,7 @@ def test_who_goes_is_who_is_like_something_there(old, new, rule):
     there = {row["doc_id"]: row["text"] for source in old.sources for row in table_of(old, source.name)}
     keys_there = {}
     for doc_id, text in there.items():
-        keys, has_any = keys_of_texts(pa.array([text], pa.large_string()), Dedup())
+        keys, has_any = keys_of_texts(pa.array([text], pa.large_string()), MinHashRound())
         keys_there[doc_id] = keys[0].tolist() if has_any[0] else []
     gone = names_of(recipe, stage="against")
     place = new.folder / "in"

@@ -17,7 +17,8 @@ from flows.dashboard.report_artifact import write_report
 from tasks.accounts.audited import Audited
 from tasks.accounts.published import corpus_of
 from tasks.dedup import audit as audit_module
-from tasks.dedup.audit import steps_between
+from tasks.dedup import likeness
+from tasks.dedup.likeness import steps_between
 from tasks.dedup.pairings import (
     Chosen,
     Members,
@@ -33,10 +34,9 @@ from tasks.publish.audits import (
     by_length,
     by_source,
     last_audit,
-    measure_and_threshold,
     pairs_of,
 )
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt
 from textkernels.sets import overlaps
@@ -57,7 +57,9 @@ def shingles_of(text, dedup):
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.text("ab é漢🙂", max_size=60), min_size=2, max_size=6),
-    st.sampled_from([Dedup(width=1), Dedup(width=3), Dedup(), Dedup(shingle="words", width=2)]),
+    st.sampled_from(
+        [MinHashRound(width=1), MinHashRound(width=3), MinHashRound(), MinHashRound(shingle="words", width=2)]
+    ),
 )
 def test_shingles_in_common_are_those_of_exact_sets(texts, dedup):
     hashes, ends = shingle_sets(pa.array(texts, pa.large_string()), dedup)
@@ -113,7 +115,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
         assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
     assert max(row["steps"] or 0 for row in audit) > 1
     headline = corpus_of(recipe)[1].audits["audit"]
-    unlike = sum(row["jaccard"] < measure_and_threshold(recipe.dedup)[1] for row in audit)
+    unlike = sum(row["jaccard"] < recipe.dedup.threshold for row in audit)
     assert (headline.pairs, headline.unlike) == (len(audit), unlike)
     assert unlike > 0
 
@@ -141,10 +143,10 @@ def test_long_texts_are_compared_a_few_at_a_time(chains, monkeypatch):
     whole = chains.load(name="whole")
     build_here(whole)
     sizes = list[int]()
-    compare = audit_module.compared
+    compare = likeness.compared
     monkeypatch.setattr(audit_module, "TEXT_AT_ONCE", 10_000)
     monkeypatch.setattr(
-        audit_module, "compared", lambda *given: (sizes.append(given[1].nbytes), compare(*given))[1]
+        likeness, "compared", lambda *given: (sizes.append(given[1].nbytes), compare(*given))[1]
     )
     few = chains.load(name="few")
     build_here(few)

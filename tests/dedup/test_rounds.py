@@ -15,8 +15,8 @@ from small_corpus import build_here, contents, edited, prose, rows, table_of, wr
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
 from tasks.errors import BadRecipe
-from tasks.recipe.dedup import Dedup
 from tasks.recipe.loading import load_recipe
+from tasks.recipe.rounds import ExactRound
 from tasks.signatures.edges import star_edges
 from tasks.signatures.exact import text_keys
 from tasks.storage.folder import Folder
@@ -40,7 +40,7 @@ def words_of(text):
     st.sampled_from(["text", "normalised"]),
 )
 def test_keys_are_equal_where_texts_are(texts, exact):
-    keys, has_keys = text_keys(pa.array(texts, pa.large_string()), Dedup(exact=exact))
+    keys, has_keys = text_keys(pa.array(texts, pa.large_string()), ExactRound(exact=exact))
     folded = [words_of(text) if exact == "normalised" else text for text in texts]
     assert has_keys.tolist() == [bool(one) for one in folded]
     for i, one in enumerate(folded):
@@ -49,7 +49,7 @@ def test_keys_are_equal_where_texts_are(texts, exact):
 
 
 def test_keys_of_texts_are_blake2():
-    keys, _ = text_keys(pa.array(["naïve"], pa.large_string()), Dedup(exact="text"))
+    keys, _ = text_keys(pa.array(["naïve"], pa.large_string()), ExactRound(exact="text"))
     assert keys.tobytes() == hashlib.blake2b("naïve".encode(), digest_size=16).digest()
 
 
@@ -57,7 +57,7 @@ def test_words_that_have_one_hash_of_64_bits_are_different_words():
     """Words of Thue and Morse, which every polynomial modulo 2**64 takes for the same."""
     word = "".join("ab"[i.bit_count() % 2] for i in range(2048))
     texts = pa.array([word, word.translate(str.maketrans("ab", "ba"))], pa.large_string())
-    keys, _ = text_keys(texts, Dedup(exact="normalised"))
+    keys, _ = text_keys(texts, ExactRound(exact="normalised"))
     assert (keys[0] != keys[1]).any()
 
 

@@ -23,7 +23,7 @@ from small_corpus import (
 )
 
 from tasks.accounts.ledger import large_losses
-from tasks.dedup import contested, verify
+from tasks.dedup import by_documents, contested
 from tasks.dedup.losses import check_losses
 from tasks.dedup.preference import Preference, comparable
 from tasks.errors import BadInput, BadRecipe, TooMuchLost
@@ -296,7 +296,7 @@ def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):
     sources = [*dated.recipe["sources"], {"name": "more", "files": "in/more-*.parquet"}]
     whole = dated.load(dedup=dedup, sources=sources)
     build_here(whole)
-    monkeypatch.setattr(verify, "PART_BYTES", 1000)
+    monkeypatch.setattr(by_documents, "PART_BYTES", 1000)
     monkeypatch.setattr(parts_module, "GROUP_ROWS", 2)
     monkeypatch.setattr(contested, "FILE_BYTES", 3000)
     cut = dated.load(dedup=dedup, sources=sources, shard_mib=0.001, storage=str(dated.folder / "cut"))

@@ -27,7 +27,7 @@ from tasks.errors import Damaged, WrongBits
 from tasks.gpu import joining, shard_keys
 from tasks.gpu.joining import forest_of
 from tasks.ingest import ingest
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures import edges
 from tasks.signatures.minhash import KeysOfShard
 from tasks.signatures.shingles import folded_characters, word_hashes
@@ -126,8 +126,8 @@ def test_any_texts_have_the_signatures_of_the_cpu(texts, width, values, tile):
 
 
 ROUNDS = {
-    "characters": Dedup(width=4, bands=2, rows=2),
-    "words": Dedup(shingle="words", width=3, bands=3, rows=1),
+    "characters": MinHashRound(width=4, bands=2, rows=2),
+    "words": MinHashRound(shingle="words", width=3, bands=3, rows=1),
 }
 
 

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from small_corpus import zyda
 
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.banding import Banding, bandings
 
 pytestmark = pytest.mark.slow
@@ -69,9 +69,9 @@ def test_params_are_printed_with_the_curve_and_drawn(tmp_path):
     ],
 )
 def test_two_of_values_bands_and_rows_say_the_third(given, expected):
-    dedup = Dedup(**given)
+    dedup = MinHashRound(**given)
     assert (dedup.values, dedup.bands, dedup.rows) == expected
-    assert Dedup(**dedup.model_dump()) == dedup
+    assert MinHashRound(**dedup.model_dump()) == dedup
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_two_of_values_bands_and_rows_say_the_third(given, expected):
 )
 def test_values_that_are_not_bands_of_rows_are_refused(given):
     with pytest.raises(ValidationError):
-        Dedup(**given)
+        MinHashRound(**given)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.recipe.dedup import Dedup
+from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.keys import band_keys, signatures
 from tasks.signatures.shingles import word_hashes
 from textkernels import sketch as cpu
@@ -114,7 +114,7 @@ SPOKEN = st.text(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(SPOKEN, max_size=4), st.sampled_from([1, 2, 13]), st.sampled_from([32, 117]))
 def test_sketch_of_words_is_that_of_the_plain_twin(texts, width, values):
-    dedup = Dedup(shingle="words", width=width, values=values, bands=1)
+    dedup = MinHashRound(shingle="words", width=width, values=values, bands=1)
     assert signatures(pa.array(texts, pa.large_string()), dedup).tolist() == [
         plain_signature(word_shingle_hashes(t, width), values) for t in texts
     ]
@@ -130,13 +130,13 @@ def test_every_character_is_folded_as_the_plain_twin_folds_it():
 
 def test_long_document_of_words_that_repeats_itself_is_that_of_the_plain_twin():
     text = "One two, three! " * 40_000
-    found = signatures(pa.array([text], pa.large_string()), Dedup(shingle="words"))[0]
+    found = signatures(pa.array([text], pa.large_string()), MinHashRound(shingle="words"))[0]
     assert found.tolist() == plain_signature(word_shingle_hashes(text, 13), 128)
 
 
 def test_word_shingles_do_not_see_case_punctuation_white_space_or_composition():
     texts = ["Où est l'été, demain?", "où  est\nle\u0301te\u0301\u00a0DEMAIN", "… !?"]
-    found = signatures(pa.array(texts, pa.large_string()), Dedup(shingle="words"))
+    found = signatures(pa.array(texts, pa.large_string()), MinHashRound(shingle="words"))
     assert found[0].tolist() == found[1].tolist()
     assert set(found[2].tolist()) == {EMPTY}
 
@@ -173,16 +173,16 @@ def test_values_agree_at_the_rate_of_the_jaccard_similarity(similarity, values):
 
 def test_band_keys_read_arrow_buffers_wherever_a_slice_begins():
     texts = pa.array(["first", "", "naïve 漢字 🙂", "last one"], pa.large_string())
-    whole, has_shingle = band_keys(texts, Dedup())
+    whole, has_shingle = band_keys(texts, MinHashRound())
     assert has_shingle.tolist() == [True, False, True, True]
     assert whole.shape == (4, 8)
-    assert band_keys(texts.slice(2, 2), Dedup())[0].tolist() == whole[2:].tolist()
+    assert band_keys(texts.slice(2, 2), MinHashRound())[0].tolist() == whole[2:].tolist()
     assert len({tuple(row) for row in whole.tolist()}) == 4
 
 
 def test_word_signatures_are_these_bits():
     texts = pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string())
-    assert band_keys(texts, Dedup(shingle="words"))[0][0, :2].tolist() == [
+    assert band_keys(texts, MinHashRound(shingle="words"))[0][0, :2].tolist() == [
         9067031982405747633,
         4984272146498732663,
     ]
@@ -190,5 +190,7 @@ def test_word_signatures_are_these_bits():
 
 def test_signatures_are_these_bits():
     """Change these numbers only with tasks.signatures.minhash.VERSION: band keys on storage depend on them."""
-    key, _ = band_keys(pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string()), Dedup())
+    key, _ = band_keys(
+        pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string()), MinHashRound()
+    )
     assert key[0, :2].tolist() == [577495479004995186, 9691204451888525647]

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.dedup.contested import first_and_last
+from tasks.dedup.judging import Judging
 from tasks.dedup.reference.compare import compared, places_of
 from tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
 from tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
-from tasks.dedup.verify import SIMILARITIES, rule_of
-from tasks.recipe.dedup import Dedup
+from tasks.dedup.verify import ByTexts, judging_of
 from tasks.recipe.fields import Recipe
 from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
@@ -30,33 +30,29 @@ from tasks.storage.parts import read_part
 from tasks.storage.tables import rows_between, tables_of
 
 VERSION = 2
-REASONS = {
-    "in_other_corpus": "another corpus, which stays as it is, has it or a near-duplicate of it",
-    "text_in_other_corpus": "another corpus, which stays as it is, has its text",
-    "words_in_other_corpus": "another corpus, which stays as it is, has its words in the same order",
-}
-OF_EXACT = {None: "in_other_corpus", "text": "text_in_other_corpus", "normalised": "words_in_other_corpus"}
 EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uint64())])
 
 
 @dataclass(frozen=True)
 class AgainstOfShard(VerdictJob):
-    """Which documents of one shard go for a document of another corpus, and for which.
+    """Which documents of one shard go for a document of another corpus, and for which: by their buckets alone.
 
-    matched: MATCHES of the source. of_texts: with `verify`, hashes of what the others' files hold. gathered: with
-    `verify`, the others' texts, of which this shard's are a part; they follow from all else.
+    matched: MATCHES of the source.
     """
 
     stage, version = "against", VERSION
 
     matched: tuple[Shard, ...]
     others: tuple[ReferenceCorpus, ...]
-    dedup: Dedup
-    of_texts: tuple[str, ...] = ()
-    gathered: tuple[Shard, ...] = ()
-    part: int = 0
+    judging: Judging
 
-    reasons = REASONS
+    @property
+    def reason(self) -> str:
+        return self.judging.dedup.reference_reason.name
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return (self.reason,)
 
     @cached_property
     def matches(self) -> pa.Table:
@@ -64,18 +60,59 @@ class AgainstOfShard(VerdictJob):
         return rows_between(self.folder, self.matched, *first_and_last(self.folder, self.history.shard))
 
     @property
+    def rule(self) -> list[Any] | None:
+        """By what texts are compared, if they are."""
+        return None
+
+    @property
     def params(self) -> list[Any]:
         content = sha256(b"".join(column.to_numpy().tobytes() for column in self.matches.columns)).hexdigest()
-        rule = rule_of(self.dedup) if self.dedup.verify else None
-        return [OF_EXACT[self.dedup.exact], [other.label for other in self.others], content, rule]
+        return [self.reason, [other.label for other in self.others], content, self.rule]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field("doc_id", pa.uint64()), *evidence_for(self.judging), REASON])
+
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        is_remaining = np.isin(
+            self.matches.column("doc_id").to_numpy(), remaining.column("doc_id").to_numpy()
+        )
+        pairs = self.best_first(self.matches.filter(pa.array(is_remaining)))
+        doc_ids = pairs.column("doc_id").to_numpy()
+        pairs = pairs.filter(pa.array(np.append(True, doc_ids[1:] != doc_ids[:-1])[: len(pairs)]))
+        labels = pa.array([other.label for other in self.others], pa.string())
+        columns = {
+            **{name: pairs.column(name) for name in pairs.column_names},
+            "matched_corpus": labels.take(pairs.column("corpus").combine_chunks()),
+            REASON.name: pa.array([self.reason] * len(pairs), pa.string()),
+        }
+        return pa.table({name: columns[name] for name in self.schema.names})
+
+    def best_first(self, pairs: pa.Table) -> pa.Table:
+        """Return the pairs of which ours may go, of each document the best pair first."""
+        return pairs
+
+
+@dataclass(frozen=True)
+class AgainstByTexts(AgainstOfShard):
+    """The same, by their texts.
+
+    of_texts: hashes of what the others' files hold. gathered: the others' texts, of which this shard's are a part;
+    they follow from all else.
+    """
+
+    judging: ByTexts
+    of_texts: tuple[str, ...] = ()
+    gathered: tuple[Shard, ...] = ()
+    part: int = 0
+
+    @property
+    def rule(self) -> list[Any]:
+        return self.judging.rule
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (*self.history.digests, *self.of_texts)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return pa.schema([pa.field("doc_id", pa.uint64()), *evidence_for(self.dedup), REASON])
 
     def wanted(self) -> pa.Table | None:
         """Return the documents of other corpora whose texts are needed, `corpus` and `matched_doc_id`."""
@@ -83,45 +120,29 @@ class AgainstOfShard(VerdictJob):
             return None
         return self.matches.group_by(["corpus", "matched_doc_id"]).aggregate([])
 
-    def verdicts(self, remaining: pa.Table) -> pa.Table:
-        is_remaining = np.isin(
-            self.matches.column("doc_id").to_numpy(), remaining.column("doc_id").to_numpy()
-        )
-        pairs = self.matches.filter(pa.array(is_remaining))
-        if self.dedup.verify:
-            pairs = self.verified(pairs)
-        doc_ids = pairs.column("doc_id").to_numpy()
-        pairs = pairs.filter(pa.array(np.append(True, doc_ids[1:] != doc_ids[:-1])[: len(pairs)]))
-        labels = pa.array([other.label for other in self.others], pa.string())
-        columns = {
-            **{name: pairs.column(name) for name in pairs.column_names},
-            "matched_corpus": labels.take(pairs.column("corpus").combine_chunks()),
-            REASON.name: pa.array([OF_EXACT[self.dedup.exact]] * len(pairs), pa.string()),
-        }
-        return pa.table({name: columns[name] for name in self.schema.names})
-
-    def verified(self, pairs: pa.Table) -> pa.Table:
-        """Return the pairs of which ours may go, with SIMILARITIES, of each document the best pair first."""
-        verify = self.dedup.verify
-        assert verify is not None
+    def best_first(self, pairs: pa.Table) -> pa.Table:
+        """Return the pairs with SIMILARITIES."""
         with self.folder.scratch_file() as scratch:
             reading = read_part(self.folder, self.gathered, self.part, scratch)
             with reading as (rows, texts):
                 places = places_of(pairs, rows, self.others)
                 tables = [
-                    compared(pairs, ours, places, texts, self.dedup)
+                    compared(pairs, ours, places, texts, self.judging)
                     for ours in tables_of(self.folder, self.history.shard, ["doc_id", "text"])
                 ]
-        measure = "containment" if verify.jaccard is None else "jaccard"
-        order = [("doc_id", "ascending"), ("corpus", "ascending"), (measure, "descending")]
+        order = [
+            ("doc_id", "ascending"),
+            ("corpus", "ascending"),
+            (self.judging.verify.measure, "descending"),
+        ]
         return pa.concat_tables(tables).sort_by([*order, ("matched_doc_id", "ascending")])
 
 
 def with_texts(
-    source: str, jobs: Sequence[AgainstOfShard], others: Sequence[ReferenceCorpus], stage: str
-) -> list[AgainstOfShard]:
+    source: str, jobs: Sequence[AgainstByTexts], others: Sequence[ReferenceCorpus], stage: str
+) -> list[AgainstByTexts]:
     """Have the texts of other corpora read that some jobs need, and tell those where they are."""
-    found = fan_out(AgainstOfShard.wanted, jobs, stage=stage, source=source)
+    found = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
     tables = [
         table.append_column("part", pa.array(np.full(len(table), part, np.uint32)))
         for part, table in enumerate(found)
@@ -144,23 +165,26 @@ def with_texts(
     return [replace(job, gathered=gathered, part=part) for part, job in enumerate(jobs)]
 
 
-def evidence_for(dedup: Dedup) -> pa.Schema:
-    return pa.schema([*EVIDENCE, *SIMILARITIES]) if dedup.verify else EVIDENCE
+def contents(others: Sequence[ReferenceCorpus]) -> tuple[str, ...]:
+    """Return hashes of what the files of other corpora hold."""
+    return tuple(content_of(texts_of(other)) for other in others)
+
+
+def evidence_for(judging: Judging) -> pa.Schema:
+    return pa.schema([*EVIDENCE, *judging.evidence])
 
 
 def evidence_of(recipe: Recipe) -> pa.Schema:
     """Return what is published of a document that goes: the one that it goes for."""
-    return evidence_for(recipe.dedup)
-
-
-def contents(recipe: Recipe, others: Sequence[ReferenceCorpus]) -> tuple[str, ...]:
-    """Return hashes of what the files of other corpora hold, where their texts are compared."""
-    return tuple(content_of(texts_of(other)) for other in others) if recipe.dedup.verify else ()
+    return evidence_for(judging_of(recipe.dedup))
 
 
 def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> str:
-    rule = rule_of(recipe.dedup) if recipe.dedup.verify else OF_EXACT[recipe.dedup.exact]
-    params = [rule, [other.label for other in others], contents(recipe, others), recipe.may_go(trail.source)]
+    judging, labels = judging_of(recipe.dedup), [other.label for other in others]
+    how: tuple[Any, ...] = recipe.dedup.reference_reason.name, labels, ()
+    if isinstance(judging, ByTexts):
+        how = judging.rule, labels, contents(others)
+    params = [*how, recipe.may_go(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
@@ -170,8 +194,7 @@ def is_compared(recipe: Recipe, source: str) -> bool:
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
     """Return why documents go in a round: for one reason, where it has corpora to be against."""
-    reason = OF_EXACT[recipe.dedup.exact]
-    return {reason: REASONS[reason]} if recipe.dedup.against else {}
+    return dict([recipe.dedup.reference_reason]) if recipe.dedup.against else {}
 
 
 @stage(
@@ -185,11 +208,16 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
 def against(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> Manifest:
     """Find which documents of a source another corpus has already."""
     folder, name = recipe.folder, recipe.name_in_round("against")
-    groups, of_texts = load_manifest(folder, matched).shards, contents(recipe, others)
+    groups, judging = load_manifest(folder, matched).shards, judging_of(recipe.dedup)
+    histories = load_histories(folder, trail)
+    if isinstance(judging, ByTexts):
+        of_texts = contents(others)
+        by_texts = [
+            AgainstByTexts(folder, trail.source, history, groups, tuple(others), judging, of_texts)
+            for history in histories
+        ]
+        return run_jobs(name, trail, with_texts(trail.source, by_texts, others, name))
     jobs = [
-        AgainstOfShard(folder, trail.source, history, groups, tuple(others), recipe.dedup, of_texts)
-        for history in load_histories(folder, trail)
+        AgainstOfShard(folder, trail.source, history, groups, tuple(others), judging) for history in histories
     ]
-    if recipe.dedup.verify:
-        jobs = with_texts(trail.source, jobs, others, name)
     return run_jobs(name, trail, jobs)

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tasks.dedup.judging import SIMILARITIES
 from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.dedup.verify import SIMILARITIES, batches, verify_params
+from tasks.dedup.verify import ByTexts, batches
 from tasks.errors import Denied
-from tasks.recipe.dedup import Dedup
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.parts import TextFile, text_sizes
 from textkernels.set_similarity import needed
@@ -39,7 +39,7 @@ def places_of(pairs: pa.Table, rows: pa.Table | None, others: Sequence[Reference
     return places
 
 
-def compared(pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, dedup: Dedup) -> pa.Table:
+def compared(pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, judging: ByTexts) -> pa.Table:
     """Compare those pairs whose own text is here; return those of which ours may go, with SIMILARITIES.
 
     pairs: MATCHES. ours: `doc_id` and `text`, by doc_id. places: (p,), of the other text of each pair.
@@ -55,15 +55,14 @@ def compared(pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, d
         own_rows, own_at = np.unique(own[some], return_inverse=True)
         other_rows, other_at = np.unique(places[some], return_inverse=True)
         two = pa.concat_arrays([column.take(pa.array(own_rows)), texts.take(other_rows)])
-        hashes, ends = shingle_sets(two, dedup)
+        hashes, ends = shingle_sets(two, judging.dedup)
         other_at = other_at + len(own_rows)
         both[some] = overlaps(hashes, ends, own_at, other_at)
         size[some], other_size[some] = np.diff(ends)[own_at], np.diff(ends)[other_at]
     similarities = (both / np.maximum(1, size + other_size - both), both / np.maximum(1, size))
     for field, values in zip(SIMILARITIES, similarities, strict=True):
         pairs = pairs.append_column(field, pa.array(values.astype(np.float32)))
-    rule = verify_params(dedup)
     least = [
-        needed(rule["share"], rule["is_jaccard"], *sizes) for sizes in zip(size, other_size, strict=True)
+        needed(**judging.asked, size=own, other=other) for own, other in zip(size, other_size, strict=True)
     ]
     return pairs.filter(pa.array(both >= np.array(least, np.int64)))

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published
+from tasks.dedup.verify import judging_of
 from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.faults import where
@@ -117,7 +118,7 @@ def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, ReferenceCo
     # A store that lists nothing, as web servers do: what is missing is said when it is read.
     if MANIFEST not in listed:
         return
-    for shard in [*keys, *(texts_of(other) if dedup.verify else [])]:
+    for shard in [*keys, *(texts_of(other) if judging_of(dedup).columns else [])]:
         if shard.path not in listed:
             reader = "" if shard in keys else ", and verify reads it"
             raise Denied(f"{url}: {shard.path} is not there{reader}")

@@ -19,7 +19,6 @@ from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, content_o
 from tasks.ids import MAX_ROWS, first_id
 from tasks.recipe.fields import Recipe
 from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
-from tasks.signatures.keys import signature_parameters
 from tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
 from tasks.signatures.merging import GROUP_SHARDS
 from tasks.signatures.minhash import keys_of_source
@@ -167,7 +166,7 @@ def key(
     identities = [receipt.identity for trail in trails for receipt in trail]
     corpora = [content_of(index_of(other, recipe.dedup)) for other in others]
     taking_part = [trail[0].source for trail in trails if recipe.may_go(str(trail[0].source))]
-    params = [signature_parameters(recipe.dedup), MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
+    params = [recipe.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
 
 

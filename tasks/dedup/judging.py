@@ -1,0 +1,128 @@
+"""Judging: who goes of each cluster, where that takes more than its documents' ids.
+
+In each contested cluster the documents are looked at in the order of preference. How they are judged is the matter
+of a `Judging`. By that order alone, which is here, all go for the most preferred one of their cluster; by their
+texts, which is in `tasks.dedup.verify`, those go that are like enough to one that stays.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.accounts.audited import ByIndex
+from tasks.dedup.preference import Preference
+from tasks.ids import SOURCE_SHIFT
+from tasks.recipe.dedup import Dedup
+from tasks.storage.artifacts import Counts
+from tasks.storage.parts import TextFile
+
+ROW_BYTES = 64  # of a document that is decided about by preference alone, about
+SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
+JUDGED = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
+
+Ids = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """The documents of clusters, cluster by cluster, the most preferred first.
+
+    rows: (n,), their places among those that were read. groups: (n,), ascending in a cluster: a document goes
+    only for one of a smaller group. may_go: (n,). starts: (c + 1,), the place of each cluster's first document
+    here, then n.
+    """
+
+    doc_ids: Ids
+    rows: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    may_go: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+
+
+def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
+    places = order.order(rows, ["cluster_id", "piece"])
+    doc_ids = rows.column("doc_id").to_numpy()[places]
+    is_first = np.ones(len(places), np.bool_)
+    is_first[1:] = False
+    for name in ("cluster_id", "piece"):
+        of_places = rows.column(name).to_numpy()[places]
+        is_first[1:] |= of_places[1:] != of_places[:-1]
+    groups = np.arange(len(places))
+    if dedup.scope == "across":
+        groups = (order.priority(doc_ids) >> np.uint64(SOURCE_SHIFT)).astype(np.int64)
+    starts = np.append(np.flatnonzero(is_first), len(places))
+    return InOrder(doc_ids, places, groups, ~order.is_protected(doc_ids), starts)
+
+
+@dataclass(frozen=True)
+class Judging(ABC):
+    """How it is judged which documents of a cluster go.
+
+    columns: those of the documents that have to be read for it, texts. evidence: what is said of a pair.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    evidence: ClassVar[pa.Schema] = pa.schema([])
+
+    dedup: Dedup
+
+    @property
+    def shingles(self) -> Any:
+        """What the shingles depend on that it looks at, if it does."""
+        return None
+
+    @property
+    def rule(self) -> list[Any]:
+        """All of the recipe by which documents are judged, but the order of preference."""
+        return [self.dedup.model_dump(include={"verify", "scope"}), self.shingles]
+
+    @property
+    @abstractmethod
+    def is_by_ids(self) -> bool:
+        """Whether documents' ids alone decide, and nothing that stands in them."""
+
+    @abstractmethod
+    def size(self, of_all: Counts, contested: int) -> float:
+        """Return how many bytes those of some documents take that are contested, about."""
+
+    @abstractmethod
+    def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
+        """Return by what clusters are cut that come in some pieces: nothing, where none has to be."""
+
+    @abstractmethod
+    def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return in which piece of its cluster each document is. pieces: how many that has, (n,)."""
+
+    @abstractmethod
+    def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+        """Judge some clusters: yields JUDGED, and what of it was judged by an index."""
+
+
+class ByOrder(Judging):
+    """By their order alone: all go for the first of their cluster that are of a later group, if they may."""
+
+    @property
+    def is_by_ids(self) -> bool:
+        return self.dedup.prefer == ("source",)
+
+    def size(self, of_all: Counts, contested: int) -> float:
+        return contested * ROW_BYTES
+
+    def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
+        return []
+
+    def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        return np.zeros(len(pieces), np.uint32)
+
+    def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+        sizes = np.diff(members.starts)
+        firsts = np.repeat(members.starts[:-1], sizes)
+        gone = np.flatnonzero((members.groups > members.groups[firsts]) & members.may_go)
+        nothing = pa.nulls(len(gone), pa.float32())
+        columns = [pa.array(members.doc_ids[gone]), pa.array(members.doc_ids[firsts[gone]]), nothing, nothing]
+        yield pa.table(columns, schema=JUDGED), ByIndex()
