@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from benchmarks.clusters import find_clusters, write_keys
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, seconds, show
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.source import Source
 from tasks.signatures.keys import band_keys
 from tasks.sources.listing import list_files

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.clusters import cluster_of_each
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, markdown, megabytes_of, seconds
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 
 PAGE = REPOSITORY / "docs/gpu.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import as_workers_are, show
 from tasks.dedup.large import LargeCluster
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from textkernels.set_similarity import NOBODY, judge
 

@@ -28,8 +28,8 @@ from benchmarks.measure import REPOSITORY, as_workers_are, show
 from flows.build import run_pipeline
 from tasks.lookup.nearest import nearest
 from tasks.recipe.fields import Recipe
+from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import MinHashRound
 from tasks.signatures import index
 from tasks.signatures.bands import key_ranges, write_band_rows
 from tasks.signatures.keys import band_keys, index_parameters

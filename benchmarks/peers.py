@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import REPOSITORY, as_workers_are, load_texts, show
 from flows.build import run_pipeline
+from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from tasks.stage.results import HERE
 from textkernels.sets import overlaps

@@ -17,7 +17,7 @@ from datasketch import MinHash
 from rensa import RMinHash
 
 from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.keys import band_keys
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -21,8 +21,8 @@ from flows.dashboard.live_artifact import live_page
 from flows.dashboard.state import BuildState
 from tasks import pipeline
 from tasks.ingest.plan import IngestParameters, SourcePlan
-from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
+from tasks.recipe.rounds import About
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_cache import results_beside_manifests
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
@@ -71,10 +71,10 @@ def without_work(stage: Stage, files: int) -> Stage:
     def source_of(*inputs: Any) -> str | None:
         return None if stage.scope == "corpus" else str(inputs[0].source)
 
-    def key(recipe: Recipe, *inputs: Any) -> str:
-        return stage_key(recipe.name_in_round(stage.name), 1, files, source_of(*inputs) or "")
+    def key(about: About, *inputs: Any) -> str:
+        return stage_key(about.name_of(stage.name), 1, files, source_of(*inputs) or "")
 
-    def run(recipe: Recipe, *inputs: Any) -> Manifest:
+    def run(_: About, *inputs: Any) -> Manifest:
         source = source_of(*inputs)
         fan_out(nothing, range(files), stage=stage.name, source=source)
         return Manifest(stage=stage.name, source=source)

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from flows.command.cli import app
 from tasks.recipe.dedup import Verify
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import ExactRound, MinHashRound
+from tasks.recipe.kinds import ExactRound, MinHashRound
 from tasks.recipe.source import Classify, MaxLosses, Source
 
 ROOT = Path(__file__).parents[1]

@@ -23,6 +23,7 @@ from tasks.publish.files import publish
 from tasks.quality.classify import classify
 from tasks.quality.filter import filter_documents
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import About, rounds_of
 from tasks.signatures.edges import edges
 from tasks.signatures.index import index
 from tasks.signatures.minhash import minhash
@@ -98,23 +99,23 @@ def names() -> tuple[str, ...]:
 
 def steps(recipe: Recipe) -> Iterator[Step]:
     """Yield what a build runs after `prepare`, in its order: the stages and checks that the recipe enables."""
-    for work, of_round in in_rounds(recipe):
+    for work, about in in_rounds(recipe):
         if not isinstance(work, Stage):
             yield Step(work, recipe)
         elif work.scope == "corpus":
-            if work.enabled(of_round, ""):
-                yield Step(work, of_round)
-        elif sources := tuple(one.name for one in recipe.sources if work.enabled(of_round, one.name)):
-            yield Step(work, of_round, sources)
+            if work.enabled(about, ""):
+                yield Step(work, about)
+        elif sources := tuple(one.name for one in recipe.sources if work.enabled(about, one.name)):
+            yield Step(work, about, sources)
 
 
-def in_rounds(recipe: Recipe) -> Iterator[tuple[Work, Recipe]]:
-    """Yield each stage with the recipe of its round, and each check that the recipe enables."""
+def in_rounds(recipe: Recipe) -> Iterator[tuple[Work, About]]:
+    """Yield each stage with what it is about, the recipe or a round, and each check that the recipe enables."""
     for entry in PIPELINE:
         if isinstance(entry, Check):
             yield from [(entry.task, recipe)] if entry.enabled(recipe) else ()
         elif isinstance(entry, EachRound):
-            yield from ((stage, of_round) for of_round in recipe.each_round() for stage in entry.stages)
+            yield from ((stage, of_round) for of_round in rounds_of(recipe) for stage in entry.stages)
         else:
             yield entry, recipe
 
@@ -127,8 +128,8 @@ def shown(recipe: Recipe) -> list[Step]:
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
     of_stages = {
-        Step(work, of_round).name: work.reasons_of(of_round)
-        for work, of_round in in_rounds(recipe)
+        Step(work, about).name: work.reasons_of(about)
+        for work, about in in_rounds(recipe)
         if isinstance(work, Stage)
     }
     return {name: its_reasons for name, its_reasons in of_stages.items() if its_reasons}

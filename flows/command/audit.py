@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tasks.accounts.audited import Audited
     from tasks.publish.audits import Pair, Shares
-    from tasks.recipe.fields import Recipe
+    from tasks.recipe.rounds import Round
 
 EXAMPLES = ("zyda audit recipe.yaml --pairs 2000",)
 DIFF_LINES = 12
@@ -33,13 +33,14 @@ def audit(
     """
     plan = load(recipe, storage, sample)
     from tasks.dedup.audit import audit as audit_stage  # late
+    from tasks.recipe.rounds import rounds_of  # late
 
-    for of_round in plan.each_round():
+    for of_round in rounds_of(plan):
         if audit_stage.enabled(of_round, ""):
             print_audit_of_round(of_round, pairs)
 
 
-def print_audit_of_round(plan: "Recipe", pairs: int) -> None:
+def print_audit_of_round(of_round: "Round", pairs: int) -> None:
     from tasks.dedup.audit import near  # late
     from tasks.publish.audits import (  # late
         audit_again,
@@ -52,16 +53,16 @@ def print_audit_of_round(plan: "Recipe", pairs: int) -> None:
     )
 
     with console(stderr=True).status("comparing texts"):
-        manifest = audit_again(plan, pairs)
-    table = pairs_of(plan.folder, manifest)
-    headline, out = audited(table, near(plan), by_index_of(manifest)), console()
+        manifest = audit_again(of_round, pairs)
+    table = pairs_of(of_round.folder, manifest)
+    headline, out = audited(table, near(of_round), by_index_of(manifest)), console()
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return
     out.print(shares_by_source(by_source(table, headline), headline))
     out.print(shares_by_length(by_length(table, headline)))
     out.print("The pairs that are least alike:")
-    for line in with_differences(worst_pairs(plan.folder, manifest, table, headline.measure)):
+    for line in with_differences(worst_pairs(of_round.folder, manifest, table, headline.measure)):
         out.print(line, soft_wrap=True)
 
 

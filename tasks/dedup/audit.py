@@ -16,8 +16,8 @@ from tasks.dedup.contested import first_and_last
 from tasks.dedup.likeness import AUDIT, Compared, Ids, ids_in
 from tasks.dedup.pairings import Pairing, pairings_of
 from tasks.ids import files_of, sources_of, split
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
+from tasks.recipe.rounds import Round
 from tasks.signatures.bands import place_of
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
@@ -71,31 +71,31 @@ class TextsOfShard(ShardJob):
         return write_table(self.folder, self.path, self.name, table, counts=counts)
 
 
-def key(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
+def key(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    dedup = near(recipe)
+    dedup = near(of_round)
     params = [pairs, dedup.key_parameters, *([dedup.measure] if dedup.verify else [])]
     return stage_key("audit", VERSION, params, *identities)
 
 
-def near(recipe: Recipe) -> MinHashRound:
+def near(of_round: Round) -> MinHashRound:
     """Return the round: only one of near-duplicates is audited."""
-    assert isinstance(recipe.dedup, MinHashRound)
-    return recipe.dedup
+    assert isinstance(of_round.dedup, MinHashRound)
+    return of_round.dedup
 
 
-def is_audited(recipe: Recipe, _: str) -> bool:
-    return isinstance(recipe.dedup, MinHashRound)
+def is_audited(of_round: Round, _: str) -> bool:
+    return isinstance(of_round.dedup, MinHashRound)
 
 
 @stage("audit", key, scope="corpus", inputs=("trails",), enabled=is_audited, published_as="audit")
-def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> Manifest:
+def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> Manifest:
     """Compare a sample of the documents that went as near-duplicates with those that were kept.
 
     trails: of each source, of which the last receipt is that of the stage that let them go. pairs: how many
     are compared in all, at the most.
     """
-    folder = recipe.folder
+    folder = of_round.folder
     pairings = pairings_of(folder, trails, pairs)
     reading = texts_to_read(folder, trails, ids_in(pairings))
     texts = fan_out(ShardJob.__call__, reading, stage="audit texts", source=None)
@@ -105,10 +105,10 @@ def audit(recipe: Recipe, trails: list[list[Receipt]], pairs: int = PAIRS) -> Ma
         wanted = ids_in(some)
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
-        jobs.append(Compared(folder, near(recipe), tuple(some), tuple(needed)))
-    tables = fan_out(lambda job: job(), jobs, stage=recipe.name_in_round("audit"), source=None)
+        jobs.append(Compared(folder, near(of_round), tuple(some), tuple(needed)))
+    tables = fan_out(lambda job: job(), jobs, stage=of_round.name_of("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
-    path = shard_path("audit", None, "all", key(recipe, trails, pairs))
+    path = shard_path("audit", None, "all", key(of_round, trails, pairs))
     shard = write_table(folder, path, "all", table)
     return Manifest(
         stage="audit",

@@ -16,7 +16,7 @@ from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
 from tasks.dedup.judging import JUDGED, Judging, in_order
 from tasks.dedup.preference import Preference
 from tasks.dedup.verify import judging_of
-from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import RecordJob, ShardJob
 from tasks.stage.verdicts import with_columns
@@ -111,14 +111,14 @@ class DecidedRange(ShardJob):
 
 
 def decided_by_documents(
-    recipe: Recipe, shards: Sequence[Shard], cluster_table: Shard, order: Preference, order_key: str
+    of_round: Round, shards: Sequence[Shard], cluster_table: Shard, order: Preference, order_key: str
 ) -> tuple[list[Shard], list[Shard], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
     Returns the files of what is decided, those that were made on the way, and what was judged by an index.
     """
-    folder, judging = recipe.folder, judging_of(recipe.dedup)
-    contested = ContestedDocuments(folder, None, cluster_table, recipe.dedup.scope == "across")()
+    folder, judging = of_round.folder, judging_of(of_round.dedup)
+    contested = ContestedDocuments(folder, None, cluster_table, of_round.dedup.scope == "across")()
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
     bits = min(MOST_BITS, int(judging.size(text, contested.rows) / PART_BYTES).bit_length())
@@ -126,19 +126,19 @@ def decided_by_documents(
         RowsByCluster(folder, None, group, contested, bits, order, judging)
         for group in neighbours(shards, share)
     ]
-    gathered = fan_out(ShardJob.__call__, reading, stage=recipe.name_in_round("clustered texts"), source=None)
+    gathered = fan_out(ShardJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
     parts = [
         JudgedPart(folder, None, tuple(gathered), part, order, order_key, judging)
         for part in range(1 << bits)
     ]
-    of_parts = fan_out(JudgedPart.__call__, parts, stage=recipe.name_in_round("verify"), source=None)
+    of_parts = fan_out(JudgedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
     judged_parts = [of_part.shard for of_part in of_parts]
     by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
     ranges = [
         DecidedRange(folder, None, cluster_table, groups, tuple(judged_parts))
         for groups in ranges_of(folder, cluster_table)
     ]
-    decided = fan_out(ShardJob.__call__, ranges, stage=recipe.name_in_round("decisions"), source=None)
+    decided = fan_out(ShardJob.__call__, ranges, stage=of_round.name_of("decisions"), source=None)
     return decided, [contested, *gathered, *judged_parts], by_index
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tasks.ids import sources_of
 from tasks.log import warn
-from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
 from tasks.stage.stage import stage
@@ -199,20 +199,24 @@ def jobs_of_level(folder: Folder, shards: Sequence[Shard], level: int) -> list[R
     return [ReducedFiles(folder, None, group, level, number, is_last) for number, group in enumerate(groups)]
 
 
-def key(recipe: Recipe, edged: Receipt) -> str:
+def key(of_round: Round, edged: Receipt) -> str:
     return stage_key("clusters", VERSION, None, edged.identity)
 
 
 @stage("clusters", key, scope="corpus", inputs=("edges",), published_as="clusters")
-def clusters(recipe: Recipe, edged: Receipt) -> Manifest:
+def clusters(of_round: Round, edged: Receipt) -> Manifest:
     """Find the clusters of all edges."""
-    folder = recipe.folder
+    folder = of_round.folder
     shards: Sequence[Shard] = load_manifest(folder, edged).shards
     level = 0
     while True:
         jobs = jobs_of_level(folder, shards, level)
         shards = fan_out(
-            ShardJob.__call__, jobs, stage=recipe.name_in_round("clusters"), source=None, engine=recipe.engine
+            ShardJob.__call__,
+            jobs,
+            stage=of_round.name_of("clusters"),
+            source=None,
+            engine=of_round.recipe.engine,
         )
         if jobs[0].is_last:
             return Manifest(stage="clusters", shards=tuple(shards))

@@ -26,7 +26,7 @@ from tasks.dedup.preference import Preference, order_of, preference_of
 from tasks.dedup.verify import judging_of
 from tasks.ids import SOURCE_SHIFT
 from tasks.log import warn
-from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ShardJob
 from tasks.stage.stage import stage
@@ -111,33 +111,35 @@ class AllDecisions(ShardJob):
 
 
 def key(
-    recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
 ) -> str:
-    judging, order = judging_of(recipe.dedup), order_of(recipe, sources)
+    judging, order = judging_of(of_round.dedup), order_of(of_round, sources)
     if judging.is_by_ids:
-        return stage_key("decisions", VERSION, [recipe.dedup.scope, order], clustered.identity)
+        return stage_key("decisions", VERSION, [of_round.dedup.scope, order], clustered.identity)
     identities = [receipt.identity for trail in trails for receipt in trail]
     return stage_key("decisions", VERSION, [judging.rule, order], clustered.identity, *identities)
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"))
 def decisions(
-    recipe: Recipe, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
-    folder = recipe.folder
+    folder = of_round.folder
     cluster_table = load_manifest(folder, clustered).shards[0]
-    order = preference_of(recipe, sources)
-    if judging_of(recipe.dedup).is_by_ids:
-        its_key = key(recipe, trails, clustered, sources)
-        job = AllDecisions(folder, None, cluster_table, order, recipe.dedup.scope, its_key)
+    order = preference_of(of_round, sources)
+    if judging_of(of_round.dedup).is_by_ids:
+        its_key = key(of_round, trails, clustered, sources)
+        job = AllDecisions(folder, None, cluster_table, order, of_round.dedup.scope, its_key)
         return Manifest(stage="decisions", shards=(job(),))
-    taking_part = [trail for trail in map(trail_of, trails) if not recipe.source(trail.source).exempt]
+    taking_part = [
+        trail for trail in map(trail_of, trails) if not of_round.recipe.source(trail.source).exempt
+    ]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
-    its_key = digest_of(order_of(recipe, sources))
-    decided, on_the_way, by_index = decided_by_documents(recipe, shards, cluster_table, order, its_key)
+    its_key = digest_of(order_of(of_round, sources))
+    decided, on_the_way, by_index = decided_by_documents(of_round, shards, cluster_table, order, its_key)
     if by_index.clusters:
-        warn(f"{recipe.name_in_round('decisions')}: {by_index.sentence()}")
+        warn(f"{of_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(
         stage="decisions",
         shards=tuple(decided),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Indel
 
 from tasks.dedup.pairings import Pairing
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.keys import band_keys
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Shard

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from tasks.errors import TooMuchLost
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import rounds_of
 from tasks.stage.groups import OfGroup, trails_of
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.verdicts import Trail, trail_of
@@ -37,9 +38,7 @@ def faults_of(recipe: Recipe, trail: Trail) -> Iterator[str]:
 
 def losses_of(recipe: Recipe, trail: Trail) -> dict[str, tuple[int, int]]:
     """Return the tokens that came to the rules, to deduplication, to the filter, and those that each let go."""
-    rounds = {
-        of_round.name_in_round(name) for of_round in recipe.each_round() for name in ("against", "removals")
-    }
+    rounds = {of_round.name_of(name) for of_round in rounds_of(recipe) for name in ("against", "removals")}
     found = dict[str, tuple[int, int]]()
     for receipt in trail.receipts:
         by = "dedup" if receipt.stage in rounds else receipt.stage

@@ -19,6 +19,7 @@ from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of,
 from tasks.recipe.dedup import DIRECTIONS, PREFERENCES
 from tasks.recipe.faults import where
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.recipe.source import Source
 from tasks.sources.columns import is_json
 from tasks.sources.listing import NumberedSource, load_listing
@@ -181,8 +182,8 @@ def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
     """Raise BadInput where a source lacks a column by which documents are preferred."""
     if source.exempt:
         return
-    for number, of_round in enumerate(recipe.rounds):
-        for entry in (entry for entry in of_round.prefer if entry not in PREFERENCES):
+    for number, dedup in enumerate(recipe.rounds):
+        for entry in (entry for entry in dedup.prefer if entry not in PREFERENCES):
             if fault := fault_of(entry.rpartition(" ")[0], stored):
                 place = where(recipe, "dedup", number, "prefer")
                 raise BadInput(f"{place}: {bad_input(source.name, f'{entry}: {fault}')}")
@@ -196,10 +197,10 @@ def fault_of(name: str, stored: pa.Schema) -> str | None:
     return None if is_json(field) or has_order(field.type) else f"values of type {field.type} have no order"
 
 
-def preference_of(recipe: Recipe, sources: Sequence[NumberedSource]) -> Preference:
+def preference_of(of_round: Round, sources: Sequence[NumberedSource]) -> Preference:
     """Return the order of a round."""
+    recipe, file_places = of_round.recipe, dict[int, Ids]()
     rank, protected = np.zeros(MAX_SOURCES, np.uint64), np.zeros(MAX_SOURCES, np.bool_)
-    file_places = dict[int, Ids]()
     for i, source in enumerate(sorted(sources, key=lambda source: not recipe.source(source.source).protect)):
         rank[source.number] = i
         protected[source.number] = recipe.source(source.source).protect
@@ -207,12 +208,12 @@ def preference_of(recipe: Recipe, sources: Sequence[NumberedSource]) -> Preferen
         places = np.zeros(max(numbers) + 1, np.uint64)
         places[numbers] = np.arange(len(numbers))
         file_places[source.number] = places
-    return Preference(rank, protected, file_places, recipe.dedup.prefer)
+    return Preference(rank, protected, file_places, of_round.dedup.prefer)
 
 
-def order_of(recipe: Recipe, sources: Sequence[NumberedSource]) -> list[Any]:
+def order_of(of_round: Round, sources: Sequence[NumberedSource]) -> list[Any]:
     """Return all that the order of preference depends on, besides the documents."""
-    protected = [source.number for source in sources if recipe.source(source.source).protect]
+    protected = [source.number for source in sources if of_round.recipe.source(source.source).protect]
     of_sources = [[source.number, source.listing] for source in sources]
-    further = [protected, recipe.dedup.prefer] if protected or recipe.dedup.prefer != ("source",) else []
+    further = [protected, of_round.dedup.prefer] if protected or of_round.dedup.prefer != ("source",) else []
     return [*of_sources, *further]

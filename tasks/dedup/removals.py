@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tasks.dedup.clusters import SIZES
 from tasks.dedup.decisions import DECISIONS
 from tasks.dedup.verify import judging_of
-from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.sources.column_names import CLUSTER_COLUMNS
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
@@ -80,31 +80,31 @@ class RemovalsOfShard(VerdictJob):
         return said
 
 
-def evidence_of(recipe: Recipe) -> pa.Schema | None:
+def evidence_of(of_round: Round) -> pa.Schema | None:
     """Return what is published of a document that goes beside the one that is kept for it."""
-    return judging_of(recipe.dedup).evidence or None
+    return judging_of(of_round.dedup).evidence or None
 
 
-def key(recipe: Recipe, trail: Trail, decided: Receipt) -> str:
-    reason = recipe.dedup.reason.name
+def key(of_round: Round, trail: Trail, decided: Receipt) -> str:
+    reason = of_round.dedup.reason.name
     said = None if reason == FIRST_REASON else reason
     return stage_key("removals", VERSION, said, *trail.identities, decided.identity)
 
 
-def reasons_of(recipe: Recipe) -> dict[str, str]:
+def reasons_of(of_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason."""
-    return dict([recipe.dedup.reason])
+    return dict([of_round.dedup.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
-def removals(recipe: Recipe, trail: Trail, decided: Receipt) -> Manifest:
+def removals(of_round: Round, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
-    folder = recipe.folder
-    deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(recipe) or ())
-    reason, names = recipe.dedup.reason.name, tuple(map(recipe.name_in_round, CLUSTER_COLUMNS))
+    folder = of_round.folder
+    deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(of_round) or ())
+    reason, names = of_round.dedup.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
     jobs = [
         RemovalsOfShard(folder, trail.source, history, deciding.shards, evidence, reason, names)
         for history in load_histories(folder, trail)
     ]
-    said = run_jobs(recipe.name_in_round("removals"), trail, jobs)
+    said = run_jobs(of_round.name_of("removals"), trail, jobs)
     return said.model_copy(update={"facts": deciding.facts})  # what the accounts say of how it was decided

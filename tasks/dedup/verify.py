@@ -23,7 +23,7 @@ from tasks.dedup.judging import JUDGED, SIMILARITIES, ByOrder, Ids, InOrder, Jud
 from tasks.dedup.large import LargeCluster
 from tasks.dedup.pairings import mixed
 from tasks.recipe.dedup import Dedup, Verify
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Counts
 from tasks.storage.parts import TextFile

@@ -21,7 +21,7 @@ from tasks.errors import WrongBits
 from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.gpu.self_test import COMPARED, expect_same
 from tasks.log import warn
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.tables import checked_content

@@ -21,7 +21,7 @@ from tasks.ids import split
 from tasks.planning.last_build import whole_register
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import ROUNDS, MinHashRound
+from tasks.recipe.kinds import ROUNDS, MinHashRound
 from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts
 from tasks.signatures.lookup import collisions, files_by_band, looked_up

@@ -23,7 +23,8 @@ from tasks.publish.differences import diff
 from tasks.quality.mixed_labels import MixedLabels
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import ROUNDS, MinHashRound
+from tasks.recipe.kinds import ROUNDS, MinHashRound
+from tasks.recipe.rounds import Round, rounds_of
 from tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
@@ -103,22 +104,22 @@ class Findings:
 def find(recipe: Recipe) -> Findings:
     """Count all that the report shows. Raises Denied where nothing is published."""
     corpus = Corpus(recipe)
-    rounds = as_published(recipe, corpus.manifest).each_round()
+    rounds = rounds_of(as_published(recipe, corpus.manifest))
     # Of several rounds, labels are compared in the clusters of the first that looks at more than equal texts.
-    number = next((i + 1 for i, of_round in enumerate(rounds) if isinstance(of_round.dedup, MinHashRound)), 1)
+    number = next((one.number for one in rounds if isinstance(one.dedup, MinHashRound)), 1)
     build, before = last_builds(corpus.folder)
     findings = Findings(
         manifest=corpus.manifest,
         time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.folder),
         build=build,
         before=before,
-        rounds=[round_findings(of_round, corpus, i + 1) for i, of_round in enumerate(rounds)],
+        rounds=[round_findings(of_round, corpus) for of_round in rounds],
         rules=rule_findings(corpus, corpus.manifest.ledger),
         mixed=MixedLabels(),
         mixed_round=number,
     )
     for source in findings.ledger.sources:
-        count_documents(findings, corpus, source, rounds[number - 1].name_in_round("cluster_id"))
+        count_documents(findings, corpus, source, rounds[number - 1].name_of("cluster_id"))
     return findings
 
 
@@ -132,11 +133,11 @@ def as_published(recipe: Recipe, manifest: Published) -> Recipe:
     return recipe.model_copy(update={"rounds": rounds})
 
 
-def round_findings(recipe: Recipe, corpus: Corpus, number: int) -> RoundFindings:
-    """Count what a round found. recipe: as the round sees it."""
-    found = clusters_found(corpus, recipe.name_in_round("clusters"), corpus.manifest.ledger.sources)
+def round_findings(of_round: Round, corpus: Corpus) -> RoundFindings:
+    """Count what a round found."""
+    found = clusters_found(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
     largest = [shown_cluster(corpus, cluster) for cluster in found.largest] if found else []
-    return RoundFindings(number, recipe.dedup, found, largest, audit_findings(recipe, corpus))
+    return RoundFindings(of_round.number, of_round.dedup, found, largest, audit_findings(of_round, corpus))
 
 
 def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:
@@ -194,15 +195,15 @@ def rule_findings(corpus: Corpus, ledger: Ledger) -> list[RuleFindings]:
     ]
 
 
-def audit_findings(recipe: Recipe, corpus: Corpus) -> AuditFindings | None:
+def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     """Return what the published audit says, with differences where the work of the build is still there."""
-    table = whole_table(corpus, recipe.name_in_round("audit"), AUDIT.names)
+    table = whole_table(corpus, of_round.name_of("audit"), AUDIT.names)
     if not len(table):
         return None
-    published = corpus.manifest.audits.get(recipe.name_in_round("audit"))
-    headline = audited(table, near(recipe), published.by_index if published else None)
+    published = corpus.manifest.audits.get(of_round.name_of("audit"))
+    headline = audited(table, near(of_round), published.by_index if published else None)
     try:
-        manifest = last_audit(recipe)
+        manifest = last_audit(of_round)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)
     except (Denied, Damaged):
         worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table, headline.measure)

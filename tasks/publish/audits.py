@@ -14,8 +14,8 @@ from tasks.dedup.audit import audit
 from tasks.errors import Denied
 from tasks.planning.last_build import last_build
 from tasks.publish.differences import diff
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
+from tasks.recipe.rounds import Round
 from tasks.storage.artifacts import MANIFESTS, Manifest, Receipt, finished_shard, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import read_record
@@ -132,24 +132,24 @@ def pairs_of(folder: Folder, manifest: Manifest) -> pa.Table:
     return read_table(folder, manifest.shards[0])
 
 
-def audit_again(recipe: Recipe, pairs: int) -> Manifest:
+def audit_again(of_round: Round, pairs: int) -> Manifest:
     """Audit a round of the last build of a corpus, from what it left.
 
     Raises Denied where that is not there any more.
     """
-    trails = last_audit(recipe).facts["trails"]
+    trails = last_audit(of_round).facts["trails"]
     receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
-    return load_manifest(recipe.folder, audit.once(recipe, receipts, pairs))
+    return load_manifest(of_round.folder, audit.once(of_round, receipts, pairs))
 
 
-def last_audit(recipe: Recipe) -> Manifest:
+def last_audit(of_round: Round) -> Manifest:
     """Return the manifest of the last build's own audit of a round."""
-    folder = recipe.folder
+    folder = of_round.folder
     built = last_build(folder)
     if built is None:
         raise Denied(f"{folder.url}: nothing has been built there yet; zyda build makes it")
     of_audits = [
-        path for path in built.manifests if path.startswith(f"{MANIFESTS}/{recipe.name_in_round('audit')}-")
+        path for path in built.manifests if path.startswith(f"{MANIFESTS}/{of_round.name_of('audit')}-")
     ]
     if not of_audits:
         raise Denied(

@@ -81,9 +81,7 @@ def card(recipe: Recipe, manifest: Published) -> str:
         name=recipe.corpus,
         count=len(ledger.sources),
         table=as_markdown(ledger),
-        rounds="\n\n".join(
-            [*(found_by(of_round.dedup) for of_round in recipe.each_round()), *against(manifest)]
-        ),
+        rounds="\n\n".join([*map(found_by, recipe.rounds), *against(manifest)]),
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),

@@ -31,6 +31,7 @@ from tasks.publish.card import card
 from tasks.publish.placing import Texts, publish_by_rename, publish_objects, text_of, unlisted_files
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import rounds_of
 from tasks.recipe.values import in_time
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
@@ -176,17 +177,17 @@ def lists_of(inputs: Sequence[SourcePlan]) -> tuple[Named, ...]:
 def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audited]:
     """Return what the audit of each round found."""
     found = dict[str, Audited]()
-    for of_round in recipe.each_round():
-        if receipt := about_all.get(of_round.name_in_round("audit")):
+    for of_round in rounds_of(recipe):
+        if receipt := about_all.get(of_round.name_of("audit")):
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.shards[0])
-            found[of_round.name_in_round("audit")] = audited(pairs, near(of_round), by_index_of(audit))
+            found[of_round.name_of("audit")] = audited(pairs, near(of_round), by_index_of(audit))
     return found
 
 
 def keys(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, PublishedKeys]:
     """Return what the published band keys of each round were made with."""
-    places = [of_round.name_in_round("bands") for of_round in recipe.each_round()]
+    places = [of_round.name_of("bands") for of_round in rounds_of(recipe)]
     return {
         place: PublishedKeys.model_validate(load_manifest(recipe.folder, about_all[place]).facts)
         for place in places

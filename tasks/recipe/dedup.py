@@ -1,6 +1,6 @@
 """Deduplication: what every kind of round says, and has to say of itself.
 
-The kinds are in `tasks.recipe.rounds`. What takes more than the recipe is not here: `tasks.signatures.keys` makes
+The kinds are in `tasks.recipe.kinds`. What takes more than the recipe is not here: `tasks.signatures.keys` makes
 the keys of a text, `tasks.dedup.judging` judges the documents of a cluster.
 """
 

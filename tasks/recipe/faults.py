@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from tasks.recipe.cleaning import MAPPING, OTHER
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import EXACT, MINHASH
+from tasks.recipe.kinds import EXACT, MINHASH
 from tasks.recipe.values import SECRETIVE
 
 MOST_SHOWN = 100

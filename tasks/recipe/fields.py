@@ -13,8 +13,7 @@ from pydantic import (
 )
 
 from tasks.ids import MAX_SOURCES
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.rounds import AnyRound, MinHashRound
+from tasks.recipe.kinds import AnyRound, MinHashRound
 from tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
 from tasks.recipe.steps import Step
 from tasks.recipe.values import (
@@ -120,7 +119,6 @@ class Recipe(Strict):
         min_length=1, max_length=MAX_SOURCES, description="The datasets, best rank first; at most 1,024."
     )
     _as_written: dict[str, Any] = PrivateAttr(default_factory=dict)
-    _round: int = PrivateAttr(1)
     _engine: Engine = PrivateAttr(Engine.AUTO)
     _file: tuple[str, str] = PrivateAttr(("", ""))  # its path, and what it says
 
@@ -157,23 +155,9 @@ class Recipe(Strict):
         """On what it is computed, which the environment says, for a corpus does not depend on it."""
         return self._engine
 
-    @property
-    def dedup(self) -> Dedup:
-        """The round of deduplication that a stage is about: the first, unless it is `of_round`."""
-        return self.rounds[self._round - 1]
-
-    def for_round(self, number: int) -> "Recipe":
-        """Return the recipe as the stages of a round see it, counted from 1."""
-        seen = self.model_copy()
-        seen._round = number
-        return seen
-
-    def each_round(self) -> list["Recipe"]:
-        return [self.for_round(number + 1) for number in range(len(self.rounds))]
-
-    def name_in_round(self, name: str) -> str:
-        """Return what a stage, a folder or a column is called in this round: from the second on with its number."""
-        return name if self._round == 1 else f"{name}{self._round}"
+    def name_of(self, name: str) -> str:
+        """Return what a stage is called that is about no round (see `tasks.recipe.rounds`): by its name."""
+        return name
 
     @property
     def corpus(self) -> str:

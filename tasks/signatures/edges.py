@@ -17,7 +17,7 @@ from tasks.errors import NotConserved
 from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.gpu.self_test import COMPARED, expect_same
 from tasks.log import warn
-from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ShardJob
@@ -117,16 +117,16 @@ class EdgesOfRange(ShardJob):
         return write_table(self.folder, self.path, self.name, table, counts=counts)
 
 
-def key(recipe: Recipe, sketched: list[Receipt]) -> str:
-    return stage_key("edges", VERSION, recipe.dedup.key_bands, *(receipt.identity for receipt in sketched))
+def key(of_round: Round, sketched: list[Receipt]) -> str:
+    return stage_key("edges", VERSION, of_round.dedup.key_bands, *(receipt.identity for receipt in sketched))
 
 
 @stage("edges", key, scope="corpus", inputs=("minhash",))
-def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
+def edges(of_round: Round, sketched: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
-    folder, bands = recipe.folder, recipe.dedup.key_bands
+    folder, bands = of_round.folder, of_round.dedup.key_bands
     rows = sum(s.rows for receipt in sketched for s in load_manifest(folder, receipt).shards)
-    its_key = key(recipe, sketched)
+    its_key = key(of_round, sketched)
     jobs = [
         EdgesOfRange(folder, None, tuple(sketched), band, keys, number, its_key)
         for band in range(bands)
@@ -135,9 +135,9 @@ def edges(recipe: Recipe, sketched: list[Receipt]) -> Manifest:
     shards = fan_out(
         ShardJob.__call__,
         jobs,
-        stage=recipe.name_in_round("edges"),
+        stage=of_round.name_of("edges"),
         source=None,
-        engine=recipe.engine,
+        engine=of_round.recipe.engine,
         gpus=SHARE,
     )
     if (read := sum(shard.counts.documents for shard in shards)) != rows:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.recipe.rounds import ExactRound
+from tasks.recipe.kinds import ExactRound
 from tasks.signatures.shingles import words_of
 from textkernels.buffers import text_buffers
 

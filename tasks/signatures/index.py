@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.errors import NotConserved
-from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.signatures.bands import (
     KeyRange,
     key_ranges,
@@ -70,13 +70,13 @@ class IndexedRange(ShardJob):
         return write_shard(self.folder, self.path, self.name, fill)
 
 
-def key(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> str:
+def key(of_round: Round, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    return stage_key("index", VERSION, [index_parameters(recipe.dedup), GROUP_ROWS], *identities)
+    return stage_key("index", VERSION, [index_parameters(of_round.dedup), GROUP_ROWS], *identities)
 
 
-def has_published_bands(recipe: Recipe, _: str) -> bool:
-    return recipe.publish_bands
+def has_published_bands(of_round: Round, _: str) -> bool:
+    return of_round.recipe.publish_bands
 
 
 @stage(
@@ -87,15 +87,15 @@ def has_published_bands(recipe: Recipe, _: str) -> bool:
     enabled=has_published_bands,
     published_as="bands",
 )
-def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> Manifest:
+def index(of_round: Round, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> Manifest:
     """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
-    folder, dedup = recipe.folder, recipe.dedup
+    folder, dedup = of_round.folder, of_round.dedup
     numbers = {source.source: source.number for source in sources}
     in_order = sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source])
     of_sources = [
         keys_of_source(
             folder, trail.source, load_histories(folder, trail), dedup,
-            stage=recipe.name_in_round("keys left"), engine=recipe.engine,
+            stage=of_round.name_of("keys left"), engine=of_round.recipe.engine,
         )
         for trail in in_order
     ]  # fmt: skip
@@ -107,7 +107,7 @@ def index(recipe: Recipe, trails: list[list[Receipt]], sources: Sequence[Numbere
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]
-    files = fan_out(ShardJob.__call__, ranges, stage=recipe.name_in_round("index"), source=None)
+    files = fan_out(ShardJob.__call__, ranges, stage=of_round.name_of("index"), source=None)
     if (written := sum(file.rows for file in files)) != rows:
         raise NotConserved(f"index: {rows:,} rows of band keys were read and {written:,} written")
     return Manifest(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.recipe.dedup import Dedup
-from tasks.recipe.rounds import ExactRound, MinHashRound
+from tasks.recipe.kinds import ExactRound, MinHashRound
 from tasks.signatures.exact import text_keys
 from tasks.signatures.shingles import word_hashes
 from textkernels import sketch

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
+from tasks.recipe.rounds import Round
 from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
 from tasks.signatures.keys import VERSION, keys_of_texts
 from tasks.signatures.merging import merge_groups
@@ -221,23 +222,28 @@ def keys_of_source(
     return KeysOfSource(tuple(top_level), (*merged, *whole), total(shard.counts for shard in shards))
 
 
-def key(recipe: Recipe, trail: Trail) -> str:
-    if recipe.source(trail.source).exempt:
+def key(of_round: Round, trail: Trail) -> str:
+    if of_round.recipe.source(trail.source).exempt:
         return stage_key("minhash", VERSION, "exempt", *trail.identities)
-    return stage_key("minhash", VERSION, recipe.dedup.key_parameters, *trail.identities)
+    return stage_key("minhash", VERSION, of_round.dedup.key_parameters, *trail.identities)
 
 
-def takes_part(recipe: Recipe, source: str) -> bool:
-    return not recipe.source(source).exempt
+def takes_part(of_round: Round, source: str) -> bool:
+    return not of_round.recipe.source(source).exempt
 
 
 @stage("minhash", key, enabled=takes_part, extends_trail=False)
-def minhash(recipe: Recipe, trail: Trail) -> Manifest:
+def minhash(of_round: Round, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
-    folder, source = recipe.folder, trail.source
+    folder, source = of_round.folder, trail.source
     history = load_histories(folder, trail)
     keys = keys_of_source(
-        folder, source, history, recipe.dedup, stage=recipe.name_in_round("minhash"), engine=recipe.engine
+        folder,
+        source,
+        history,
+        of_round.dedup,
+        stage=of_round.name_of("minhash"),
+        engine=of_round.recipe.engine,
     )
     return Manifest(
         stage="minhash",

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
 from textkernels import sketch
 from textkernels.buffers import text_buffers

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from prefect import Task
 
+from tasks.recipe.rounds import About, Round
 from tasks.stage.groups import in_groups, receipts_of
 from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Receipt
@@ -43,18 +44,18 @@ HERE = Runner(
 
 
 class Step(NamedTuple):
-    """A stage as a build runs it: with the recipe of its round, for the sources that enable it.
+    """A stage as a build runs it: about a recipe or a round, for the sources that enable it.
 
     A step about the corpus has no sources.
     """
 
     work: Work
-    recipe: Any
+    about: About
     sources: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return str(self.recipe.name_in_round(self.work.name))
+        return self.about.name_of(self.work.name)
 
 
 class Call(NamedTuple):
@@ -97,8 +98,9 @@ class Results:
         if name == "sources":
             return self.plans
         if name == "references":
-            return [self.references[url] for url in step.recipe.dedup.against]
-        return self.of_steps.get(step.recipe.name_in_round(name), [])
+            assert isinstance(step.about, Round)
+            return [self.references[url] for url in step.about.dedup.against]
+        return self.of_steps.get(step.about.name_of(name), [])
 
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]

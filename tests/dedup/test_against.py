@@ -33,7 +33,7 @@ from tasks.dedup.reference import texts as matched_texts
 from tasks.errors import BadRecipe, Denied, TooMuchLost
 from tasks.planning.last_build import ledger_if_complete
 from tasks.planning.watching import detect_changes
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures import bands, index
 from tasks.signatures.keys import keys_of_texts
 from tasks.signatures.lookup import collisions, looked_up, row_groups_with

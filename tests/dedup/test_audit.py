@@ -36,7 +36,8 @@ from tasks.publish.audits import (
     last_audit,
     pairs_of,
 )
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
+from tasks.recipe.rounds import Round
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Receipt
 from textkernels.sets import overlaps
@@ -103,8 +104,8 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
     assert {row["doc_id"] for row in audit} == removed.keys()
     by_text = {row["doc_id"]: text_of(recipe, row["doc_id"]) for row in audit}
     for row in audit:
-        ours = shingles_of(by_text[row["doc_id"]], recipe.dedup)
-        theirs = {i: shingles_of(text, recipe.dedup) for i, text in kept.items() if i in clusters}
+        ours = shingles_of(by_text[row["doc_id"]], recipe.rounds[0])
+        theirs = {i: shingles_of(text, recipe.rounds[0]) for i, text in kept.items() if i in clusters}
         likeness = {
             i: len(ours & t) / len(ours | t)
             for i, t in theirs.items()
@@ -115,7 +116,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
         assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
     assert max(row["steps"] or 0 for row in audit) > 1
     headline = corpus_of(recipe)[1].audits["audit"]
-    unlike = sum(row["jaccard"] < recipe.dedup.threshold for row in audit)
+    unlike = sum(row["jaccard"] < recipe.rounds[0].threshold for row in audit)
     assert (headline.pairs, headline.unlike) == (len(audit), unlike)
     assert unlike > 0
 
@@ -132,8 +133,8 @@ def test_sample_is_the_same_every_time_and_part_of_a_larger_one(chains):
     build_here(small_shards)
     whole = table_of(recipe, "audit")
     assert whole == table_of(small_shards, "audit")
-    few = {row["doc_id"] for row in pairs_of(recipe.folder, audit_again(recipe, 6)).to_pylist()}
-    more = {row["doc_id"] for row in pairs_of(recipe.folder, audit_again(recipe, 12)).to_pylist()}
+    few = {row["doc_id"] for row in pairs_of(recipe.folder, audit_again(Round(recipe, 1), 6)).to_pylist()}
+    more = {row["doc_id"] for row in pairs_of(recipe.folder, audit_again(Round(recipe, 1), 12)).to_pylist()}
     assert len(few) == 6
     assert len(more) == 12
     assert few < more < {row["doc_id"] for row in whole}
@@ -168,7 +169,7 @@ def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
     write_rows(corpus.folder / "in/worst-6.arrow", rows(**{f"gone{i}": text for i in range(900)}))
     recipe = corpus.load()
     build_here(recipe)
-    trails = last_audit(recipe).facts["trails"]
+    trails = last_audit(Round(recipe, 1)).facts["trails"]
     receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
     few = pairings_of(recipe.folder, receipts, 10)
     every = pairings_of(recipe.folder, receipts, 2000)
@@ -250,7 +251,7 @@ def test_audit_of_what_is_gone_says_so(corpus):
 def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
     recipe = corpus.load(sources=corpus.recipe["sources"][:1])
     build_here(recipe)
-    assert last_audit(recipe).shards[0].rows == 0
+    assert last_audit(Round(recipe, 1)).shards[0].rows == 0
     assert (
         corpus_of(recipe)[1].audits["audit"].sentence()
         == "No document went as a near-duplicate of another one of this corpus."

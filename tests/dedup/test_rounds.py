@@ -15,8 +15,8 @@ from small_corpus import build_here, contents, edited, prose, rows, table_of, wr
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
 from tasks.errors import BadRecipe
+from tasks.recipe.kinds import ExactRound
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import ExactRound
 from tasks.signatures.edges import star_edges
 from tasks.signatures.exact import text_keys
 from tasks.storage.folder import Folder

@@ -161,9 +161,9 @@ def expected_removals(recipe, rule):
     for cluster in members.values():
         places = {doc_id: corpus.place(doc_id) for doc_id in cluster}
         order = sorted(cluster, key=lambda i: (rank[places[i].source], places[i].file, places[i].row))
-        sets = [shingles_of(corpus.text(doc_id), recipe.dedup) for doc_id in order]
+        sets = [shingles_of(corpus.text(doc_id), recipe.rounds[0]) for doc_id in order]
         groups = range(len(order))
-        if recipe.dedup.scope == "across":
+        if recipe.rounds[0].scope == "across":
             groups = [rank[places[doc_id].source] for doc_id in order]
         for i, (k, jaccard, containment) in greedy(sets, groups, rule).items():
             expected[order[i]] = (order[k], jaccard, containment)

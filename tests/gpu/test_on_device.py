@@ -27,7 +27,7 @@ from tasks.errors import Damaged, WrongBits
 from tasks.gpu import joining, shard_keys
 from tasks.gpu.joining import forest_of
 from tasks.ingest import ingest
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures import edges
 from tasks.signatures.minhash import KeysOfShard
 from tasks.signatures.shingles import folded_characters, word_hashes

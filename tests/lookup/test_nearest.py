@@ -53,7 +53,7 @@ def test_nearest_are_found_with_their_exact_likeness(built):
     text = edited(prose("family"), 2) + " and more"
     found = nearest(recipe, text)
     texts = {row["doc_id"]: row["text"] for row in table_of(recipe, "best")}
-    keys, _ = band_keys(pa.array([text, *texts.values()], pa.large_string()), recipe.dedup)
+    keys, _ = band_keys(pa.array([text, *texts.values()], pa.large_string()), recipe.rounds[0])
     buckets = dict(zip(texts, (keys[1:] == keys[0]).sum(axis=1).tolist(), strict=True))
     assert {near.doc_id: near.buckets for near in found} == {i: n for i, n in buckets.items() if n}
     assert len(found) > 3

@@ -38,7 +38,7 @@ def test_relative_paths_start_at_the_recipe(tmp_path):
 def test_shingles_are_of_25_characters_or_13_words_unless_the_recipe_says_otherwise(tmp_path):
     dedup = "dedup: {shingle: characters, width: 25, values: 128, bands: 8, scope: across}"
     for said, width in (("", 25), ("dedup: {shingle: words}", 13), ("dedup: {shingle: words, width: 5}", 5)):
-        assert load(tmp_path, GOOD.replace(dedup, said)).dedup.width == width
+        assert load(tmp_path, GOOD.replace(dedup, said)).rounds[0].width == width
 
 
 @pytest.mark.parametrize(

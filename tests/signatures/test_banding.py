@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from small_corpus import zyda
 
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.banding import Banding, bandings
 
 pytestmark = pytest.mark.slow

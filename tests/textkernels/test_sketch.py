@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.recipe.rounds import MinHashRound
+from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.keys import band_keys, signatures
 from tasks.signatures.shingles import word_hashes
 from textkernels import sketch as cpu

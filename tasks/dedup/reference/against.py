@@ -20,7 +20,7 @@ from tasks.dedup.reference.compare import compared, places_of
 from tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
 from tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
 from tasks.dedup.verify import ByTexts, judging_of
-from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
@@ -174,27 +174,27 @@ def evidence_for(judging: Judging) -> pa.Schema:
     return pa.schema([*EVIDENCE, *judging.evidence])
 
 
-def evidence_of(recipe: Recipe) -> pa.Schema:
+def evidence_of(of_round: Round) -> pa.Schema:
     """Return what is published of a document that goes: the one that it goes for."""
-    return evidence_for(judging_of(recipe.dedup))
+    return evidence_for(judging_of(of_round.dedup))
 
 
-def key(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> str:
-    judging, labels = judging_of(recipe.dedup), [other.label for other in others]
-    how: tuple[Any, ...] = recipe.dedup.reference_reason.name, labels, ()
+def key(of_round: Round, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> str:
+    judging, labels = judging_of(of_round.dedup), [other.label for other in others]
+    how: tuple[Any, ...] = of_round.dedup.reference_reason.name, labels, ()
     if isinstance(judging, ByTexts):
         how = judging.rule, labels, contents(others)
-    params = [*how, recipe.may_go(trail.source)]
+    params = [*how, of_round.recipe.may_go(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
-def is_compared(recipe: Recipe, source: str) -> bool:
-    return bool(recipe.dedup.against) and recipe.may_go(source)
+def is_compared(of_round: Round, source: str) -> bool:
+    return bool(of_round.dedup.against) and of_round.recipe.may_go(source)
 
 
-def reasons_of(recipe: Recipe) -> dict[str, str]:
+def reasons_of(of_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason, where it has corpora to be against."""
-    return dict([recipe.dedup.reference_reason]) if recipe.dedup.against else {}
+    return dict([of_round.dedup.reference_reason]) if of_round.dedup.against else {}
 
 
 @stage(
@@ -205,10 +205,10 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
     reasons=reasons_of,
     evidence=evidence_of,
 )
-def against(recipe: Recipe, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> Manifest:
+def against(of_round: Round, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> Manifest:
     """Find which documents of a source another corpus has already."""
-    folder, name = recipe.folder, recipe.name_in_round("against")
-    groups, judging = load_manifest(folder, matched).shards, judging_of(recipe.dedup)
+    folder, name = of_round.folder, of_round.name_of("against")
+    groups, judging = load_manifest(folder, matched).shards, judging_of(of_round.dedup)
     histories = load_histories(folder, trail)
     if isinstance(judging, ByTexts):
         of_texts = contents(others)

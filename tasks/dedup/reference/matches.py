@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, content_of, corpora_of, index_of
 from tasks.ids import MAX_ROWS, first_id
 from tasks.recipe.fields import Recipe
+from tasks.recipe.rounds import Round
 from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
 from tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
 from tasks.signatures.merging import GROUP_SHARDS
@@ -158,35 +159,35 @@ def first_of_each_corpus(matches: pa.Table) -> NDArray[np.int64]:
 
 
 def key(
-    recipe: Recipe,
+    of_round: Round,
     trails: list[list[Receipt]],
     sources: Sequence[NumberedSource],
     others: Sequence[ReferenceCorpus],
 ) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    corpora = [content_of(index_of(other, recipe.dedup)) for other in others]
-    taking_part = [trail[0].source for trail in trails if recipe.may_go(str(trail[0].source))]
-    params = [recipe.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
+    corpora = [content_of(index_of(other, of_round.dedup)) for other in others]
+    taking_part = [trail[0].source for trail in trails if of_round.recipe.may_go(str(trail[0].source))]
+    params = [of_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
 
 
-def has_references(recipe: Recipe, _: str) -> bool:
-    return bool(recipe.dedup.against)
+def has_references(of_round: Round, _: str) -> bool:
+    return bool(of_round.dedup.against)
 
 
 @stage("matches", key, scope="corpus", inputs=("trails", "sources", "references"), enabled=has_references)
 def matches(
-    recipe: Recipe,
+    of_round: Round,
     trails: list[list[Receipt]],
     sources: Sequence[NumberedSource],
     others: Sequence[ReferenceCorpus],
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
-    folder, dedup = recipe.folder, recipe.dedup
-    taking_part = [trail for trail in map(trail_of, trails) if recipe.may_go(trail.source)]
+    folder, dedup = of_round.folder, of_round.dedup
+    taking_part = [trail for trail in map(trail_of, trails) if of_round.recipe.may_go(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
-        keys_of_source(folder, source, of_source, dedup, recipe.name_in_round("own keys"), recipe.engine)
+        keys_of_source(folder, source, of_source, dedup, of_round.name_of("own keys"), of_round.recipe.engine)
         for source, of_source in history.items()
     ]
     shards = tuple(file for keys in of_sources for file in keys.files)
@@ -201,7 +202,7 @@ def matches(
     collision_files = iter(
         fan_out(
             ShardJob.__call__, [job for jobs in looking for job in jobs],
-            stage=recipe.name_in_round("matches"), source=None,
+            stage=of_round.name_of("matches"), source=None,
         )
     )  # fmt: skip
     met_in = tuple(tuple(next(collision_files) for _ in jobs) for jobs in looking)
@@ -212,7 +213,7 @@ def matches(
         for source, of_source in history.items()
         for first, last in ranges_of_files(numbers[source], of_source)
     ]
-    gathered = fan_out(ShardJob.__call__, gathering, stage=recipe.name_in_round("matches"), source=None)
+    gathered = fan_out(ShardJob.__call__, gathering, stage=of_round.name_of("matches"), source=None)
     return Manifest(
         stage="matches",
         shards=tuple(gathered),
