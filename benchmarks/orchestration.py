@@ -32,7 +32,7 @@ import psutil
 import yaml
 
 from benchmarks.measure import REPOSITORY, keep, markdown
-from flows.server.local_server import clients_of, start_server, used_by_all, wait_until_healthy
+from flows.server.local_server import clients_of, export_api, start_server, wait_until_healthy
 from tasks.workers.ports import free_port
 
 DOCUMENTS, WORDS = 4, 200  # of a source; of a document
@@ -91,7 +91,7 @@ def server_of_its_own(folder: Path) -> Iterator[PrefectServer]:
     process, api = start_server(free_port(), log)
     try:
         wait_until_healthy(process, api.url, log)
-        with used_by_all(clients_of(api, folder)):
+        with export_api(clients_of(api, folder)):
             yield PrefectServer(psutil.Process(process.pid), log)
     finally:
         process.terminate()

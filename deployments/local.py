@@ -15,17 +15,17 @@ from importlib.resources import files
 from filelock import FileLock, Timeout
 
 from deployments.certificates import make_certificate, tls_environment
-from deployments.processes import Part, part, start, stop
+from deployments.processes import ServiceProcess, service_process, start, stop
 from deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
 from flows.server.local_server import (
     NoServer,
     home,
-    made_home,
+    make_home,
     start_server,
     wait_until_healthy,
 )
-from flows.server.login import keep, talking_to
-from flows.server.signals import held_back
+from flows.server.login import save_api, use_api
+from flows.server.signals import hold_back_signals
 from tasks.workers.dask_cluster import (
     CPU,
     GPU,
@@ -33,13 +33,13 @@ from tasks.workers.dask_cluster import (
     OWN_PAGES,
     WORKER_PROCESS,
     cores,
+    dashboard_origins,
     gpu_count,
-    hidden_from,
+    gpus_hidden_from,
     memory_limits,
-    own_folder,
-    own_pages,
+    private_folder,
 )
-from tasks.workers.engine import Engine, engine_asked
+from tasks.workers.engine import Engine, requested_engine
 from tasks.workers.ports import LOOPBACK, free_port, is_free
 from tasks.workers.process import FORKED
 
@@ -60,14 +60,14 @@ def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1)
 
     Raises NoServer.
     """
-    made_home()
-    engine_asked()  # which may be none of the engines
-    with alone(say):
-        return started(load_stack(), say, workers, threads)
+    make_home()
+    requested_engine()  # which may be none of the engines
+    with stack_lock(say):
+        return start_missing_parts(load_stack(), say, workers, threads)
 
 
 @contextmanager
-def alone(say: Callable[[str], None]) -> Iterator[None]:
+def stack_lock(say: Callable[[str], None]) -> Iterator[None]:
     """Let no other `zyda up` or `zyda down` change the stack for as long as the block lasts."""
     lock = FileLock(home() / "stack.lock")
     try:
@@ -81,13 +81,13 @@ def alone(say: Callable[[str], None]) -> Iterator[None]:
         lock.release()
 
 
-def started(stack: Stack, say: Callable[[str], None], workers: int | None, threads: int) -> Stack:
+def start_missing_parts(stack: Stack, say: Callable[[str], None], workers: int | None, threads: int) -> Stack:
     """Start what does not run yet of a stack, and what depends on it."""
-    for name, begin in (("server", begin_server), ("scheduler", begin_scheduler)):
+    for name, begin in (("server", start_stack_server), ("scheduler", start_scheduler)):
         if not stack.runs(name):
             end_parts(stack, say, *DEPENDENTS[name], name)
             say(f"starting the {name}")
-            with held_back():  # what has been started is known, or nothing could end it
+            with hold_back_signals():  # what has been started is known, or nothing could end it
                 stack.parts[name] = begin(stack)
                 save(stack)
     wait_until_healthy(stack.parts["server"], api_of(stack), home() / "server.log")
@@ -98,9 +98,9 @@ def started(stack: Stack, say: Callable[[str], None], workers: int | None, threa
             say(f"starting the {name}")
             if name == "worker":
                 register(environment(stack))
-            with held_back():
-                settings = {DASK_FOLDER: own_folder(), **environment(stack), **more}
-                stack.parts[name] = part(name, start(name, command, settings, home()))
+            with hold_back_signals():
+                settings = {DASK_FOLDER: private_folder(), **environment(stack), **more}
+                stack.parts[name] = service_process(name, start(name, command, settings, home()))
                 save(stack)
     return stack
 
@@ -127,7 +127,7 @@ def mark_crashed_runs(stack: Stack, say: Callable[[str], None]) -> None:
     """Mark the runs that died with their processes as crashed, so that nothing waits for them."""
     from flows.server.liveness import mark_dead_runs
 
-    with talking_to(api_of(stack)):
+    with use_api(api_of(stack)):
         for run in mark_dead_runs(worker_is_new=not stack.runs("worker")):
             say(f"marked the run `{run.name}` as crashed: its process is gone")
 
@@ -139,27 +139,29 @@ def port_for(stack: Stack, name: str) -> int:
     return stack.ports[name]
 
 
-def begin_server(stack: Stack) -> Part:
+def start_stack_server(stack: Stack) -> ServiceProcess:
     """Start the server, with a new login: while it was away, anybody could listen on its port for the old one."""
     port, api_port = port_for(stack, "server"), port_for(stack, "Prefect API")
     process, api = start_server(port, home() / "server.log", api_port=api_port)
-    keep(api, home())
-    return part("server", process, api.url)
+    save_api(api, home())
+    return service_process("server", process, api.url)
 
 
-def begin_scheduler(stack: Stack) -> Part:
+def start_scheduler(stack: Stack) -> ServiceProcess:
     port, dashboard = port_for(stack, "scheduler"), port_for(stack, "dask dashboard")
     flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
     flags += ["--dashboard-address", f"{LOOPBACK}:{dashboard}"]
     make_certificate(home())
     environment = {
-        DASK_FOLDER: own_folder(),
+        DASK_FOLDER: private_folder(),
         **scheduling(),
         **tls_environment(home()),
-        OWN_PAGES: json.dumps(own_pages(dashboard)),
+        OWN_PAGES: json.dumps(dashboard_origins(dashboard)),
     }
     process = start("scheduler", ["distributed.cli.dask_scheduler", *flags], environment, home())
-    return part("scheduler", process, f"tls://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{dashboard}/status")
+    return service_process(
+        "scheduler", process, f"tls://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{dashboard}/status"
+    )
 
 
 def worker_commands(
@@ -193,7 +195,7 @@ def worker_commands(
         cpu += ["--resources", f"{CPU}={threads}", "--memory-limit", str(limits[CPU])]
         gpu += ["--memory-limit", str(limits[GPU])]
     return {
-        "dask-workers": (cpu, {**FORKED, **hidden_from(Engine.CPU if gpus else engine_asked())}),
+        "dask-workers": (cpu, {**FORKED, **gpus_hidden_from(Engine.CPU if gpus else requested_engine())}),
         **({"gpu-workers": (gpu, {})} if gpus else {}),
         "worker": (
             ["prefect", "worker", "start", "--pool", POOL, "--name", "local"],
@@ -224,7 +226,7 @@ def register(environment: dict[str, str]) -> None:
 
 def down(say: Callable[[str], None]) -> None:
     """Stop everything, what depends on the others first; what they keep on disk stays."""
-    made_home()
-    with alone(say):
+    make_home()
+    with stack_lock(say):
         if not end_parts(load_stack(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):
             say("nothing was running")

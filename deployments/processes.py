@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.05
 SETTLED_SECONDS = 0.05  # after which a process that was ended while it started has ended
 
 
-class Part(BaseModel):
+class ServiceProcess(BaseModel):
     """A process of the stack. `birth` tells it from a later process with the same number."""
 
     name: str
@@ -37,7 +37,7 @@ class Part(BaseModel):
             return False
 
     @property
-    def has_another_its_number(self) -> bool:
+    def is_number_reused(self) -> bool:
         """Whether its number was given to another process."""
         try:
             return not self.is_same(psutil.Process(self.pid))
@@ -52,9 +52,11 @@ class Part(BaseModel):
         return None if self.runs else 1
 
 
-def part(name: str, process: subprocess.Popen[bytes], address: str = "", dashboard: str = "") -> Part:
+def service_process(
+    name: str, process: subprocess.Popen[bytes], address: str = "", dashboard: str = ""
+) -> ServiceProcess:
     birth = birth_of(psutil.Process(process.pid))
-    return Part(name=name, pid=process.pid, birth=birth, address=address, dashboard=dashboard)
+    return ServiceProcess(name=name, pid=process.pid, birth=birth, address=address, dashboard=dashboard)
 
 
 def start(name: str, command: list[str], environment: dict[str, str], logs: Path) -> subprocess.Popen[bytes]:
@@ -75,16 +77,16 @@ def start(name: str, command: list[str], environment: dict[str, str], logs: Path
             return process
 
 
-def stop(part: Part) -> bool:
+def stop(service: ServiceProcess) -> bool:
     """End a process and all that it started: politely, then not. Returns whether there was any.
 
     Also what outlived it: its children may be alive where it was killed.
     """
-    family = list(family_of(part))
+    family = list(family_of(service))
     for member in family:
-        quietly(member.terminate)
+        unless_gone(member.terminate)
     for member in alive_after(STOP_SECONDS, family):
-        quietly(member.kill)
+        unless_gone(member.kill)
     alive_after(STOP_SECONDS, family)
     return bool(family)
 
@@ -105,19 +107,19 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def family_of(part: Part) -> Iterator[psutil.Process]:
-    """Yield a part's process and its children; of a dead one, what still is in its session."""
-    if part.runs:
-        process = psutil.Process(part.pid)
+def family_of(service: ServiceProcess) -> Iterator[psutil.Process]:
+    """Yield a service's process and its children; of a dead one, what still is in its session."""
+    if service.runs:
+        process = psutil.Process(service.pid)
         with suppress(psutil.NoSuchProcess):
             yield from [process, *process.children(recursive=True)]
-    elif not part.has_another_its_number:  # nor has another session
+    elif not service.is_number_reused:  # nor has another session
         for process in psutil.process_iter():
             with suppress(OSError, psutil.Error):
-                if os.getsid(process.pid) == part.pid and is_alive(process):
+                if os.getsid(process.pid) == service.pid and is_alive(process):
                     yield process
 
 
-def quietly(call: Callable[[], None]) -> None:
+def unless_gone(call: Callable[[], None]) -> None:
     with suppress(psutil.NoSuchProcess):
         call()

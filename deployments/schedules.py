@@ -18,10 +18,10 @@ from prefect.exceptions import ObjectNotFound
 from pydantic import BaseModel
 
 from deployments.stack import stack_api
-from flows.server.exclusion import limit_of
+from flows.server.exclusion import lock_name
 from flows.server.health import is_healthy
 from flows.server.local_server import NoServer, configured_server
-from flows.server.login import talking_to
+from flows.server.login import use_api
 from tasks.errors import ZydaError
 from tasks.recipe.loading import load_recipe
 from tasks.storage.folder import absolute
@@ -29,7 +29,7 @@ from tasks.storage.folder import absolute
 WATCH = "watch/watch"
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 SHORTEST = timedelta(seconds=10)
-NOBODY = "nothing runs that could watch; start it with: zyda up"
+NO_WATCHER = "nothing runs that could watch; start it with: zyda up"
 
 
 class NotUnderstood(ZydaError):
@@ -70,7 +70,7 @@ def in_words(every: timedelta) -> str:
     return f"{seconds // size}{unit}"
 
 
-def change_or_show(
+def run_watch_command(
     recipe: str | None, every: str | None, stop: bool, show: bool, storage: str | None, sample: float | None
 ) -> list[str]:
     """Do what `zyda watch` is asked for; return what it is to print."""
@@ -78,7 +78,7 @@ def change_or_show(
     if not is_clear:
         raise NotUnderstood("give a RECIPE with --every 1h or --stop; or --list alone")
     if recipe is None:  # what is watched is asked for
-        return [str(watch) for watch in watched()] or ["nothing is watched"]
+        return [str(watch) for watch in list_watches()] or ["nothing is watched"]
     if every:
         watch = watch_every(recipe, storage, sample, duration(every))
         return [f"watching {watch}"]
@@ -89,11 +89,11 @@ def change_or_show(
 
 def watch_every(recipe: str, storage: str | None, sample: float | None, every: timedelta) -> Watch:
     """Have a corpus looked at so often; one that is watched already gets the new interval."""
-    watch = as_the_watcher_finds_it(recipe, storage, sample, every)
+    watch = absolute_watch(recipe, storage, sample, every)
     slug = slug_of(watch)
     parameters = watch.model_dump(exclude={"every"})
     schedule = IntervalSchedule(interval=every)
-    with watcher() as (client, deployment):
+    with watch_deployment() as (client, deployment):
         for known in deployment.schedules:
             if known.slug == slug:
                 client.update_deployment_schedule(
@@ -107,21 +107,21 @@ def watch_every(recipe: str, storage: str | None, sample: float | None, every: t
 
 def stop_watching(recipe: str, storage: str | None, sample: float | None) -> bool:
     """Look at a corpus no more. Returns whether it was watched."""
-    slug = slug_of(as_the_watcher_finds_it(recipe, storage, sample, timedelta(1)))
-    with watcher() as (client, deployment):
+    slug = slug_of(absolute_watch(recipe, storage, sample, timedelta(1)))
+    with watch_deployment() as (client, deployment):
         schedules = [schedule for schedule in deployment.schedules if schedule.slug == slug]
         for schedule in schedules:
             client.delete_deployment_schedule(deployment.id, schedule.id)
     return bool(schedules)
 
 
-def watched() -> list[Watch]:
+def list_watches() -> list[Watch]:
     """Return what is watched on this server."""
-    with watcher() as (client, _):
-        return watched_by(client)
+    with watch_deployment() as (client, _):
+        return watches_on(client)
 
 
-def watched_by(client: SyncPrefectClient) -> list[Watch]:
+def watches_on(client: SyncPrefectClient) -> list[Watch]:
     """Return what a server watches: nothing, where our deployments are not there."""
     try:
         deployment = client.read_deployment_by_name(WATCH)
@@ -137,9 +137,7 @@ def watch_of(known: DeploymentSchedule) -> Watch | None:
     return None
 
 
-def as_the_watcher_finds_it(
-    recipe: str, storage: str | None, sample: float | None, every: timedelta
-) -> Watch:
+def absolute_watch(recipe: str, storage: str | None, sample: float | None, every: timedelta) -> Watch:
     """Return what is to be watched with paths that a process in another folder finds."""
     place = absolute(storage) if storage else None
     return Watch(recipe=absolute(recipe), storage=place, sample=sample, every=every)
@@ -147,17 +145,17 @@ def as_the_watcher_finds_it(
 
 def slug_of(watch: Watch) -> str:
     """Name the schedule of a corpus. Judges its recipe, which is read from where the watcher will."""
-    return limit_of(load_recipe(watch.recipe, storage=watch.storage, sample=watch.sample))
+    return lock_name(load_recipe(watch.recipe, storage=watch.storage, sample=watch.sample))
 
 
 @contextmanager
-def watcher() -> Iterator[tuple[SyncPrefectClient, DeploymentResponse]]:
+def watch_deployment() -> Iterator[tuple[SyncPrefectClient, DeploymentResponse]]:
     """Give the deployment that watches, on the server that is configured or that `zyda up` started."""
     api = configured_server() or stack_api()
     if not api or not is_healthy(api):
-        raise NoServer(f"{api.url}: {NOBODY}" if api else NOBODY)
-    with talking_to(api), get_client(sync_client=True) as client:
+        raise NoServer(f"{api.url}: {NO_WATCHER}" if api else NO_WATCHER)
+    with use_api(api), get_client(sync_client=True) as client:
         try:
             yield client, client.read_deployment_by_name(WATCH)
         except ObjectNotFound as error:
-            raise NoServer(f"{api.url}: the deployment {WATCH} is not there; {NOBODY}") from error
+            raise NoServer(f"{api.url}: the deployment {WATCH} is not there; {NO_WATCHER}") from error

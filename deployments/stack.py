@@ -3,10 +3,10 @@
 from pydantic import BaseModel
 
 from deployments.certificates import tls_environment
-from deployments.processes import Part
+from deployments.processes import ServiceProcess
 from flows.server.local_server import NoServer, home
-from flows.server.login import Api, kept, write_private
-from tasks.workers.dask_cluster import ALLOCATOR, LIVES, WORKER_TTL, patience
+from flows.server.login import Api, saved_api, write_private
+from tasks.workers.dask_cluster import ALLOCATOR, ALLOWED_DEATHS, WORKER_TTL, no_workers_timeout
 
 NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
 
@@ -14,7 +14,7 @@ NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
 class Stack(BaseModel):
     """What runs where, and which ports were taken the last time."""
 
-    parts: dict[str, Part] = {}
+    parts: dict[str, ServiceProcess] = {}
     ports: dict[str, int] = {}
 
     def runs(self, name: str) -> bool:
@@ -38,16 +38,16 @@ def save(stack: Stack) -> None:
 
 def api_of(stack: Stack) -> Api:
     """Return the API of the stack's server, with its login."""
-    ours = kept(home())
+    ours = saved_api(home())
     return ours or Api(url=stack.parts["server"].address)
 
 
 def scheduling() -> dict[str, str]:
     """Return how long a build's work waits for workers, and for one of them, and how many may die of it."""
     return {
-        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(LIVES),
+        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(ALLOWED_DEATHS),
         "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": WORKER_TTL,
-        NO_WORKERS_TIMEOUT: patience(),
+        NO_WORKERS_TIMEOUT: no_workers_timeout(),
     }
 
 

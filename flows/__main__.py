@@ -4,10 +4,10 @@ import os
 import signal
 import sys
 
-from flows.server.signals import KEPT, ends_in_order
+from flows.server.signals import RESUME_ADVICE, end_in_order
 
 STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
-KEPT_BY = {"build": KEPT, "up": STARTED}  # of other commands there is nothing to say
+KEPT_BY = {"build": RESUME_ADVICE, "up": STARTED}  # of other commands there is nothing to say
 
 
 def main() -> int:
@@ -19,7 +19,7 @@ def main() -> int:
         os.environ["PREFECT_HOME"] = os.path.abspath(os.path.expanduser(home))
     command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     try:
-        with ends_in_order(KEPT_BY.get(command, "")):
+        with end_in_order(KEPT_BY.get(command, "")):
             from flows.command.cli import main as run
 
             return run()

@@ -13,9 +13,9 @@ from flows.dashboard.live_artifact import live_page
 from flows.dashboard.progress_bars import pass_on_warnings, progress_bars
 from flows.dashboard.run_artifacts import as_failed, make_report, show_ledger
 from flows.dashboard.state import BuildState
-from flows.server.cluster_trouble import on_a_cluster
-from flows.server.exclusion import one_at_a_time
-from flows.server.run_names import by_corpus
+from flows.server.cluster_trouble import watch_cluster
+from flows.server.exclusion import build_lock
+from flows.server.run_names import name_by_corpus
 from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.dedup.reference.matches import load_references
@@ -38,7 +38,7 @@ from tasks.storage.forgetting import forget_results_of_nothing
 Sample = Annotated[float, Field(gt=0, le=1)]
 
 
-@flow(name="build", flow_run_name=by_corpus("build"), task_runner=task_runner(), persist_result=False)
+@flow(name="build", flow_run_name=name_by_corpus("build"), task_runner=task_runner(), persist_result=False)
 def build(
     recipe: str, storage: str | None = None, sample: Sample | None = None, replace: bool = False
 ) -> Ledger:
@@ -63,8 +63,8 @@ def built(plan: Recipe, *, replace: bool) -> Ledger:
     state = BuildState(plan)
     with (
         live_page(plan, state),
-        one_at_a_time(plan, state.wait),
-        on_a_cluster(),
+        build_lock(plan, state.wait),
+        watch_cluster(),
         progress_bars(state),
         pass_on_warnings(),
     ):

@@ -7,13 +7,13 @@ from pydantic import Field
 
 from flows.dashboard.report_artifact import show_report
 from flows.server.liveness import with_heartbeat
-from flows.server.run_names import by_corpus
+from flows.server.run_names import name_by_corpus
 from tasks.recipe.loading import load_recipe
 
 Sample = Annotated[float, Field(gt=0, le=1)]
 
 
-@flow(name="report", flow_run_name=by_corpus("report"), persist_result=False)
+@flow(name="report", flow_run_name=name_by_corpus("report"), persist_result=False)
 def report(recipe: str, storage: str | None = None, sample: Sample | None = None) -> str:
     """Make the report of a published corpus; return its URL.
 

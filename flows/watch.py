@@ -11,9 +11,9 @@ from prefect.logging import get_run_logger
 
 from flows.build import Sample
 from flows.dashboard.artifact_keys import artifact_key
-from flows.server.exclusion import only_look
+from flows.server.exclusion import look_lock
 from flows.server.liveness import runs_in
-from flows.server.run_names import by_corpus
+from flows.server.run_names import name_by_corpus
 from tasks.planning.watching import SourceChanges, detect_changes
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
@@ -22,7 +22,7 @@ NOT_OVER = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType
 CHANGED = "zyda.sources.changed"
 
 
-@flow(name="watch", flow_run_name=by_corpus("watch"), persist_result=False)
+@flow(name="watch", flow_run_name=name_by_corpus("watch"), persist_result=False)
 def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> SourceChanges | None:
     """List the sources; emit an event when they changed and the listing has come to rest.
 
@@ -37,7 +37,7 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
     """
     plan = load_recipe(recipe, storage=storage, sample=sample)
     log = get_run_logger()
-    with only_look(plan) as is_only:
+    with look_lock(plan) as is_only:
         if not is_only:  # of two looks in one moment the second would find the listing at rest
             log.info("%s: another run looks at its sources at this moment", plan.corpus)
             return None

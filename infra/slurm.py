@@ -27,7 +27,7 @@ import dask.utils
 from dask_jobqueue import SLURMCluster
 
 from deployments.certificates import make_certificate, security_of, tls_environment
-from tasks.workers.dask_cluster import ALLOCATOR, CPU, GPU_FLAGS, GPU_THREADS, LIVES
+from tasks.workers.dask_cluster import ALLOCATOR, ALLOWED_DEATHS, CPU, GPU_FLAGS, GPU_THREADS
 
 
 def count(text: str) -> int:
@@ -80,7 +80,7 @@ def main() -> None:
         queue=arguments.queue, cores=arguments.cores, processes=arguments.cores, memory=arguments.memory,
         walltime=arguments.walltime, interface=arguments.interface,
         security=security, protocol="ucx://" if arguments.ucx else "tls://",
-        scheduler_options={"allowed_failures": LIVES},  # and no end to waiting: jobs may be queued for hours
+        scheduler_options={"allowed_failures": ALLOWED_DEATHS},  # no end to waiting: jobs may be queued
         worker_extra_args=["--resources", f"{CPU}=1"] if arguments.gpu_jobs else [],
         job_script_prologue=[f"export {name}={value}" for name, value in {**ALLOCATOR, **settings}.items()],
     )  # fmt: skip

@@ -22,12 +22,12 @@ from report_pages import labelled  # noqa: F401 (fixture)
 from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
 
 from flows.server.local_server import (
-    send_what_is_left,
+    export_api,
+    flush_logs_and_events,
     start_server,
-    used_by_all,
     wait_until_healthy,
 )
-from flows.server.login import kept, talking_to
+from flows.server.login import saved_api, use_api
 from tasks.workers.ports import free_port
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
@@ -128,7 +128,7 @@ def senders_of_this_module():
     """
     yield
     if "prefect.events.worker" in sys.modules:
-        send_what_is_left()
+        flush_logs_and_events()
 
 
 @pytest.fixture(scope="session")
@@ -192,7 +192,7 @@ def server(prefect_home, request):
     wait_until_healthy(process, api, log)
     from prefect.settings import PREFECT_HOME, temporary_settings
 
-    with temporary_settings({PREFECT_HOME: prefect_home}), used_by_all(api):
+    with temporary_settings({PREFECT_HOME: prefect_home}), export_api(api):
         yield api.url
     process.kill()
     process.wait()
@@ -217,8 +217,8 @@ def stack(running_stack):
     from prefect.settings import PREFECT_HOME, temporary_settings
 
     home = Path(running_stack["PREFECT_HOME"])
-    api = kept(home / "zyda")
-    with talking_to(api), temporary_settings({PREFECT_HOME: home}):
+    api = saved_api(home / "zyda")
+    with use_api(api), temporary_settings({PREFECT_HOME: home}):
         yield {**running_stack, "PREFECT_API_URL": api.url, "PREFECT_API_SSL_CERT_FILE": api.certificate}
 
 

@@ -12,7 +12,7 @@ import typer
 from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
 from flows.command.ledger import print_ledger
 from flows.command.terminal import console, say
-from flows.server.signals import KEPT, ends_in_order
+from flows.server.signals import RESUME_ADVICE, end_in_order
 from tasks.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ def run_build(
     plan: the recipe as the flow will read it, by which its cluster is chosen.
     """
     from flows.server.local_server import prefect_server  # late
-    from flows.server.server_watchdog import ends_without  # late
+    from flows.server.server_watchdog import server_watchdog  # late
     from textkernels.compiled import are_compiled  # late
 
     os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     err = console(stderr=True, soft_wrap=True)
-    with ends_in_order(KEPT), ExitStack() as stack:
+    with end_in_order(RESUME_ADVICE), ExitStack() as stack:
         if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
             with err.status("looking at the sources"):
                 look_before(plan, replace=replace)
@@ -99,7 +99,7 @@ def run_build(
             err.print("this machine compiles its kernels first, once: that takes about a minute")
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        stack.enter_context(ends_without(server))
+        stack.enter_context(server_watchdog(server))
         runner = task_runner(threads_for(plan))
         stack.enter_context(cluster_explained())
         return build.with_options(task_runner=runner)(recipe, storage, sample, replace)

@@ -11,11 +11,11 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 
 from flows.command.terminal import as_time
-from flows.server.exclusion import limit_of
+from flows.server.exclusion import lock_name
 from flows.server.health import is_healthy
 from flows.server.liveness import OURS, dead_runs, heartbeats_in, runs_in, seconds_since
-from flows.server.local_server import NoServer, configured_server, servers_of_builds
-from flows.server.login import talking_to
+from flows.server.local_server import NoServer, configured_server, running_servers
+from flows.server.login import use_api
 from flows.server.signals import Ended
 from tasks.errors import ADVICE, first_line
 from tasks.recipe.fields import Recipe
@@ -32,12 +32,12 @@ def a_server() -> Iterator[SyncPrefectClient | None]:
 
     Raises NoServer where the one that is configured does not answer.
     """
-    api = configured_server() or next((api for api in servers_of_builds() if is_healthy(api)), None)
+    api = configured_server() or next((api for api in running_servers() if is_healthy(api)), None)
     if api is None:
         yield None
         return
     try:
-        with talking_to(api), get_client(sync_client=True) as client:
+        with use_api(api), get_client(sync_client=True) as client:
             yield client
     except httpx.HTTPError as error:
         raise NoServer(f"{api.url}: the Prefect server gives no answer: {first_line(error)}") from error
@@ -91,6 +91,6 @@ def last_runs(client: SyncPrefectClient) -> list[FlowRun]:
 
 def builds_of(client: SyncPrefectClient, plan: Recipe) -> list[FlowRun]:
     """Return the builds of a corpus that run, or wait until another has ended."""
-    limit = limit_of(plan)
+    limit = lock_name(plan)
     ours = {life.run for life in heartbeats_in(client) if life.holds == limit and not life.is_over}
     return [run for run in runs_in(client, *UNDER_WAY, flows=["build"]) if str(run.id) in ours]

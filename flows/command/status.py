@@ -34,7 +34,7 @@ def of_machine() -> Iterator[str]:
     from prefect.settings import PREFECT_UI_URL  # late
 
     from deployments.addresses import NOTHING, addresses  # late
-    from deployments.schedules import watched_by  # late
+    from deployments.schedules import watches_on  # late
     from deployments.stack import load_stack  # late
     from flows.command.server_runs import a_server, ended_runs, runs_under_way  # late
 
@@ -49,7 +49,7 @@ def of_machine() -> Iterator[str]:
             yield f"dashboard        {dashboard}"
         yield from titled("under way", runs_under_way(client))
         yield from titled("ended", ended_runs(client))
-        yield from titled("watched", [str(watch) for watch in watched_by(client)])
+        yield from titled("watched", [str(watch) for watch in watches_on(client)])
 
 
 def titled(title: str, lines: list[str]) -> list[str]:

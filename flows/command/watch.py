@@ -25,7 +25,7 @@ def watch(
     The watching is done by what `zyda up` started. Any number of corpora can be watched; saying it
     again of the same one changes how often.
     """
-    from deployments.schedules import change_or_show  # late
+    from deployments.schedules import run_watch_command  # late
 
-    for line in change_or_show(recipe, every, stop, show, storage, sample):
+    for line in run_watch_command(recipe, every, stop, show, storage, sample):
         say(line)

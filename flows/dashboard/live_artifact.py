@@ -18,7 +18,7 @@ from prefect.exceptions import PrefectException
 
 from flows.dashboard.artifact_keys import artifact_key
 from flows.dashboard.live_page import page_of
-from flows.dashboard.run_artifacts import KEPT
+from flows.dashboard.run_artifacts import RESUME_ADVICE
 from flows.dashboard.state import BuildState
 from flows.reporting.markdown import plain
 from tasks.errors import ZydaError, on_one_line
@@ -65,10 +65,10 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
 def why_of(error: BaseException) -> str:
     """Say why a build ended early, and what to do."""
     if isinstance(error, ZydaError):
-        return f"**{plain(on_one_line(str(error)))}**\n\nWhat to do: {error.advice} {KEPT}"
+        return f"**{plain(on_one_line(str(error)))}**\n\nWhat to do: {error.advice} {RESUME_ADVICE}"
     if isinstance(error, Exception):
         return f"**{type(error).__name__}**: the run's log has the rest."
-    return KEPT
+    return RESUME_ADVICE
 
 
 def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: threading.Event) -> None:

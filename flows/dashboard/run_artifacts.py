@@ -24,7 +24,7 @@ from tasks.recipe.fields import Recipe
 from tasks.stage.prefect_tasks import ONCE_A_BUILD
 
 LONGEST = 1000  # characters of a state's message
-KEPT = "What is finished is kept: the next build goes on from there."
+RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
 
 
 @task(task_run_name="accounts", **ONCE_A_BUILD)
@@ -87,10 +87,10 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
         *(f"- {plain(fault)}" for fault in faults),
         *([f"| where | |\n|---|---|\n{where}"] if where else []),
         f"**What to do:** {error.advice}",
-        KEPT,
+        RESUME_ADVICE,
     ]
     if FlowRunContext.get():
         with suppress(httpx.HTTPError, PrefectException):  # what was wrong is said in any case
             create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
     said = "; ".join(faults)
-    return Failed(message=f"{said[:LONGEST]}{ADVICE}{error.advice} {KEPT}", data=error)
+    return Failed(message=f"{said[:LONGEST]}{ADVICE}{error.advice} {RESUME_ADVICE}", data=error)

@@ -12,8 +12,8 @@ from typing import Any
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
-from tasks.workers.dask_cluster import GPU, patience
-from tasks.workers.engine import ENGINE, Engine, engine_asked
+from tasks.workers.dask_cluster import GPU, no_workers_timeout
+from tasks.workers.engine import ENGINE, Engine, requested_engine
 from tasks.workers.trouble import cluster_explained
 
 Workers = Mapping[str, Mapping[str, Any]]
@@ -28,7 +28,7 @@ FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before it is said, an
 
 
 @contextmanager
-def on_a_cluster() -> Iterator[None]:
+def watch_cluster() -> Iterator[None]:
     """Say so while the cluster of this flow run has no workers, and explain what ends it."""
     context = FlowRunContext.get()
     client = getattr(context and context.task_runner, "client", None)
@@ -46,7 +46,7 @@ def on_a_cluster() -> Iterator[None]:
 
 def watch_workers(client: Any, is_over: threading.Event) -> None:
     """Look every few seconds whether there is a worker, whether each answers, and whether GPUs are offered."""
-    missing_since, said_at, engine = None, 0.0, engine_asked()
+    missing_since, said_at, engine = None, 0.0, requested_engine()
     offered, has_gpus = {GPU} if engine is Engine.GPU else set[str](), False
     silence = Silence()
     while not is_over.wait(LOOK_SECONDS):
@@ -70,8 +70,8 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
             what, where_needed = ("a worker with a GPU", ", if it needs one") if found else ("a worker", "")
             warn_aloud(
                 f"waiting for {what} of the Dask cluster at {client.scheduler.address}: there has been none "
-                f"for {now - missing_since:.0f} s; the build ends after {patience()} of that, unless the scheduler "
-                f"waits longer{where_needed}"
+                f"for {now - missing_since:.0f} s; the build ends after {no_workers_timeout()} of that, unless the "
+                f"scheduler waits longer{where_needed}"
             )
 
 

@@ -11,16 +11,16 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 UNDER_WAY = re.compile(r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE)  # its title and the line below
 
 
-def say_that_it_died(client: SyncPrefectClient, run: UUID, why: str) -> None:
+def mark_page_as_crashed(client: SyncPrefectClient, run: UUID, why: str) -> None:
     """Have the page of a dead run say so; how far it had come stays there."""
     of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
     for artifact in client.read_artifacts(artifact_filter=of_run):
         page = str(artifact.data)
-        ended = UNDER_WAY.sub(partial(as_died, why), page)
+        ended = UNDER_WAY.sub(partial(crashed_text, why), page)
         if ended != page:
             client.update_artifact(artifact.id, ArtifactUpdate(data=ended))
 
 
-def as_died(why: str, said: re.Match[str]) -> str:
+def crashed_text(why: str, said: re.Match[str]) -> str:
     """Return the head of a page that is at an end. said: its title, and what it last said."""
     return f"{said[1]}: crashed\n\n{why}\n\nWhen it last said something: {said[2]}"

@@ -14,19 +14,19 @@ from tasks.recipe.fields import Recipe
 from tasks.storage.records import digest_of
 
 
-def limit_of(recipe: Recipe) -> str:
+def lock_name(recipe: Recipe) -> str:
     """Name a corpus on this Prefect server: two may have one name in two places."""
     return f"zyda-{recipe.corpus}-{digest_of(recipe.folder.url)[:8]}"
 
 
 @contextmanager
-def one_at_a_time(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None]:
+def build_lock(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None]:
     """Hold this corpus for as long as the block runs, on this Prefect server. say: that it has to wait, and why."""
-    name = limit_of(recipe)
+    name = lock_name(recipe)
     # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
     with with_heartbeat(name):
         mark_dead_runs()
-        if taken(name):
+        if acquired(name):
             why = f"another build of {recipe.corpus} is running, or was killed less than a minute ago"
             get_run_logger().warning("%s; waiting", why)
             say(why)
@@ -35,19 +35,19 @@ def one_at_a_time(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None
 
 
 @contextmanager
-def only_look(recipe: Recipe) -> Iterator[bool]:
+def look_lock(recipe: Recipe) -> Iterator[bool]:
     """Say whether no other run looks at this corpus while the block runs."""
-    name = f"{limit_of(recipe)}-look"
+    name = f"{lock_name(recipe)}-look"
     with with_heartbeat(name):
         mark_dead_runs()
-        if taken(name):
+        if acquired(name):
             yield False
             return
         with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
             yield True
 
 
-def taken(name: str) -> bool:
+def acquired(name: str) -> bool:
     """Say whether someone holds a limit; make it where it is not there."""
     with get_client(sync_client=True) as client:
         try:

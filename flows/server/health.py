@@ -22,7 +22,7 @@ def is_healthy(api: Api) -> bool:
         return False
 
 
-def refuses(api: Api) -> bool:
+def refuses_login(api: Api) -> bool:
     """Say whether a server wants another login."""
     request = urllib.request.Request(f"{api.url}/admin/version", headers=api.headers)  # noqa: S310
     try:
@@ -34,12 +34,12 @@ def refuses(api: Api) -> bool:
     return False
 
 
-def serves(api: Api) -> bool:
+def is_usable(api: Api) -> bool:
     """Say whether a server is there, and still takes our login: one that was started again has another."""
-    return answers(api.url) and not refuses(api)
+    return is_listening(api.url) and not refuses_login(api)
 
 
-def answers(url: str) -> bool:
+def is_listening(url: str) -> bool:
     """Say whether something listens at a URL; a server that is busy takes its time to answer."""
     place = urlsplit(url)
     try:

@@ -31,7 +31,7 @@ from prefect.states import Crashed
 from pydantic import BaseModel
 
 from flows.server.births import birth_of, is_process
-from flows.server.crashed_page import say_that_it_died
+from flows.server.crashed_page import mark_page_as_crashed
 
 OURS = ("build", "watch", "report")
 LEASE_SECONDS = 60  # the least that Prefect's server grants
@@ -104,7 +104,7 @@ def mark_dead_runs(*, worker_is_new: bool = False) -> list[FlowRun]:
             client.set_flow_run_state(run.id, Crashed(message=DEAD), force=True)
             end_tasks(client, run)
             with suppress(httpx.HTTPError, PrefectException):  # its state is said in any case
-                say_that_it_died(client, run.id, DEAD)
+                mark_page_as_crashed(client, run.id, DEAD)
         free(client, {str(run.id) for run in dead})
         return dead
 

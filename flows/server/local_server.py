@@ -14,15 +14,15 @@ from typing import NamedTuple, Protocol
 import psutil  # type: ignore[import-untyped]
 
 from flows.server.certificate import certificate_in
-from flows.server.health import is_healthy, refuses, serves
-from flows.server.login import LOGIN, Api, configured_api, new_login, talking_to
+from flows.server.health import is_healthy, is_usable, refuses_login
+from flows.server.login import LOGIN, Api, configured_api, new_login, use_api
 from tasks.errors import ZydaError
 from tasks.workers.ports import LOOPBACK, free_port
 
 START_SECONDS = 600  # on a machine with much else to do; a server that cannot start ends at once
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
-SERVED = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
+SERVED_API = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
 HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
 SERVER = ["-m", "flows.server.prefect_server", "server"]
 
@@ -38,7 +38,7 @@ def home() -> Path:
     return Path(PREFECT_HOME.value()) / "zyda"
 
 
-def made_home() -> Path:
+def make_home() -> Path:
     """Make that folder, where it is not there. Raises NoServer where it cannot be written."""
     path = home()
     try:
@@ -58,14 +58,14 @@ def configured_server() -> Api | None:
     api = configured_api(home())
     if api and not is_healthy(api):
         raise NoServer(f"{api.url}: no Prefect server answers there, and PREFECT_API_URL says it should")
-    if api and refuses(api):
+    if api and refuses_login(api):
         raise NoServer(
             f"{api.url}: the Prefect server wants another login than {LOGIN} has: {HOW_TO_SIGN_IN}"
         )
     return api
 
 
-def servers_of_builds() -> list[Api]:
+def running_servers() -> list[Api]:
     """Return the servers that run on this machine for a build, or for `zyda up`.
 
     Only those whose history lies in our Prefect home: others are of somebody else, or of another project.
@@ -73,10 +73,10 @@ def servers_of_builds() -> list[Api]:
     from prefect.settings import PREFECT_HOME
 
     return [
-        Api.model_validate_json(environment[SERVED])
+        Api.model_validate_json(environment[SERVED_API])
         for process in psutil.process_iter(["cmdline"])
         if (process.info["cmdline"] or [])[1:4] == SERVER
-        and SERVED in (environment := environment_of(process))
+        and SERVED_API in (environment := environment_of(process))
         and Path(environment.get("PREFECT_HOME", "~/.prefect")).expanduser() == PREFECT_HOME.value()
     ]
 
@@ -104,7 +104,7 @@ def start_server(
         certificate=str(certificate_in(log.parent)), page=f"http://{LOOPBACK}:{port}",
     )  # fmt: skip
     settings = {
-        SERVED: api.model_dump_json(),
+        SERVED_API: api.model_dump_json(),
         "PREFECT_SERVER_API_AUTH_STRING": str(api.login),
         # Nobody else's page may read what it answers: its own asks it without leave.
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api.dashboard,
@@ -144,7 +144,7 @@ def wait_until_healthy(process: Polled, api: Api, log: Path) -> None:
         time.sleep(0.2)
 
 
-def send_what_is_left() -> None:
+def flush_logs_and_events() -> None:
     """Send the log lines and events that are still in this process, while the server is there."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
@@ -175,15 +175,15 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
     """
     if api := configured_server():
         meanwhile()
-        with used_by_all(api):
-            yield Server(api, partial(serves, api), AWAY_SECONDS)
+        with export_api(api):
+            yield Server(api, partial(is_usable, api), AWAY_SECONDS)
         return
-    log = made_home() / "server.log"
+    log = make_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
     try:
         meanwhile()
         wait_until_healthy(process, api, log)
-        with used_by_all(api):
+        with export_api(api):
             yield Server(api, lambda: process.poll() is None, 0)
     finally:
         process.terminate()
@@ -194,17 +194,17 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
 
 
 @contextmanager
-def used_by_all(api: Api) -> Iterator[None]:
+def export_api(api: Api) -> Iterator[None]:
     """Have this process and those that it starts use a server; send what is left before it ends."""
     before = {name: os.environ.get(name) for name in api.clients}
     os.environ.update(api.clients)
     try:
-        with talking_to(api):
+        with use_api(api):
             try:
                 yield
             finally:  # also of a build that failed: at its exit the server would be gone
                 if is_healthy(api):
-                    send_what_is_left()
+                    flush_logs_and_events()
     finally:
         for name, value in before.items():
             os.environ.pop(name, None)

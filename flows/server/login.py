@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 LOGIN = "PREFECT_API_AUTH_STRING"
 SIGN_IN = "/zyda/sign-in"  # flows/server/prefect_server.py serves it
 USER = "zyda"
-KEPT = "login.json"
+LOGIN_FILE = "login.json"
 
 
 class Api(BaseModel):
@@ -75,15 +75,15 @@ def new_login() -> str:
     return PREFECT_SERVER_API_AUTH_STRING.value() or f"{USER}:{secrets.token_urlsafe(32)}"
 
 
-def keep(api: Api, home: Path) -> None:
+def save_api(api: Api, home: Path) -> None:
     """Write the address and the login of the server of `zyda up` where their owner alone reads them."""
-    write_private(home / KEPT, api.model_dump_json())
+    write_private(home / LOGIN_FILE, api.model_dump_json())
 
 
-def kept(home: Path) -> Api | None:
+def saved_api(home: Path) -> Api | None:
     """Return what is known of the server of `zyda up`, or None."""
     try:
-        return Api.model_validate_json((home / KEPT).read_text(encoding="ascii"))
+        return Api.model_validate_json((home / LOGIN_FILE).read_text(encoding="ascii"))
     except (OSError, ValidationError):
         return None
 
@@ -94,14 +94,14 @@ def configured_api(home: Path) -> Api | None:
 
     if not (url := PREFECT_API_URL.value()):
         return None
-    ours, login = kept(home), PREFECT_API_AUTH_STRING.value()
+    ours, login = saved_api(home), PREFECT_API_AUTH_STRING.value()
     if ours and url in (ours.url, f"{ours.dashboard}/api"):
         return ours.model_copy(update={"login": login or ours.login})
     return Api(url=url, login=login, certificate=PREFECT_API_SSL_CERT_FILE.value())
 
 
 @contextmanager
-def talking_to(api: Api) -> Iterator[None]:
+def use_api(api: Api) -> Iterator[None]:
     """Have Prefect's clients in this process talk to a server for as long as the block lasts."""
     from prefect import settings
 

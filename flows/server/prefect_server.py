@@ -26,11 +26,11 @@ from urllib.parse import urlsplit
 
 from flows.server.certificate import server_tls
 from flows.server.first_names import name_runs_by_recipe
-from flows.server.local_server import SERVED
+from flows.server.local_server import SERVED_API
 from flows.server.login import SIGN_IN, Api
 from tasks.workers.ports import LOOPBACK
 
-UNFRAMED = [(b"x-frame-options", b"DENY"), (b"content-security-policy", b"frame-ancestors 'none'")]
+NO_FRAME_HEADERS = [(b"x-frame-options", b"DENY"), (b"content-security-policy", b"frame-ancestors 'none'")]
 # No other page can sign its user out by a wrong login here: what is kept has been tried.
 SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
 const login = location.hash.slice(1);
@@ -38,18 +38,18 @@ fetch("/api/admin/version", {headers: {Authorization: `Basic ${login}`}})
   .then((answer) => { if (answer.ok) localStorage.setItem("prefect-password", login); })
   .finally(() => location.replace("/runs"));
 </script>"""
-OF_A_CDN = ("/docs", "/redoc")  # pages whose scripts come from another site, and could read the login
+CDN_PAGES = ("/docs", "/redoc")  # pages whose scripts come from another site, and could read the login
 SECONDS = 1  # between collections of what is young
 FULL = 60  # of these, then one of everything
 
 
-def collect_elsewhere() -> None:
+def collect_garbage_in_a_thread() -> None:
     """Collect no garbage in this thread any more, nor in any but a new one."""
     gc.disable()
-    threading.Thread(target=collect, name="garbage", daemon=True).start()
+    threading.Thread(target=collect_garbage, name="garbage", daemon=True).start()
 
 
-def collect() -> None:
+def collect_garbage() -> None:
     """Collect garbage every second for as long as the process lives."""
     turn = 0
     while True:
@@ -67,7 +67,7 @@ class NoFrames:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         async def send_unframed(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *UNFRAMED]
+                message["headers"] = [*message["headers"], *NO_FRAME_HEADERS]
             await send(message)
 
         await self.app(scope, receive, send_unframed)
@@ -86,7 +86,7 @@ def sign_in_by_link() -> None:
         # The server itself asks for its application again, for the actions of automations, and is given the same.
         if app not in prepared:
             prepared.add(app)
-            gone = [Route(place, lambda _: HTMLResponse("", HTTPStatus.NOT_FOUND)) for place in OF_A_CDN]
+            gone = [Route(place, lambda _: HTMLResponse("", HTTPStatus.NOT_FOUND)) for place in CDN_PAGES]
             app.router.routes[:0] = [Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)), *gone]
             app.add_middleware(NoFrames)
         return app
@@ -94,7 +94,7 @@ def sign_in_by_link() -> None:
     server.create_app = create_app
 
 
-def take_the_lock_first() -> None:
+def lock_before_reading() -> None:
     """Have a transaction of SQLite that may write wait for the lock where it begins.
 
     One that has read before cannot wait: it fails at once where another has written since, and with it the click
@@ -110,7 +110,7 @@ def take_the_lock_first() -> None:
     AioSqliteConfiguration.begin_transaction = begin_transaction  # type: ignore[method-assign]
 
 
-def take_nothing_but_parameters() -> None:
+def drop_job_variables() -> None:
     """Have the server that this process is about to be leave out what a run brings for the process that runs it.
 
     Prefect adds the variables `env` of a run to its pool's, whether the pool's template knows them or not.
@@ -146,12 +146,12 @@ def main() -> None:
     """Run `prefect` with the arguments of this process."""
     from prefect.cli import app
 
-    listen_with_tls(Api.model_validate_json(os.environ[SERVED]))
-    collect_elsewhere()
+    listen_with_tls(Api.model_validate_json(os.environ[SERVED_API]))
+    collect_garbage_in_a_thread()
     sign_in_by_link()
-    take_the_lock_first()
+    lock_before_reading()
     name_runs_by_recipe()
-    take_nothing_but_parameters()
+    drop_job_variables()
     app()
 
 

@@ -8,7 +8,7 @@ from tasks.errors import ZydaError
 from tasks.recipe.loading import load_recipe
 
 
-def by_corpus(flow: str) -> Callable[[], str]:
+def name_by_corpus(flow: str) -> Callable[[], str]:
     """Return what names a run of a flow: `build zyda2`."""
 
     def name() -> str:

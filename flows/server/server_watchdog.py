@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flows.server.local_server import Server
-from flows.server.signals import KEPT
+from flows.server.signals import RESUME_ADVICE
 
 LOOK_SECONDS = 1
 
 
 @contextmanager
-def ends_without(server: Server) -> Iterator[None]:
+def server_watchdog(server: Server) -> Iterator[None]:
     """End the program with one line when the Prefect server is gone, without which a build can only wait."""
     is_over = threading.Event()
     threading.Thread(target=watch_server, args=(server, is_over), daemon=True).start()
@@ -32,5 +32,5 @@ def watch_server(server: Server, is_over: threading.Event) -> None:
             last_seen = time.monotonic()
         elif time.monotonic() - last_seen > server.patience and not is_over.is_set():
             gone = f"the Prefect server at {server.api.dashboard} is gone"
-            print(f"zyda: {gone}; {KEPT}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"zyda: {gone}; {RESUME_ADVICE}", file=sys.stderr, flush=True)  # noqa: T201
             os._exit(1)

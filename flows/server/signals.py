@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-KEPT = "what is finished is kept; start the build again and it goes on from there"
+RESUME_ADVICE = "what is finished is kept; start the build again and it goes on from there"
 SECONDS_BEFORE_AGAIN = 0.1
 ENDING: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
 
@@ -24,7 +24,7 @@ class Ended(BaseException):
 
 
 @contextmanager
-def ends_in_order(kept: str = "") -> Iterator[None]:
+def end_in_order(kept: str = "") -> Iterator[None]:
     """End the block, and the program, with one line and the usual exit status at Ctrl-C and SIGTERM.
 
     kept: what a person should know then: what stays, and how to go on.
@@ -35,7 +35,7 @@ def ends_in_order(kept: str = "") -> Iterator[None]:
         raise Ended(number)
 
     before = {number: signal.signal(number, handle) for number in ENDING}
-    with noted_signals() as noted, swallowed_signals_sent_again():
+    with note_signals() as noted, resend_swallowed_signals():
         try:
             yield
         except BaseException:
@@ -51,7 +51,7 @@ def ends_in_order(kept: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def noted_signals() -> Iterator[Callable[[], bytes]]:
+def note_signals() -> Iterator[Callable[[], bytes]]:
     """Give a function that returns the numbers of the signals that came in the block, whoever handles them.
 
     Prefect has a handler of its own during a flow run, and what that raises may come out as another error.
@@ -74,7 +74,7 @@ def noted_signals() -> Iterator[Callable[[], bytes]]:
 
 
 @contextmanager
-def swallowed_signals_sent_again() -> Iterator[None]:
+def resend_swallowed_signals() -> Iterator[None]:
     """Send a signal again whose exception nobody got, for it came while garbage was collected.
 
     What is raised in such a place (a callback of the collector, a `__del__`) ends nothing: Python only says so.
@@ -100,7 +100,7 @@ def swallowed_signals_sent_again() -> Iterator[None]:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def hold_back_signals() -> Iterator[None]:
     """Let a signal that ends the program wait until the block is over."""
     came = list[int]()
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}

@@ -29,7 +29,7 @@ from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total, t
 from tasks.storage.records import pack, unpack
 from tasks.storage.tables import read_table
 from tasks.workers.dask_cluster import SHARE
-from tasks.workers.engine import Following
+from tasks.workers.engine import FollowUp
 
 NO_DOCUMENT = "Look at what its `files` name; a source without documents is to be taken out of the recipe."
 
@@ -47,9 +47,7 @@ def key(recipe: Recipe, plan: SourcePlan) -> str:
     return stage_key("ingest", VERSION, plan.model_dump(), *later)
 
 
-def companions_of(
-    recipe: Recipe, source: str
-) -> tuple[tuple[Callable[[], Companion], ...], Following | None]:
+def companions_of(recipe: Recipe, source: str) -> tuple[tuple[Callable[[], Companion], ...], FollowUp | None]:
     """Return what begins the companions of each shard, and what GPUs make of it afterwards."""
     gpus = has_gpus(recipe.engine)
     begun, after = list[Callable[[], Companion]](), list[Callable[[Shard], Iterable[ShardJob]]]()
@@ -60,7 +58,7 @@ def companions_of(
         else:
             begin = kind.for_source(recipe, source)
         begun.append(begin)
-    then = Following(recipe.engine, partial(jobs_after, after), ShardJob.__call__, SHARE) if after else None
+    then = FollowUp(recipe.engine, partial(jobs_after, after), ShardJob.__call__, SHARE) if after else None
     return tuple(begun), then
 
 

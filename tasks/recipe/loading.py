@@ -17,7 +17,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.recipe.steps import Step, with_list_urls
 from tasks.storage.folder import absolute
-from tasks.workers.engine import engine_asked
+from tasks.workers.engine import requested_engine
 
 
 def load_recipe(path: str, *, storage: str | None = None, sample: float | None = None) -> Recipe:
@@ -51,7 +51,7 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
     placed = anchored(recipe, Path(path).resolve().parent)
     placed._as_written = recipe.as_written
     placed._file = path, text
-    placed._engine = engine_asked()
+    placed._engine = requested_engine()
     return placed
 
 

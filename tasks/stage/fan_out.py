@@ -10,9 +10,9 @@ from prefect.logging import get_run_logger
 
 from tasks.log import LOG
 from tasks.stage.progress import Progress
-from tasks.workers.engine import Engine, Following
-from tasks.workers.events import RUN, OfRun, is_on_worker, tell
-from tasks.workers.window import is_sent_to_gpu, is_waiting, over_workers, side_by_side
+from tasks.workers.engine import Engine, FollowUp
+from tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
+from tasks.workers.window import is_sent_to_gpu, over_workers, side_by_side, waits_for_cluster
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,7 +28,7 @@ def fan_out(
     source: str | None,
     engine: Engine = Engine.CPU,
     gpus: float = 1,
-    then: Following | None = None,
+    then: FollowUp | None = None,
 ) -> list[Result]:
     """Call a function on every item, over the cluster, and return the results in order.
 
@@ -42,7 +42,7 @@ def fan_out(
     todo = list(items)
     run = this_run()
     progress = Progress(run, stage, source, len(todo))
-    if not (is_waiting() or is_on_worker()):
+    if not (waits_for_cluster() or is_on_worker()):
         return [progress.count(function(item)) for item in todo]
     here = copy_context()
 
@@ -51,9 +51,9 @@ def fan_out(
         return here.run(progress.count, result)
 
     return context_without_prefect().run(
-        over_workers, OfRun(function, run), todo, count,
+        over_workers, BoundToRun(function, run), todo, count,
         group=f"{stage} shard", name=progress.name, engine=engine, gpus=gpus,
-        then=then and then._replace(function=OfRun(then.function, run)),
+        then=then and then._replace(function=BoundToRun(then.function, run)),
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def has_gpus(engine: Engine) -> bool:
 
     Raises LostWorkers where it must, and there is none.
     """
-    if not (is_waiting() or is_on_worker()):
+    if not (waits_for_cluster() or is_on_worker()):
         return False
     return context_without_prefect().run(is_sent_to_gpu, engine)
 
@@ -106,7 +106,7 @@ class ToTheRun(logging.Handler):
         if TaskRunContext.get() or FlowRunContext.get():
             get_run_logger().log(record.levelno, "%s", text)
         elif is_on_worker():
-            tell(WARNINGS, RUN.get(), text)
+            log_event(WARNINGS, RUN.get(), text)
         elif logging.lastResort and not logging.root.handlers:
             logging.lastResort.handle(record)
 

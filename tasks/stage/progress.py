@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from tasks.storage.artifacts import Counts, Shard
-from tasks.workers.events import RUN, tell
+from tasks.workers.events import RUN, log_event
 
 Result = TypeVar("Result")
 
@@ -45,7 +45,7 @@ class Progress:
     def tell_followers(self) -> None:
         report: dict[str, Any] = {"stage": self.stage, "source": self.source}
         report |= {"done": self.done, "total": self.total, "seen": self.seen.model_dump()}
-        tell(TOPIC, self.run, report)
+        log_event(TOPIC, self.run, report)
 
 
 class Inside:
@@ -59,7 +59,7 @@ class Inside:
         """Know that so much of the shard is done, from 0 to 1."""
         if (now := time.monotonic()) - self.reported > SECONDS_BETWEEN_REPORTS:
             self.reported = now
-            tell(TOPIC, RUN.get(), self.report | {"part": part})
+            log_event(TOPIC, RUN.get(), self.report | {"part": part})
 
 
 def nobody_asks(_: float) -> None:

@@ -11,7 +11,7 @@ from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.storage.folder import is_local
-from tasks.workers.dask_cluster import cluster_here, scheduler_that_is_named
+from tasks.workers.dask_cluster import configured_scheduler, local_cluster
 
 THREADS_FOR_STORES = 2
 
@@ -23,7 +23,7 @@ def task_runner(threads: int | None = None) -> DaskTaskRunner:
     cluster on this machine that lives as long as the flow run, with so many threads for each core, or as
     many as suit the run's recipe.
     """
-    if address := scheduler_that_is_named():
+    if address := configured_scheduler():
         return DaskTaskRunner(address=address)
     return DaskTaskRunner(cluster_class=cluster_of_this_run, cluster_kwargs={"threads": threads})
 
@@ -31,7 +31,7 @@ def task_runner(threads: int | None = None) -> DaskTaskRunner:
 @contextmanager
 def cluster_of_this_run(threads: int | None = None) -> Iterator[Any]:
     """Give a cluster on this machine for the flow run that is about to start."""
-    with cluster_here(threads or threads_of_this_run()) as cluster:
+    with local_cluster(threads or threads_of_this_run()) as cluster:
         yield cluster
 
 

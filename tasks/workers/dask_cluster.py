@@ -17,12 +17,12 @@ from distributed.comm import parse_address, parse_host_port
 from distributed.system import MEMORY_LIMIT
 
 from tasks.errors import LostWorkers
-from tasks.workers.engine import ENGINE, LIBRARIES, Engine, engine_asked
+from tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested_engine
 from tasks.workers.ports import LOOPBACK, free_port
 from tasks.workers.process import born_with_imports, expect_to_be_born
 
 TEMPORARY = "temporary-directory"
-LIVES = 10  # workers that a shard may take with it before the build gives up on it
+ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gives up on it
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it
 # (python -m benchmarks.end_to_end, benchmarks.classifier).
@@ -58,7 +58,7 @@ GPU_OPTIONS = {
 }  # fmt: skip
 
 
-def scheduler_that_is_named() -> str | None:
+def configured_scheduler() -> str | None:
     """Return the address of the scheduler that Dask's own configuration names (DASK_SCHEDULER_ADDRESS)."""
     address = dask.config.get("scheduler-address", None)
     if address:
@@ -82,7 +82,7 @@ def check_address(address: str) -> None:
 
 
 @contextmanager
-def cluster_here(threads: int = 1) -> Iterator[Any]:
+def local_cluster(threads: int = 1) -> Iterator[Any]:
     """Give a cluster on this machine for as long as the block lasts.
 
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
@@ -100,7 +100,7 @@ def cluster_here(threads: int = 1) -> Iterator[Any]:
                     process.kill()
 
 
-def own_folder() -> str:
+def private_folder() -> str:
     """Return a folder for what workers keep on disk, which no other user can write.
 
     Dask's own, among all temporary files, belongs to whoever makes it first, and modules are imported from it.
@@ -127,36 +127,41 @@ def open_cluster(threads: int = 1) -> Any:
     common = {
         "dashboard_address": f"{LOOPBACK}:{dashboard}",
         "host": LOOPBACK,
-        "local_directory": own_folder(),
+        "local_directory": private_folder(),
         "protocol": "tls://",
         "security": distributed.Security.temporary(),
         "silence_logs": SILENT,
-        "scheduler_kwargs": {"allowed_failures": LIVES},
+        "scheduler_kwargs": {"allowed_failures": ALLOWED_DEATHS},
         "preload": [WORKER_PROCESS],
     }
     cores = dask.system.CPU_COUNT
     environ = dask.config.get(ENVIRON) | ALLOCATOR
     with dask.config.set(
-        {NO_WORKERS: patience(), ENVIRON: environ, WEBSOCKETS: own_pages(dashboard), TTL: WORKER_TTL}
+        {
+            NO_WORKERS: no_workers_timeout(),
+            ENVIRON: environ,
+            WEBSOCKETS: dashboard_origins(dashboard),
+            TTL: WORKER_TTL,
+        }
     ):
         if gpus := gpu_count():
             from dask_cuda import LocalCUDACluster
 
             limits = memory_limits(gpus, cores - gpus, threads)
             cluster = LocalCUDACluster(memory_limit=limits[GPU], **GPU_OPTIONS, **common)
-            return with_cpu_workers(cluster, cores - gpus, threads, limits[CPU])
-        if (engine := engine_asked()) is Engine.GPU:
+            return add_cpu_workers(cluster, cores - gpus, threads, limits[CPU])
+        if (engine := requested_engine()) is Engine.GPU:
             raise LostWorkers(
                 f"{ENGINE}=gpu, and this machine has no GPU that NVIDIA's driver shows, or lacks one of "
                 f"dask_cuda, {', '.join(LIBRARIES)}: see docs/gpu.md"
             )
         return distributed.LocalCluster(
             n_workers=cores, threads_per_worker=threads, memory_limit="auto",
-            preload_nanny=[WORKER_PROCESS], env=dict(os.environ) | hidden_from(engine), **common,
+            preload_nanny=[WORKER_PROCESS], env=dict(os.environ) | gpus_hidden_from(engine), **common,
         )  # fmt: skip
 
 
-def own_pages(port: int) -> list[str]:
+def dashboard_origins(port: int) -> list[str]:
     """Return who may ask a dashboard on this machine for more: the pages that it has given itself."""
     return [f"{LOOPBACK}:{port}", f"localhost:{port}"]
 
@@ -166,7 +171,7 @@ def cores() -> int:
     return int(dask.system.CPU_COUNT)
 
 
-def patience() -> str:
+def no_workers_timeout() -> str:
     """Return how long a build waits for a worker where there is none.
 
     It is Dask's own setting, DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT, where someone has set it.
@@ -177,7 +182,7 @@ def patience() -> str:
 def gpu_count() -> int:
     """Return how many GPUs of this machine a build may use: none without the libraries, or where none is wanted."""
     is_hidden = os.environ.get(VISIBLE, "0").strip() in NONE_VISIBLE
-    if is_hidden or engine_asked() is Engine.CPU or any(find_spec(name) is None for name in LIBRARIES):
+    if is_hidden or requested_engine() is Engine.CPU or any(find_spec(name) is None for name in LIBRARIES):
         return 0
     try:
         import pynvml
@@ -191,7 +196,7 @@ def gpu_count() -> int:
     return int(get_n_gpus())
 
 
-def hidden_from(engine: Engine) -> dict[str, str]:
+def gpus_hidden_from(engine: Engine) -> dict[str, str]:
     """Return what hides GPUs from workers, where CPUs are asked for: PyTorch takes what it sees."""
     return {VISIBLE: ""} if engine is Engine.CPU else {}
 
@@ -202,7 +207,7 @@ def memory_limits(gpus: int, others: int, threads: int) -> dict[str, int]:
     return {GPU: GPU_THREADS * of_thread, CPU: threads * of_thread}
 
 
-def with_cpu_workers(cluster: Any, count: int, threads: int = 1, memory: int | str = "auto") -> Any:
+def add_cpu_workers(cluster: Any, count: int, threads: int = 1, memory: int | str = "auto") -> Any:
     """Add workers without a GPU to a cluster on this machine, for all that wants cores."""
     options = {
         "nthreads": threads,

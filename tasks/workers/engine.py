@@ -32,7 +32,7 @@ class Engine(StrEnum):
     GPU = "gpu"
 
 
-class Following(NamedTuple):
+class FollowUp(NamedTuple):
     """What is done on GPUs with what comes of each result, while the others are made.
 
     items: of a result. function: called with each of them; what it returns is not looked at. gpus: how much of
@@ -48,7 +48,7 @@ class Following(NamedTuple):
 SENT_FOR: ContextVar[Engine] = ContextVar("engine", default=Engine.CPU)
 
 
-def engine_asked() -> Engine:
+def requested_engine() -> Engine:
     """Return what the environment asks for. Raises BadRecipe where that is none of them."""
     asked = os.environ.get(ENGINE, "").strip().lower() or Engine.AUTO
     try:

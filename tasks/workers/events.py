@@ -18,7 +18,7 @@ RUN: ContextVar[str] = ContextVar("run", default="")  # the flow run for which s
 
 
 @dataclass(frozen=True)
-class OfRun:
+class BoundToRun:
     """A function that is called on a worker for a flow run."""
 
     function: Callable[[Any], Any]
@@ -32,7 +32,7 @@ class OfRun:
             RUN.reset(token)
 
 
-def tell(topic: str, run: str, report: Any) -> None:
+def log_event(topic: str, run: str, report: Any) -> None:
     """Send a report to whoever follows a topic of a flow run; off a worker there is nobody."""
     try:
         worker = distributed.get_worker()

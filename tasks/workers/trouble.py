@@ -8,7 +8,7 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 
 from tasks.errors import LostWorkers
-from tasks.workers.dask_cluster import LIVES, patience
+from tasks.workers.dask_cluster import ALLOWED_DEATHS, no_workers_timeout
 
 
 @contextmanager
@@ -17,10 +17,13 @@ def cluster_explained() -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
-        raise LostWorkers(f"{LIVES} workers died one after another on the same task: {error.task}") from error
+        raise LostWorkers(
+            f"{ALLOWED_DEATHS} workers died one after another on the same task: {error.task}"
+        ) from error
     except (NoValidWorkerError, NoWorkerError) as error:
         raise LostWorkers(
-            f"the Dask cluster has had no worker for {patience()}; start workers, and then the build again"
+            f"the Dask cluster has had no worker for {no_workers_timeout()}; start workers, and then the build "
+            "again"
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise LostWorkers(

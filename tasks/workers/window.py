@@ -14,8 +14,8 @@ import distributed
 from dask.utils import parse_timedelta
 
 from tasks.errors import LostWorkers
-from tasks.workers.dask_cluster import CPU, GPU, LIVES, patience
-from tasks.workers.engine import ENGINE, Engine, Following, SentToGpu
+from tasks.workers.dask_cluster import ALLOWED_DEATHS, CPU, GPU, no_workers_timeout
+from tasks.workers.engine import ENGINE, Engine, FollowUp, SentToGpu
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ def over_workers(
     name: str,
     engine: Engine,
     gpus: float = 1,
-    then: Following | None = None,
+    then: FollowUp | None = None,
 ) -> list[Result]:
     """Call a function on items over the cluster of which this thread is a worker's; return results in order.
 
@@ -50,11 +50,11 @@ def over_workers(
     with client_of_task() as client:
         try:
             return submit_bounded(
-                client, sent_to(client, engine, function, gpus), items, count, (group, name), then
+                client, submission_to(client, engine, function, gpus), items, count, (group, name), then
             )
         except distributed.scheduler.KilledWorker as error:
             raise LostWorkers(
-                f"{name}: {LIVES} workers died one after another on the same shard; the usual "
+                f"{name}: {ALLOWED_DEATHS} workers died one after another on the same shard; the usual "
                 "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
             ) from error
         except distributed.scheduler.NoValidWorkerError as error:
@@ -79,7 +79,7 @@ def client_of_task() -> Iterator[Any]:
             CLIENT.reset(token)
 
 
-def is_waiting() -> bool:
+def waits_for_cluster() -> bool:
     """Say whether this thread belongs to a task that waits for its cluster."""
     return CLIENT.get() is not None
 
@@ -100,14 +100,14 @@ def side_by_side(function: Callable[[Item], Result], items: list[Item], context:
     return [called.result() for called in calls]
 
 
-class Sent(NamedTuple):
+class Submission(NamedTuple):
     """A function, and the keywords by which Dask knows on which workers to call it."""
 
     function: Callable[[Any], Any]
     where: dict[str, Any]
 
 
-def sent_to(client: Any, engine: Engine, function: Callable[[Any], Any], gpus: float = 1) -> Sent:
+def submission_to(client: Any, engine: Engine, function: Callable[[Any], Any], gpus: float = 1) -> Submission:
     """Return how a function is sent to the workers of an engine.
 
     Where some offer a GPU, work for CPUs goes to those that offer one, so that GPUs do not wait for it.
@@ -116,10 +116,10 @@ def sent_to(client: Any, engine: Engine, function: Callable[[Any], Any], gpus: f
     if engine is Engine.GPU and GPU not in offered:
         offered = offered_after_waiting(client)
     if GPU not in offered:
-        return Sent(function, {})
+        return Submission(function, {})
     if engine is not Engine.CPU:
-        return Sent(SentToGpu(function, engine), {"resources": {GPU: gpus}})
-    return Sent(function, {"resources": {CPU: 1}} if CPU in offered else {})
+        return Submission(SentToGpu(function, engine), {"resources": {GPU: gpus}})
+    return Submission(function, {"resources": {CPU: 1}} if CPU in offered else {})
 
 
 def offered_after_waiting(client: Any) -> set[str]:
@@ -127,21 +127,21 @@ def offered_after_waiting(client: Any) -> set[str]:
 
     Raises LostWorkers where none has come.
     """
-    deadline = time.monotonic() + parse_timedelta(patience())
+    deadline = time.monotonic() + parse_timedelta(no_workers_timeout())
     while time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
         if GPU in (offered := offered_by_workers(client)):
             return offered
     raise LostWorkers(
-        f"{ENGINE}=gpu, and for {patience()} no worker of the cluster has offered a GPU: start some (dask cuda "
-        f"worker --resources {GPU}=1), or leave {ENGINE} away"
+        f"{ENGINE}=gpu, and for {no_workers_timeout()} no worker of the cluster has offered a GPU: start some (dask "
+        f"cuda worker --resources {GPU}=1), or leave {ENGINE} away"
     )
 
 
 def is_sent_to_gpu(engine: Engine) -> bool:
     """Say whether what a task sends out for an engine would reach GPUs, in a task that waits or on a worker."""
     with client_of_task() as client:
-        return isinstance(sent_to(client, engine, is_sent_to_gpu).function, SentToGpu)
+        return isinstance(submission_to(client, engine, is_sent_to_gpu).function, SentToGpu)
 
 
 def offered_by_workers(client: Any) -> set[str]:
@@ -152,11 +152,11 @@ def offered_by_workers(client: Any) -> set[str]:
 
 def submit_bounded(
     client: Any,
-    sent: Sent,
+    sent: Submission,
     items: list[Item],
     count: Callable[[Result], Result],
     known_as: tuple[str, str],
-    then: Following | None,
+    then: FollowUp | None,
 ) -> list[Result]:
     """Keep some items in flight, and some of what follows, so that a million shards do not swamp the scheduler."""
     window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
@@ -165,7 +165,7 @@ def submit_bounded(
     results: dict[int, Result] = {}
     places: dict[Any, int] = {}
     running = distributed.as_completed(loop=client.loop, with_results=True)
-    following = sent_to(client, then.engine, then.function, then.gpus) if then else None
+    following = submission_to(client, then.engine, then.function, then.gpus) if then else None
     followers, followed = count_up(), set[Any]()
 
     def submit() -> None:

@@ -13,7 +13,7 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from small_corpus import build_here, kept_names, prose, rows, write_rows, zyda
 
 from flows.command.status import of_corpus, of_machine
-from flows.server.exclusion import limit_of
+from flows.server.exclusion import lock_name
 from flows.server.liveness import RunHeartbeat, with_heartbeat
 from tasks.errors import BadRecipe
 
@@ -147,7 +147,7 @@ def test_runs_of_a_server(server, corpus):
 
     @flow(name="build", flow_run_name="build living", persist_result=False)
     def lives_now():
-        with with_heartbeat(limit_of(plan)):
+        with with_heartbeat(lock_name(plan)):
             seen.extend([list(of_machine()), said_of(corpus)])
 
     @flow(name="build", flow_run_name="build failing", persist_result=False)

@@ -11,7 +11,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from small_corpus import Corpus, prose, published, write_rows
 
-from flows.server.login import kept
+from flows.server.login import saved_api
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
@@ -35,11 +35,11 @@ def slow(tmp_path_factory):
 
 
 def dashboard(stack):
-    return kept(Path(stack["PREFECT_HOME"], "zyda")).dashboard
+    return saved_api(Path(stack["PREFECT_HOME"], "zyda")).dashboard
 
 
 def link(stack):
-    return kept(Path(stack["PREFECT_HOME"], "zyda")).link
+    return saved_api(Path(stack["PREFECT_HOME"], "zyda")).link
 
 
 def started(client, corpus):

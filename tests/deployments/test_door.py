@@ -18,8 +18,8 @@ from prefect.client.orchestration import get_client
 from small_corpus import zyda
 
 from deployments.stack import load_stack
-from flows.server.health import refuses
-from flows.server.login import SIGN_IN, Api, kept
+from flows.server.health import refuses_login
+from flows.server.login import SIGN_IN, Api, saved_api
 
 pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
@@ -45,7 +45,7 @@ SOCKETS = [
 
 @pytest.fixture(scope="module")
 def api(stack):
-    return kept(Path(stack["PREFECT_HOME"], "zyda"))
+    return saved_api(Path(stack["PREFECT_HOME"], "zyda"))
 
 
 def pages_api(api):
@@ -89,9 +89,9 @@ def test_whoever_has_no_login_gets_nothing_from_any_route_of_the_api(api):
 
 @pytest.mark.parametrize("login", [None, "", ":", "zyda:", "zyda:guessed", "admin:pass"])
 def test_wrong_logins_are_refused(api, login):
-    assert refuses(Api(url=pages_api(api), login=login))
-    assert refuses(api.model_copy(update={"login": login}))
-    assert not refuses(api)
+    assert refuses_login(Api(url=pages_api(api), login=login))
+    assert refuses_login(api.model_copy(update={"login": login}))
+    assert not refuses_login(api)
 
 
 @pytest.mark.parametrize("path", SOCKETS)

@@ -29,7 +29,7 @@ from small_corpus import (
 
 from deployments.stack import Stack
 from flows.dashboard.artifact_keys import artifact_key
-from flows.server.login import kept, talking_to
+from flows.server.login import saved_api, use_api
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
@@ -214,7 +214,7 @@ def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     home = stack["PREFECT_HOME"]
     found = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
     environment = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
-    before = kept(Path(home, "zyda"))
+    before = saved_api(Path(home, "zyda"))
     assert zyda("down", env=environment).returncode == 0
     assert not pids_alive() & {part.pid for part in found.parts.values()}
     assert zyda("down", env=environment).stdout == "nothing was running\n"
@@ -225,6 +225,6 @@ def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
     assert [part.address for part in again.parts.values()] == [part.address for part in found.parts.values()]
     assert f"Dask's dashboard {again.parts['scheduler'].dashboard}\n" in said
     assert again.parts["scheduler"].dashboard == found.parts["scheduler"].dashboard
-    assert kept(Path(home, "zyda")).login != before.login  # who had the old one has nothing any more
-    with talking_to(kept(Path(home, "zyda"))):
+    assert saved_api(Path(home, "zyda")).login != before.login  # who had the old one has nothing any more
+    with use_api(saved_api(Path(home, "zyda"))):
         assert flow_runs("build")

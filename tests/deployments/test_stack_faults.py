@@ -22,11 +22,11 @@ from prefect.client.schemas.filters import (
 from small_corpus import COMMAND, contents, zyda
 
 from deployments import processes
-from deployments.processes import Part
+from deployments.processes import ServiceProcess
 from deployments.stack import Stack
 from flows.server.births import birth_of
-from flows.server.health import refuses
-from flows.server.login import kept, talking_to
+from flows.server.health import refuses_login
+from flows.server.login import saved_api, use_api
 from flows.watch import is_under_way as is_asked_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
@@ -116,7 +116,7 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
     assert said.returncode == 0, said.stderr
     assert "marked the run `build small` as crashed" in said.stdout
     assert parts(stack).ports == before.ports
-    with talking_to(kept(Path(stack["PREFECT_HOME"], "zyda"))):
+    with use_api(saved_api(Path(stack["PREFECT_HOME"], "zyda"))):
         assert_restarted_build_is_whole(broken, larger, undisturbed)
 
 
@@ -143,7 +143,7 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
 
 
 def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
-    before, its_login = parts(stack).parts["dask-workers"], kept(Path(stack["PREFECT_HOME"], "zyda"))
+    before, its_login = parts(stack).parts["dask-workers"], saved_api(Path(stack["PREFECT_HOME"], "zyda"))
     children = children_that_stay(before.pid)
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):  # a helper that has ended
@@ -155,8 +155,8 @@ def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     assert "starting the dask-workers" in said
     assert not pids_alive() & {child.pid for child in children}
     # Anybody could listen on the server's port while it was dead, and be told its login by all that waited for it.
-    now = kept(Path(stack["PREFECT_HOME"], "zyda"))
-    assert (now.url, refuses(now), refuses(its_login)) == (its_login.url, False, True)
+    now = saved_api(Path(stack["PREFECT_HOME"], "zyda"))
+    assert (now.url, refuses_login(now), refuses_login(its_login)) == (its_login.url, False, True)
 
 
 def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
@@ -209,7 +209,7 @@ def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it
     monkeypatch.setattr(processes, "STOP_SECONDS", HANG)  # as long as it would wait for what never comes
     with subprocess.Popen([sys.executable, "-c", PARENT_THAT_DOES_NOT_ASK], stdout=subprocess.PIPE) as parent:
         killed = psutil.Process(int(parent.stdout.readline()))
-        part = Part(name="part", pid=killed.pid, birth=birth_of(killed))
+        part = ServiceProcess(name="part", pid=killed.pid, birth=birth_of(killed))
         wait_for(killed.children)
         [child] = killed.children()
         killed.kill()

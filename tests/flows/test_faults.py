@@ -135,11 +135,11 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, s
 
 SWALLOWED = """
 import os, signal
-from flows.server.signals import ends_in_order
+from flows.server.signals import end_in_order
 
 class Other(BaseException): pass
 def another(number, frame): raise Other
-with ends_in_order():
+with end_in_order():
     signal.signal(signal.SIGTERM, another)  # as Prefect does during a flow run
     try:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -157,7 +157,7 @@ def test_signal_that_comes_out_as_another_error_is_still_one_line():
 
 IN_THE_COLLECTOR = """
 import gc, os, signal, threading, time
-from flows.server.signals import ends_in_order
+from flows.server.signals import end_in_order
 
 came = []
 def collecting(phase, info):
@@ -166,7 +166,7 @@ def collecting(phase, info):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
 gc.callbacks.append(collecting)
-with ends_in_order():
+with end_in_order():
     gc.collect()
     threading.Event().wait()
 """

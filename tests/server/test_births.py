@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from deployments.processes import Part
+from deployments.processes import ServiceProcess
 from flows.server.births import birth_of, is_process
 
 
@@ -27,18 +27,18 @@ def clock_set_by(monkeypatch):
 def test_processes_are_the_same_after_the_clock_was_set(clock_set_by, seconds):
     me = psutil.Process()
     birth, by_the_clock = birth_of(me), me.create_time()
-    part = Part(name="me", pid=me.pid, birth=birth)
+    part = ServiceProcess(name="me", pid=me.pid, birth=birth)
     clock_set_by(seconds)
     assert psutil.Process().create_time() != by_the_clock
     assert birth_of(psutil.Process()) == birth
     assert part.runs
-    assert not part.has_another_its_number
+    assert not part.is_number_reused
     assert is_process(me.pid, birth)
 
 
 def test_another_process_with_the_same_number_is_another():
     assert not is_process(os.getpid(), "another boot@1.00")
-    assert Part(name="me", pid=os.getpid(), birth="another boot@1.00").has_another_its_number
+    assert ServiceProcess(name="me", pid=os.getpid(), birth="another boot@1.00").is_number_reused
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         birth = birth_of(psutil.Process(child.pid))
         assert is_process(child.pid, birth)

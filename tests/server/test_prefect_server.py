@@ -18,7 +18,7 @@ from prefect.events.clients import get_events_subscriber
 from flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
 from flows.server.health import is_healthy
 from flows.server.local_server import NoServer, start_server, wait_until_healthy
-from flows.server.login import talking_to
+from flows.server.login import use_api
 from tasks.workers.ports import free_port
 from tasks.workers.security import new_certificate
 
@@ -27,7 +27,7 @@ import gc, threading, time, weakref
 from flows.server import prefect_server
 
 prefect_server.SECONDS = 0.05
-prefect_server.collect_elsewhere()
+prefect_server.collect_garbage_in_a_thread()
 class Ring: pass
 ring, where = Ring(), []
 ring.itself = ring
@@ -131,7 +131,7 @@ def test_who_listens_where_a_server_died_gets_no_login_and_is_not_believed(stran
         async with get_events_subscriber():
             pass
 
-    with talking_to(api), pytest.raises(ssl.SSLError):
+    with use_api(api), pytest.raises(ssl.SSLError):
         asyncio.run(listen_for_events())
     assert Healthy.told == []
 

@@ -22,7 +22,7 @@ import pytest
 from disturbances import code_run_by, is_refused
 from patience import HANG, wait_for
 
-from deployments.local import Part, worker_commands
+from deployments.local import ServiceProcess, worker_commands
 from deployments.stack import Stack
 from tasks.errors import BadInput, BadRecipe, LostWorkers
 from tasks.log import LOG
@@ -31,16 +31,16 @@ from tasks.stage.runner import threads_for, threads_of_this_run
 from tasks.workers import dask_cluster, window
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
+    ALLOWED_DEATHS,
     GPU_THREADS,
-    LIVES,
     SHARE,
-    cluster_here,
+    add_cpu_workers,
+    local_cluster,
     memory_limits,
     open_cluster,
-    with_cpu_workers,
 )
-from tasks.workers.engine import Engine, Following, engine_asked, is_on_gpu
-from tasks.workers.events import OfRun, follow
+from tasks.workers.engine import Engine, FollowUp, is_on_gpu, requested_engine
+from tasks.workers.events import BoundToRun, follow
 from tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
 
 pytestmark = pytest.mark.slow
@@ -160,7 +160,7 @@ def note_where(item):
 
 
 def spread_and_follow(count):
-    then = Following(Engine.AUTO, next_two, note_where)
+    then = FollowUp(Engine.AUTO, next_two, note_where)
     return fan_out(ten_times, range(count), stage="where", source=None, then=then)
 
 
@@ -192,7 +192,7 @@ def follow_slowly(number):
 
 
 def spread_faster_than_gpus(count):
-    then = Following(Engine.AUTO, only_this, follow_slowly)
+    then = FollowUp(Engine.AUTO, only_this, follow_slowly)
     return fan_out(make_at_once, range(count), stage="fast", source=None, then=then)
 
 
@@ -302,11 +302,11 @@ def said_without(libraries, fault, monkeypatch):
 def test_engine_that_is_none_is_a_fault_before_any_work(monkeypatch):
     monkeypatch.setenv("ZYDA_ENGINE", "tpu")
     with pytest.raises(BadRecipe, match="ZYDA_ENGINE: 'tpu' is none of auto, cpu, gpu"):
-        engine_asked()
+        requested_engine()
     monkeypatch.setenv("ZYDA_ENGINE", "GPU ")
-    assert engine_asked() is Engine.GPU
+    assert requested_engine() is Engine.GPU
     monkeypatch.delenv("ZYDA_ENGINE")
-    assert engine_asked() is Engine.AUTO
+    assert requested_engine() is Engine.AUTO
 
 
 def warned_of(item):
@@ -315,7 +315,7 @@ def warned_of(item):
 
 def warn_for(run):
     with distributed.worker_client() as client:
-        client.submit(OfRun(warned_of, run), run, pure=False).result()
+        client.submit(BoundToRun(warned_of, run), run, pure=False).result()
 
 
 def test_what_workers_say_reaches_the_run_that_it_is_about_and_no_other():
@@ -352,7 +352,7 @@ def test_machine_with_gpus_has_a_worker_for_every_other_core_too(monkeypatch):
             protocol="tls://",
             security=distributed.Security.temporary(),
         ) as cluster,
-        distributed.Client(with_cpu_workers(cluster, 1)) as client,
+        distributed.Client(add_cpu_workers(cluster, 1)) as client,
     ):
         client.wait_for_workers(2)
         gpu_worker, cpu_worker = sorted(
@@ -383,7 +383,9 @@ def test_build_that_waits_for_a_store_has_two_threads_for_each_core(corpus, monk
 
 
 def test_stack_has_workers_for_gpus_where_there_are_any_and_hides_them_from_the_others():
-    stack = Stack(parts={"scheduler": Part(name="scheduler", pid=1, birth="", address="tcp://127.0.0.1:1")})
+    stack = Stack(
+        parts={"scheduler": ServiceProcess(name="scheduler", pid=1, birth="", address="tcp://127.0.0.1:1")}
+    )
     assert list(worker_commands(stack, 3, 0)) == ["dask-workers", "worker"]
     with_gpus = worker_commands(stack, 3, 2)
     assert list(with_gpus) == ["dask-workers", "gpu-workers", "worker"]
@@ -413,7 +415,7 @@ def test_cluster_of_a_build_takes_no_work_from_who_has_not_its_certificate(monke
 def test_what_workers_keep_on_disk_is_in_a_folder_of_this_user(monkeypatch, tmp_path):
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
     monkeypatch.setattr(dask_cluster, "gettempdir", lambda: str(tmp_path))
-    with cluster_here() as cluster, distributed.Client(cluster) as client:
+    with local_cluster() as cluster, distributed.Client(cluster) as client:
         (folder,) = client.run(lambda dask_worker: dask_worker.local_directory).values()
     (own,) = tmp_path.iterdir()
     assert own in Path(folder).parents
@@ -433,7 +435,7 @@ def test_folder_that_somebody_else_may_have_made_is_not_used(monkeypatch, tmp_pa
         trap.symlink_to(tmp_path / "elsewhere")
     else:
         trap.touch()
-    folder = Path(dask_cluster.own_folder())
+    folder = Path(dask_cluster.private_folder())
     assert folder != trap
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.rmdir()
@@ -443,7 +445,7 @@ def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
     before = copy.deepcopy(dask.config.config)
     with open_cluster() as cluster:
-        assert cluster.scheduler.allowed_failures == LIVES
+        assert cluster.scheduler.allowed_failures == ALLOWED_DEATHS
         assert cluster.scheduler.no_workers_timeout == 300
     assert dask.config.config == before
 
@@ -490,7 +492,7 @@ def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
 
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
     monkeypatch.setattr("tasks.workers.dask_cluster.CLOSE_SECONDS", 1)
-    with cluster_here() as cluster:
+    with local_cluster() as cluster:
         worker = psutil.Process(cluster.workers[0].process.pid)
         monkeypatch.setattr(distributed.Nanny, "close", never)
     worker.wait()
@@ -506,8 +508,8 @@ def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(c
 
 
 UNGUARDED = """
-from tasks.workers.dask_cluster import cluster_here
-with cluster_here():
+from tasks.workers.dask_cluster import local_cluster
+with local_cluster():
     pass
 """
 
