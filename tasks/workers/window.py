@@ -133,8 +133,8 @@ def offered_after_waiting(client: Any) -> set[str]:
         if GPU in (offered := offered_by_workers(client)):
             return offered
     raise LostWorkers(
-        f"{ENGINE}=gpu, and for {no_workers_timeout()} no worker of the cluster has offered a GPU: start some (dask "
-        f"cuda worker --resources {GPU}=1), or leave {ENGINE} away"
+        f"{ENGINE}=gpu, and for {no_workers_timeout()} no worker of the cluster has offered a GPU: start some "
+        f"(dask cuda worker --resources {GPU}=1), or leave {ENGINE} away"
     )
 
 
