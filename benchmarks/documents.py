@@ -20,7 +20,7 @@ import yaml
 
 from benchmarks.duplicates import WORDS
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.documents.planning import Plan, planned
+from tasks.documents.planning import Plan, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rule_sets import SETS
@@ -66,7 +66,7 @@ def plan_of(steps: list[dict[str, Any]], *, keep_text: bool) -> Plan:
         }  # fmt: skip
         path = Path(folder) / "recipe.yaml"
         path.write_text(yaml.safe_dump(recipe))
-        return planned(load_recipe(str(path)), "only")
+        return plan_documents(load_recipe(str(path)), "only")
 
 
 def set_named(name: str) -> dict[str, Any]:

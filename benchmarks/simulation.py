@@ -24,7 +24,7 @@ from tasks.ingest.plan import IngestParameters, SourcePlan
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rounds import About
 from tasks.stage.fan_out import fan_out
-from tasks.stage.prefect_cache import results_beside_manifests
+from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.results import Work
 from tasks.stage.runner import task_runner
@@ -47,7 +47,7 @@ def simulate(path: str, sources: int, files: int) -> None:
             return on.submit(stages[stage.name], *inputs, **options)
 
         with live_page(plan, state):
-            results_beside_manifests(plan)
+            keep_results_in_corpus(plan)
             run_pipeline(plan, on._replace(submit=submit))
 
     flow(build, name="simulation", task_runner=task_runner(1), persist_result=False)()

@@ -27,9 +27,9 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rounds import About
 from tasks.stage.groups import receipts_of
-from tasks.stage.prefect_cache import results_beside_manifests
+from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.rebuild_damaged import rebuilding_damaged
-from tasks.stage.results import Results, Runner, Work, opened, task_of
+from tasks.stage.results import Results, Runner, Work, flat_receipts, task_of
 from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Receipt
@@ -70,7 +70,7 @@ def built(plan: Recipe, *, replace: bool) -> Ledger:
     ):
         plan.folder.clear_scratch()
         forget_results_of_nothing(plan.folder)
-        results_beside_manifests(plan)
+        keep_results_in_corpus(plan)
         ledger = rebuilding_damaged(
             plan.folder, lambda: run_pipeline(plan, on_prefect(state), replace=replace)
         )
@@ -90,17 +90,17 @@ def on_prefect(state: BuildState) -> Runner:
         state.wait_for(about.name_of(work.name), future)
         return future
 
-    return Runner(submit=submit, result=methodcaller("result"), finished=finished)
+    return Runner(submit=submit, result=methodcaller("result"), finished=wait_for_receipts)
 
 
-def finished(step: Sequence[PrefectFuture[Any]]) -> list[Receipt]:
+def wait_for_receipts(step: Sequence[PrefectFuture[Any]]) -> list[Receipt]:
     """Wait for a stage and return its receipts; raise what one of its tasks raised.
 
     Raises only when all of the stage's tasks have ended, so that nothing of it runs beside a second try.
     """
     for future in step:
         future.wait()
-    return opened([future.result() for future in step])
+    return flat_receipts([future.result() for future in step])
 
 
 def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Ledger:

@@ -41,7 +41,7 @@ class BadRecipe(ZydaError, ValueError):
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
-        self.faults: Sequence[str] = tuple(dict.fromkeys(map(on_one_line, faults)))
+        self.faults: Sequence[str] = tuple(dict.fromkeys(map(one_line, faults)))
 
     def __str__(self) -> str:
         return "\n".join(self.faults)
@@ -118,7 +118,7 @@ def first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def on_one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Join the lines of a library's message."""
     return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
@@ -133,7 +133,7 @@ def bad_input(source: str, found: str, *, file: str = "", row: int | None = None
         where += f", file {file}"
     if row is not None:
         where += f", row {row} (line {row + 1})"
-    error = BadInput(f"{where}: {on_one_line(found)}")
+    error = BadInput(f"{where}: {one_line(found)}")
     known = {"source": source, "file": file, "row": "" if row is None else f"{row:,} (line {row + 1:,})"}
     error.where = {what: value for what, value in known.items() if value}
     return error

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from tasks.accounts.audited import Audited
+    from tasks.accounts.audited import AuditCounts
     from tasks.publish.audits import Pair, Shares
     from tasks.recipe.rounds import Round
 
@@ -44,10 +44,10 @@ def print_audit_of_round(of_round: "Round", pairs: int) -> None:
     from tasks.dedup.audit import near  # late
     from tasks.publish.audits import (  # late
         audit_again,
-        audited,
         by_index_of,
         by_length,
         by_source,
+        count_unlike,
         pairs_of,
         worst_pairs,
     )
@@ -55,7 +55,7 @@ def print_audit_of_round(of_round: "Round", pairs: int) -> None:
     with console(stderr=True).status("comparing texts"):
         manifest = audit_again(of_round, pairs)
     table = pairs_of(of_round.folder, manifest)
-    headline, out = audited(table, near(of_round), by_index_of(manifest)), console()
+    headline, out = count_unlike(table, near(of_round), by_index_of(manifest)), console()
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return
@@ -66,7 +66,7 @@ def print_audit_of_round(of_round: "Round", pairs: int) -> None:
         out.print(line, soft_wrap=True)
 
 
-def shares_by_source(rows: "Sequence[Shares]", headline: "Audited") -> "Table":
+def shares_by_source(rows: "Sequence[Shares]", headline: "AuditCounts") -> "Table":
     from rich.markup import escape  # late
     from rich.table import Table  # late
 

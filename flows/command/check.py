@@ -34,7 +34,7 @@ def check_recipe(plan: "Recipe", *, replace: bool) -> None:
 
     judged = preflight(plan, replace=replace, spread=in_threads)
     console().print(sizes_by_source(plan, judged))
-    for line in (*judges_of(plan), *others_of(plan), *damaged_of(judged), *outcome(plan)):
+    for line in (*judges_of(plan), *reference_corpora_lines(plan), *damaged_of(judged), *outcome(plan)):
         console().print(line, markup=False)
 
 
@@ -84,7 +84,7 @@ def judges_of(plan: "Recipe") -> list[str]:
     return lines
 
 
-def others_of(plan: "Recipe") -> list[str]:
+def reference_corpora_lines(plan: "Recipe") -> list[str]:
     """Say which corpora a round is against, and how large they are."""
     from tasks.dedup.reference.corpora import corpora_of  # late
 

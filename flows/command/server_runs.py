@@ -59,10 +59,10 @@ def in_words(run: FlowRun, *, is_dead: bool = False) -> str:
 
 def ended_runs(client: SyncPrefectClient) -> list[str]:
     """Say how the last runs ended."""
-    return [how_it_ended(run) for run in last_runs(client)]
+    return [outcome_line(run) for run in last_runs(client)]
 
 
-def how_it_ended(run: FlowRun) -> str:
+def outcome_line(run: FlowRun) -> str:
     ago = f"{as_time(seconds_since(run.end_time))} ago"
     message = (run.state and run.state.message) or ""
     if INTERRUPTED in message:

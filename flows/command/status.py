@@ -47,12 +47,12 @@ def of_machine() -> Iterator[str]:
         dashboard = str(PREFECT_UI_URL.value())
         if not any(dashboard in line for line in parts):
             yield f"dashboard        {dashboard}"
-        yield from titled("under way", runs_under_way(client))
-        yield from titled("ended", ended_runs(client))
-        yield from titled("watched", [str(watch) for watch in watches_on(client)])
+        yield from section("under way", runs_under_way(client))
+        yield from section("ended", ended_runs(client))
+        yield from section("watched", [str(watch) for watch in watches_on(client)])
 
 
-def titled(title: str, lines: list[str]) -> list[str]:
+def section(title: str, lines: list[str]) -> list[str]:
     return ["", f"{title}:", *(f"  {line}" for line in lines or ["nothing"])]
 
 
@@ -68,8 +68,8 @@ def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterato
     except Denied as error:
         yield str(error).removeprefix(f"{plan.folder.url}: ")
     else:
-        yield what_is_published(plan, manifest)
-        yield from what_has_changed(plan, manifest)
+        yield publication_lines(plan, manifest)
+        yield from change_lines(plan, manifest)
     with a_server() as client:
         runs = builds_of(client, plan) if client else []
         yield from (f"running build: {' '.join(in_words(run).split())}" for run in runs)
@@ -77,7 +77,7 @@ def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterato
             yield f"running builds: none{' on this server' if client else ''}"
 
 
-def what_is_published(plan: "Recipe", manifest: "Published") -> str:
+def publication_lines(plan: "Recipe", manifest: "Published") -> str:
     """Say when a corpus was published, and how large it is."""
     from tasks.accounts.published import MANIFEST, PUBLISHED  # late
 
@@ -91,7 +91,7 @@ def what_is_published(plan: "Recipe", manifest: "Published") -> str:
     )
 
 
-def what_has_changed(plan: "Recipe", manifest: "Published") -> list[str]:
+def change_lines(plan: "Recipe", manifest: "Published") -> list[str]:
     """Say what a build would have to do, by source and by field of the recipe."""
     from tasks.accounts.published_stamps import current_stamps, possibly_changed  # late
     from tasks.planning.changes import changes_between  # late

@@ -10,7 +10,7 @@ from flows.command.terminal import console, in_short, table_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tasks.planning.try_rules import Example, Taken, Trial
+    from tasks.planning.try_rules import Example, RuleCount, Trial
 
 EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
@@ -30,11 +30,11 @@ def try_(
     from rich.markup import escape  # late
     from rich.text import Text  # late
 
-    from tasks.planning.try_rules import rules_that_take, tried  # late
+    from tasks.planning.try_rules import effective_rules, try_steps  # late
 
     out = console()
     with console(stderr=True).status("trying; the first time on a machine, rules are compiled for a minute"):
-        trial = tried(plan, documents, examples)
+        trial = try_steps(plan, documents, examples)
     total = sum(trial.documents.values())
     out.print(
         f"{total:,} documents of {len(trial.documents):,} sources, {trial.bytes / 1e6:,.1f} MB; "
@@ -47,11 +47,11 @@ def try_(
             f"become {cleaned.characters_after:,}",
             soft_wrap=True,
         )
-    if rules_that_take(trial):
+    if effective_rules(trial):
         out.print(shares_by_rule(trial, total))
     if idle := [name for name, taken in trial.rules.items() if not taken.total]:
         out.print(f"{len(idle)} rules take none: {escape(', '.join(idle))}", soft_wrap=True)
-    for taken in rules_that_take(trial):
+    for taken in effective_rules(trial):
         if taken.examples:
             out.print(Text(f"\n{taken.bound.rule}: {limits(taken)}", style="bold"), soft_wrap=True)
         for one in taken.examples:
@@ -63,18 +63,18 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
     """Make the table of the rules: what each takes, alone and of each source."""
     from rich.markup import escape  # late
 
-    from tasks.planning.try_rules import rules_that_take  # late
+    from tasks.planning.try_rules import effective_rules  # late
 
     few = list(trial.documents) if len(trial.documents) <= MOST_SOURCES else []
     table = table_of("rule", "takes", "share", "is the first", "others do, too", *few, words=["rule"])
-    for taken in rules_that_take(trial):
+    for taken in effective_rules(trial):
         numbers = (taken.first, taken.also, *(taken.documents.get(source, 0) for source in few))
         share = f"{taken.total / max(1, total):.1%}"
         table.add_row(escape(taken.bound.rule), f"{taken.total:,}", share, *(f"{n:,}" for n in numbers))
     return table
 
 
-def limits(taken: "Taken") -> str:
+def limits(taken: "RuleCount") -> str:
     """Say which values let a document stay."""
     bound = taken.bound
     if bound.is_own:

@@ -21,9 +21,9 @@ from flows.dashboard.live_page import page_of
 from flows.dashboard.run_artifacts import RESUME_ADVICE
 from flows.dashboard.state import BuildState
 from flows.reporting.markdown import plain
-from tasks.errors import ZydaError, on_one_line
+from tasks.errors import ZydaError, one_line
 from tasks.recipe.fields import Recipe
-from tasks.stage.fan_out import this_run
+from tasks.stage.fan_out import current_run
 from tasks.stage.progress import TOPIC
 from tasks.tokens.counter import counted_by, load_tokenizer
 from tasks.workers.events import follow
@@ -44,7 +44,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
     key = artifact_key(recipe, "build")
     created: Any = create_markdown_artifact(page_of(state, links), key=key, description=DESCRIPTION)
     is_over = threading.Event()
-    follow(runner, TOPIC, this_run(), state.hear)
+    follow(runner, TOPIC, current_run(), state.hear)
     writer = threading.Thread(
         target=copy_context().run, args=(keep_written, created, state, links, is_over), daemon=True
     )
@@ -65,7 +65,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
 def why_of(error: BaseException) -> str:
     """Say why a build ended early, and what to do."""
     if isinstance(error, ZydaError):
-        return f"**{plain(on_one_line(str(error)))}**\n\nWhat to do: {error.advice} {RESUME_ADVICE}"
+        return f"**{plain(one_line(str(error)))}**\n\nWhat to do: {error.advice} {RESUME_ADVICE}"
     if isinstance(error, Exception):
         return f"**{type(error).__name__}**: the run's log has the rest."
     return RESUME_ADVICE

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from flows.dashboard.rows import Row, entered
+from flows.dashboard.rows import Row, documents_entering
 from flows.dashboard.state import BuildState
 from flows.reporting.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
 from tasks.storage.artifacts import Counts, total
@@ -92,11 +92,11 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
     fraction, seconds = state.fraction_of(row), row.seconds(state.clock())
     cells = [row.step.name, done_of(row, fraction)]
     if row.step.sources:
-        of_all = left_after(state, row) if row.is_over else None
+        of_all = remaining_after(state, row) if row.is_over else None
         counts, now = of_all or row.seen, row.looked_at_now
         gone = total(receipt.removed for receipt in row.receipts).documents
         cells += [number(counts.documents), number(counts.tokens), number(gone)]
-        cells.append(kept(of_all.tokens, at_start.tokens) if of_all and at_start else "")
+        cells.append(kept_share(of_all.tokens, at_start.tokens) if of_all and at_start else "")
         speed = now.bytes / 1e6 / seconds if seconds >= LEAST_SECONDS else 0.0
         cells.append(f"{speed:,.1f}" if speed >= LEAST_SPEED else "")
     else:
@@ -119,7 +119,7 @@ def started_with(state: BuildState) -> Counts | None:
     return total(receipt.out for receipt in row.receipts) if row.is_over else None
 
 
-def left_after(state: BuildState, row: Row) -> Counts | None:
+def remaining_after(state: BuildState, row: Row) -> Counts | None:
     """Return what is left of all sources after a stage, also of those that it did not look at."""
     names = list(state.rows)
     before = set(names[: names.index(row.step.name) + 1])
@@ -152,11 +152,11 @@ def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, st
     """Write what is known of a source, or of some together, by the names of the columns."""
     trails = [state.lines_of(source) for source in some]
     first = total(trail[0][1].out for trail in trails if trail)
-    left = total(trail[-1][1].out if trail else entered(state.rows["ingest"].cells[source])
+    left = total(trail[-1][1].out if trail else documents_entering(state.rows["ingest"].cells[source])
                  for source, trail in zip(some, trails, strict=True))  # fmt: skip
-    line = {"source": name, **({} if state.outcome == "complete" else where(state, some))}
+    line = {"source": name, **({} if state.outcome == "complete" else progress_of(state, some))}
     line |= {"documents": number(left.documents), "tokens": number(left.tokens)}
-    line["kept"] = kept(left.tokens, first.tokens) if all(trails) else ""
+    line["kept"] = kept_share(left.tokens, first.tokens) if all(trails) else ""
     for stage, row in state.rows.items():
         if row.step.sources:
             gone = total(receipt.removed for trail in trails for of, receipt in trail if of == stage)
@@ -165,7 +165,7 @@ def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, st
     return line
 
 
-def where(state: BuildState, some: tuple[str, ...]) -> dict[str, str]:
+def progress_of(state: BuildState, some: tuple[str, ...]) -> dict[str, str]:
     """Write how much of a source's stages is done, and at which it is."""
     cells = [
         (name, row.cells[source])
@@ -187,6 +187,6 @@ def share(part: int, whole: int) -> str:
     return f"{part / whole:.1%}" if whole else ""
 
 
-def kept(part: int, whole: int) -> str:
+def kept_share(part: int, whole: int) -> str:
     """Write a share that is left, with a mark where it is less than half."""
     return f"{LOST} {share(part, whole)}" if 2 * part < whole else share(part, whole)

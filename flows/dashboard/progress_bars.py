@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from flows.dashboard.rows import Row
 from flows.dashboard.state import BuildState
-from tasks.stage.fan_out import WARNINGS, this_run
+from tasks.stage.fan_out import WARNINGS, current_run
 from tasks.workers.events import follow
 
 
@@ -45,7 +45,7 @@ def pass_on_warnings() -> Iterator[None]:
     context = FlowRunContext.get()
     if context is not None:
         log = get_run_logger()
-        follow(context.task_runner, WARNINGS, this_run(), lambda text: log.warning("%s", text))
+        follow(context.task_runner, WARNINGS, current_run(), lambda text: log.warning("%s", text))
     yield
 
 

@@ -65,12 +65,12 @@ class Row:
     @property
     def seen(self) -> Counts:
         """Documents, tokens and bytes that the stage has looked at, in this build or before."""
-        return sum((entered(cell) for cell in self.cells.values()), Counts())
+        return sum((documents_entering(cell) for cell in self.cells.values()), Counts())
 
     @property
     def looked_at_now(self) -> Counts:
         """Those of the sources at which it looked in this build."""
-        return sum((entered(cell) for cell in self.cells.values() if cell.total), Counts())
+        return sum((documents_entering(cell) for cell in self.cells.values() if cell.total), Counts())
 
     def fraction(self, weights: dict[str | None, int], expected: Callable[[str | None], int | None]) -> float:
         """Return how much of the stage is done, by the size of the sources; of which it is not known, the mean.
@@ -98,7 +98,7 @@ class Row:
         return 0.0 if self.began is None else (self.ended or now) - self.began
 
 
-def entered(cell: Cell) -> Counts:
+def documents_entering(cell: Cell) -> Counts:
     if not cell.receipt:
         return cell.seen
     return cell.receipt.out + cell.receipt.removed

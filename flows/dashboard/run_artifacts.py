@@ -12,10 +12,10 @@ from prefect.exceptions import PrefectException
 from prefect.states import Failed
 
 from flows.dashboard.artifact_keys import artifact_key, key_of
-from flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrapped, without_code
+from flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
 from tasks.accounts.ledger import Ledger, large_losses
 from tasks.accounts.published import Published, corpus_of
-from tasks.errors import ADVICE, BadRecipe, ZydaError, on_one_line
+from tasks.errors import ADVICE, BadRecipe, ZydaError, one_line
 from tasks.lookup.explain import Corpus
 from tasks.lookup.report_data import whole_table
 from tasks.publish.audits import SIMILARITIES, by_source
@@ -31,7 +31,7 @@ RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
     _, manifest = corpus_of(recipe)
-    text = unwrapped(card(recipe, manifest).partition("\n---\n\n")[2])
+    text = unwrap(card(recipe, manifest).partition("\n---\n\n")[2])
     losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
     parts = [
         f"It is in `{recipe.folder.url}/published`.",
@@ -80,7 +80,7 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
     path: of the recipe. recipe: where it could be read.
     """
     name, place = (recipe.corpus, recipe.folder.url) if recipe else (path.rpartition("/")[2], path)
-    faults = error.faults if isinstance(error, BadRecipe) else [on_one_line(str(error))]
+    faults = error.faults if isinstance(error, BadRecipe) else [one_line(str(error))]
     where = "".join(f"| {what} | {plain(found)} |\n" for what, found in error.where.items())
     parts = [
         f"# {in_cell(name)} was not built",

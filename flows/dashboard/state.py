@@ -15,7 +15,7 @@ from flows.dashboard.time_left import EACH_MB, EACH_SHARD, END, LEAST, ONCE, STA
 from tasks import pipeline
 from tasks.quality.cost import CORES, seconds_of
 from tasks.recipe.fields import Recipe
-from tasks.stage.results import opened
+from tasks.stage.results import flat_receipts
 from tasks.storage.artifacts import Counts, Receipt
 from textkernels.compiled import are_compiled
 
@@ -109,7 +109,7 @@ class BuildState:
             row.is_held_up = True
             return
         found = result if isinstance(result, list) else [result]
-        for receipt in opened([one for one in found if isinstance(one, Receipt)]):
+        for receipt in flat_receipts([one for one in found if isinstance(one, Receipt)]):
             cell = row.cells.setdefault(receipt.source, Cell())
             cell.receipt = receipt
         now = self.clock()

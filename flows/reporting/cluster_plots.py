@@ -3,20 +3,20 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.reporting.plots import DRAWN, IN_A_FIELD, axes, coloured, groups, short, svg
+from flows.reporting.plots import DRAWN, IN_A_FIELD, axes, colours_of, groups, short, svg
 from tasks.accounts.ledger import Ledger
-from tasks.lookup.cluster_stats import ClustersFound
+from tasks.lookup.cluster_stats import ClusterStats
 from tasks.lookup.report_data import Findings
 
 EXACT = 100_000  # a number in a field from which on it is written in short
 
 
-def cluster_sizes(ledger: Ledger, found: ClustersFound) -> str:
+def cluster_sizes(ledger: Ledger, found: ClusterStats) -> str:
     """Draw how many clusters have so many documents of a source, on two logarithmic axes."""
     figure, plot = axes()
     drawn = groups(ledger)
-    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
-        sizes, counts = merged([found.sizes[source] for source in members if source in found.sizes])
+    for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
+        sizes, counts = add_histograms([found.sizes[source] for source in members if source in found.sizes])
         if len(sizes):
             plot.loglog(sizes, counts, "o", markersize=4, label=name, color=colour, alpha=0.8)
     plot.set_xlim(0.8, max(10.0, 1.25 * plot.get_xlim()[1]))
@@ -27,7 +27,7 @@ def cluster_sizes(ledger: Ledger, found: ClustersFound) -> str:
     return svg(figure)
 
 
-def merged(
+def add_histograms(
     histograms: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Add up histograms of sizes, (n,) twice each, to one."""
@@ -36,14 +36,14 @@ def merged(
     return found, np.bincount(places, counts, minlength=len(found)).astype(np.int64)
 
 
-def shown_sources(ledger: Ledger, found: ClustersFound) -> list[int]:
+def shown_sources(ledger: Ledger, found: ClusterStats) -> list[int]:
     """Return the places of the sources that are in most clusters, IN_A_FIELD at the most, in their order."""
     clusters = np.diag(found.shared)
     largest = np.argsort(-clusters, kind="stable")[:IN_A_FIELD]
     return sorted(int(place) for place in largest if clusters[place] or len(ledger.sources) <= DRAWN)
 
 
-def shared_clusters(ledger: Ledger, found: ClustersFound) -> str:
+def shared_clusters(ledger: Ledger, found: ClusterStats) -> str:
     """Draw the clusters that pairs of sources share."""
     places = shown_sources(ledger, found)
     names, shared = [ledger.sources[place] for place in places], found.shared[np.ix_(places, places)]

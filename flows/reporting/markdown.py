@@ -52,7 +52,7 @@ def bar(fraction: float, width: int = 10) -> str:
     return FULL * done + EMPTY * (width - done)
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     """Join the lines of each paragraph and of each item of a list; tables, headings and blocks stay as they are."""
     out, in_block = list[str](), False
     for line in text.splitlines():

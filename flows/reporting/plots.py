@@ -63,7 +63,7 @@ def groups(ledger: Ledger, most: int = DRAWN) -> Groups:
     return {source: (source,) for source in sources if source in largest} | {named: others}
 
 
-def coloured(names: Iterable[str], most: int = DRAWN) -> list[tuple[str, str]]:
+def colours_of(names: Iterable[str], most: int = DRAWN) -> list[tuple[str, str]]:
     """Return each name with its colour; what comes after `most` of them are others."""
     return [(name, COLOURS[i % 10] if i < most else COLOUR_OF_OTHERS) for i, name in enumerate(names)]
 
@@ -108,7 +108,7 @@ def funnel(ledger: Ledger) -> str:
     tokens, drawn = tokens_after(ledger, stages), groups(ledger)
     totals = of_group(tokens, ledger.sources)
     left, size = np.zeros(len(stages)), max(1.0, float(totals[0]))
-    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
+    for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
         widths = of_group(tokens, members)
         plot.barh(names, widths, left=left, label=name, color=colour)
         segment(plot, left, widths, colour, size)
@@ -130,7 +130,7 @@ def composition(findings: Findings) -> str:
     figure, plot = axes(8.5, max(1.6, 0.5 + 0.16 * len(drawn)))
     tokens = tokens_after(ledger, (ledger.stages[0], ledger.stages[-1]))
     totals, left = np.maximum(1, of_group(tokens, ledger.sources)), np.zeros(2)
-    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
+    for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
         shares = 100 * of_group(tokens, members) / totals
         plot.barh(("start", "end"), shares, left=left, label=name, color=colour)
         for place in np.flatnonzero(shares > 100 * LEGIBLE).tolist():
@@ -149,7 +149,7 @@ def lengths(findings: Findings) -> str:
     figure, plot = axes()
     middles = np.sqrt(LENGTH_BINS[:-1] * LENGTH_BINS[1:])
     drawn = groups(findings.ledger)
-    for (name, members), (_, colour) in zip(drawn.items(), coloured(drawn), strict=True):
+    for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
         counts = of_group({source: findings.lengths[source].astype(float) for source in members}, members)
         if counts.sum():
             plot.step(middles, 100 * counts / counts.sum(), where="mid", label=name, color=colour)

@@ -1,10 +1,10 @@
 """What is not as in the build before: the recipe and the software, the sources' files, documents and tokens."""
 
 from flows.reporting.report_head import as_yaml
-from flows.reporting.report_parts import Section, Table, Text, count, signed
+from flows.reporting.report_parts import Section, Table, Text, count, with_sign
 from tasks.accounts.ledger import Ledger
 from tasks.lookup.report_data import Findings
-from tasks.planning.history import Build, Some
+from tasks.planning.history import Build, Examples
 from tasks.publish.differences import diff
 from tasks.storage.artifacts import Counts
 
@@ -22,7 +22,7 @@ def comparison(findings: Findings) -> Section | None:
         return None
     notes = [f"The build before is that of {before.time.replace('T', ' ').replace('+00:00', '')} UTC."]
     section = Section("Since the build before", notes)
-    left = Left(before.ledger), Left(findings.ledger)
+    left = Remaining(before.ledger), Remaining(findings.ledger)
     section.tables = [totals(*left), by_source(*left)]
     if build is not None and build.number == before.number + 1:
         section.tables += [table for table in [files(build)] if table.rows]
@@ -53,7 +53,7 @@ def changed_software(before: Build, build: Build) -> list[str]:
     return [f"Software: {', '.join(changes)}."] if changes else []
 
 
-class Left:
+class Remaining:
     """What was left after each stage of a ledger, of each source and of all, found at once."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -70,12 +70,12 @@ class Left:
         return self.after(self.stages[0], source), self.after(self.stages[-1], source)
 
 
-def totals(before: Left, now: Left) -> Table:
+def totals(before: Remaining, now: Remaining) -> Table:
     """Compare what was left of all sources."""
     return Table("All sources", NAMES, compared_rows(before, now, None))
 
 
-def by_source(before: Left, now: Left) -> Table:
+def by_source(before: Remaining, now: Remaining) -> Table:
     """Compare what was left of each source."""
     sources = dict.fromkeys([*now.sources, *before.sources])
     rows = [
@@ -84,40 +84,42 @@ def by_source(before: Left, now: Left) -> Table:
     return Table("By source", NAMES, rows)
 
 
-def compared_rows(before: Left, now: Left, source: str | None) -> list[list[str]]:
+def compared_rows(before: Remaining, now: Remaining, source: str | None) -> list[list[str]]:
     """Compare what was left at the start, after each stage that let documents go then or now, and at the end."""
     (old_start, old_end), (start, end) = before.ends(source), now.ends(source)
     stages = dict.fromkeys([*now.stages, *before.stages])
     between = [
-        compared(f"after {stage}", before.after(stage, source), now.after(stage, source))
+        comparison_row(f"after {stage}", before.after(stage, source), now.after(stage, source))
         for stage in stages
         if stage in before.removing | now.removing
     ]
-    ends = compared("start", old_start, start, absent=0), compared("end", old_end, end, absent=0)
+    ends = comparison_row("start", old_start, start, absent=0), comparison_row("end", old_end, end, absent=0)
     return [ends[0], *between, ends[1]]
 
 
-def compared(place: str, before: Counts | None, now: Counts | None, absent: int | None = None) -> list[str]:
+def comparison_row(
+    place: str, before: Counts | None, now: Counts | None, absent: int | None = None
+) -> list[str]:
     """Compare what was left at a place. absent: what a build without the place is taken to have, if anything."""
     cells = [place]
     for unit in ("documents", "tokens"):
         old, new = (None if counts is None else getattr(counts, unit) for counts in (before, now))
         cells += ["" if old is None else count(old), "" if new is None else count(new)]
         old, new = (absent if value is None else value for value in (old, new))
-        cells.append("" if old is None or new is None else signed(new - old))
+        cells.append("" if old is None or new is None else with_sign(new - old))
     return cells
 
 
 def files(build: Build) -> Table:
     """List how many files of each source came, changed and went, and the first of them."""
     rows = [
-        [change.source, *(some_files(some) for some in (change.added, change.changed, change.removed))]
+        [change.source, *(examples_of(some) for some in (change.added, change.changed, change.removed))]
         for change in build.files
     ]
     return Table("Files of the sources", ["", "came", "changed", "went"], rows, is_of_text=True)
 
 
-def some_files(some: Some) -> str:
+def examples_of(some: Examples) -> str:
     if not some.count:
         return "0"
     rest = [f"and {some.count - len(some.examples):,} more"] if some.count > len(some.examples) else []

@@ -36,16 +36,16 @@ def head(recipe: Recipe, findings: Findings) -> list[Fact]:
         ),
         *sample,
         Fact("Published at", url, is_to_copy=True, link=url if "://" in url else ""),
-        Fact("Built", f"{when(findings.time)} as recipe {manifest.name}"),
-        Fact("Report made", when(datetime.now(UTC))),
+        Fact("Built", f"{date_of(findings.time)} as recipe {manifest.name}"),
+        Fact("Report made", date_of(datetime.now(UTC))),
         *(Fact(name, text) for name, text in deduplication(findings)),
         Fact("Tokenizer", f"{manifest.tokenizer['name']} (SHA-256 begins {manifest.tokenizer['digest']})"),
         Fact("Software", software(findings)),
-        Fact("Beside it", more=tuple(beside(findings))),
+        Fact("Beside it", more=tuple(published_links(findings))),
     ]
 
 
-def when(moment: datetime) -> str:
+def date_of(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -72,7 +72,7 @@ def parameters(dedup: Dedup) -> Iterator[str]:
         yield f"against: {', '.join(dedup.against)}"
 
 
-def beside(findings: Findings) -> Iterator[Fact]:
+def published_links(findings: Findings) -> Iterator[Fact]:
     """Yield links to what is published with the documents."""
     files = [file.path for file in findings.manifest.everything]
     folders = dict.fromkeys(path.partition("/")[0] for path in files if "/" in path)

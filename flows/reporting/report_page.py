@@ -42,7 +42,7 @@ def sections(findings: Findings) -> Iterator[Section]:
     if findings.rules:
         yield rules(findings)
     for of_round in findings.rounds:
-        yield from of_one_round(of_round, findings)
+        yield from round_sections(of_round, findings)
     if findings.labels:
         yield labels(findings)
 
@@ -88,7 +88,7 @@ def rules(findings: Findings) -> Section:
     return Section("What the rules took", [note], cluster_plots.rules(findings))
 
 
-def of_one_round(of_round: RoundFindings, findings: Findings) -> Iterator[Section]:
+def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Section]:
     """Yield what a round of deduplication found."""
     ledger, found = findings.ledger, of_round.clusters
     which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""

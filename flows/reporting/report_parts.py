@@ -52,5 +52,5 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def signed(number: int) -> str:
+def with_sign(number: int) -> str:
     return f"{number:+,}" if number else "0"

@@ -51,7 +51,7 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
     silence = Silence()
     while not is_over.wait(LOOK_SECONDS):
         now = time.monotonic()
-        workers = workers_now(client)
+        workers = workers_of(client)
         for silent in silence.begun(workers or {}, now):
             warn_aloud(silent)
         found = None if workers is None else offered_by(workers)
@@ -96,7 +96,7 @@ class Silence:
                 )
 
 
-def workers_now(client: Any) -> Workers | None:
+def workers_of(client: Any) -> Workers | None:
     """Return what a cluster says of each of its workers; None where it cannot be asked, of which others speak."""
     try:
         return client.scheduler_info(n_workers=-1)["workers"] if client.status == "running" else None

@@ -26,7 +26,7 @@ def build_lock(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None]:
     # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
     with with_heartbeat(name):
         mark_dead_runs()
-        if acquired(name):
+        if is_held(name):
             why = f"another build of {recipe.corpus} is running, or was killed less than a minute ago"
             get_run_logger().warning("%s; waiting", why)
             say(why)
@@ -40,14 +40,14 @@ def look_lock(recipe: Recipe) -> Iterator[bool]:
     name = f"{lock_name(recipe)}-look"
     with with_heartbeat(name):
         mark_dead_runs()
-        if acquired(name):
+        if is_held(name):
             yield False
             return
         with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):
             yield True
 
 
-def acquired(name: str) -> bool:
+def is_held(name: str) -> bool:
     """Say whether someone holds a limit; make it where it is not there."""
     with get_client(sync_client=True) as client:
         try:

@@ -128,13 +128,13 @@ def start_server(
     return process, api
 
 
-class Polled(Protocol):
+class Pollable(Protocol):
     """A process, of which can be asked whether it runs."""
 
     def poll(self) -> int | None: ...
 
 
-def wait_until_healthy(process: Polled, api: Api, log: Path) -> None:
+def wait_until_healthy(process: Pollable, api: Api, log: Path) -> None:
     """Wait for a server's first answer. Raises NoServer with its last words."""
     deadline = time.monotonic() + START_SECONDS
     while not is_healthy(api):

@@ -33,7 +33,7 @@ class ByIndex(Record):
         )
 
 
-class Audited(Record):
+class AuditCounts(Record):
     """Of so many `pairs`, those whose likeness is below the `threshold`. measure: one of MEASURES."""
 
     pairs: int

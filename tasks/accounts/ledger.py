@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tasks.errors import NotConserved
-from tasks.storage.artifacts import Cleaned, Counts, Receipt, total, totals
+from tasks.storage.artifacts import CleaningCounts, Counts, Receipt, total, totals
 from tasks.storage.records import Record
 
 LEDGER = pa.schema(
@@ -45,7 +45,7 @@ class Line(Record):
     removed: Counts
     set_aside: Counts
     removed_by: dict[str, Counts] = {}
-    cleaned: dict[str, Cleaned] = {}
+    cleaned: dict[str, CleaningCounts] = {}
 
 
 class Ledger(Record):
@@ -138,14 +138,14 @@ def make_ledger(steps: Iterable[Sequence[Receipt]]) -> Ledger:
     for of_stage in of_stages:
         name = next(iter(of_stage.values())).stage
         lines += [
-            line_of(of_stage[source]) if source in of_stage else passed(name, str(source), left[source])
+            line_of(of_stage[source]) if source in of_stage else pass_line(name, str(source), left[source])
             for source in left
         ]
         left |= {source: receipt.out for source, receipt in of_stage.items()}
     return Ledger(lines=tuple(lines))
 
 
-def passed(stage: str, source: str, counts: Counts) -> Line:
+def pass_line(stage: str, source: str, counts: Counts) -> Line:
     """Return the line of a stage that did not look at a source."""
     return Line(stage=stage, source=source, out=counts, removed=Counts(), set_aside=Counts())
 

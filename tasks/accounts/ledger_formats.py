@@ -21,10 +21,10 @@ def as_markdown(ledger: Ledger) -> str:
 
 def as_json(ledger: Ledger) -> str:
     """Write the lines as they are published, each with what went by reason and what was cleaned."""
-    return json.dumps([row_of(line) | more_of(line) for line in ledger.lines], indent=1) + "\n"
+    return json.dumps([row_of(line) | details_of(line) for line in ledger.lines], indent=1) + "\n"
 
 
-def more_of(line: Line) -> dict[str, Any]:
+def details_of(line: Line) -> dict[str, Any]:
     return line.model_dump(include={name for name in ("removed_by", "cleaned") if getattr(line, name)})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from tasks.accounts.audited import Audited
+from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
 from tasks.errors import Damaged, Denied
 from tasks.ids import BITS
@@ -72,7 +72,7 @@ class PublishedKeys(Record):
     documents: int
 
 
-class Named(Record):
+class NamedDigest(Record):
     """Something that is not part of the corpus, by its name and the SHA-256 of it: of a corpus, of its manifest."""
 
     name: str
@@ -98,10 +98,10 @@ class Published(Record):
     id_bits: tuple[int, int, int] = (8, 24, 32)  # those of corpora from before they stood here
     ledger: Ledger
     reasons: dict[str, dict[str, str]] = {}
-    audits: dict[str, Audited] = {}
+    audits: dict[str, AuditCounts] = {}
     bands: dict[str, PublishedKeys] = {}
-    against: tuple[Named, ...] = ()
-    lists: tuple[Named, ...] = ()
+    against: tuple[NamedDigest, ...] = ()
+    lists: tuple[NamedDigest, ...] = ()
     files: tuple[File, ...]
     accounts: tuple[File, ...]
 
@@ -140,13 +140,13 @@ class FileStamps(Record):
 def published_manifest(folder: Folder) -> Published | None:
     """Read the manifest of the published corpus, or return None where there is none that is as it was."""
     try:
-        return manifest_there(folder)
+        return manifest_if_there(folder)
     except Damaged as error:
         warn(str(error))
         return None
 
 
-def manifest_there(folder: Folder) -> Published | None:
+def manifest_if_there(folder: Folder) -> Published | None:
     """Read the manifest, or return None where there is none. Raises Damaged where it is not as it was published."""
     path = f"{PUBLISHED}/{MANIFEST}"
     for _ in range(2):  # between the two readings a build may have published another
@@ -166,7 +166,7 @@ def corpus_of(recipe: Recipe) -> tuple[Folder, Published]:
     """Return a recipe's folder and the manifest of what is published there. Raises Denied."""
     folder = recipe.folder
     try:
-        manifest = manifest_there(folder)
+        manifest = manifest_if_there(folder)
     except Damaged as error:
         raise Denied(f"{error}; zyda verify --repair mends it") from error
     if manifest is None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.dedup.contested import first_and_last
-from tasks.dedup.likeness import AUDIT, Compared, Ids, ids_in
+from tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
 from tasks.dedup.pairings import Pairing, pairings_of
 from tasks.ids import files_of, sources_of, split
 from tasks.recipe.kinds import MinHashRound
@@ -100,12 +100,12 @@ def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> M
     reading = texts_to_read(folder, trails, ids_in(pairings))
     texts = fan_out(ShardJob.__call__, reading, stage="audit texts", source=None)
     read = total(text.counts for text in texts)
-    jobs = list[Compared]()
+    jobs = list[ComparedPairs]()
     for some in in_batches(pairings, read.bytes / max(1, read.documents)):
         wanted = ids_in(some)
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
-        jobs.append(Compared(folder, near(of_round), tuple(some), tuple(needed)))
+        jobs.append(ComparedPairs(folder, near(of_round), tuple(some), tuple(needed)))
     tables = fan_out(lambda job: job(), jobs, stage=of_round.name_of("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
     path = shard_path("audit", None, "all", key(of_round, trails, pairs))

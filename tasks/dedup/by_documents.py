@@ -24,7 +24,7 @@ from tasks.storage.artifacts import Shard, total
 from tasks.storage.folder import Folder
 from tasks.storage.parts import read_part
 from tasks.storage.records import Record
-from tasks.storage.tables import footer_of, opened, rows_between, write_table
+from tasks.storage.tables import footer_of, open_table, rows_between, write_table
 
 VERSION = 2
 PART_BYTES = 256 << 20  # of text in one part, about
@@ -32,21 +32,22 @@ MOST_BITS = 12
 RANGE_ROWS = 16 << 20
 
 
-class Judged(Record):
+class JudgedPartOutput(Record):
     """The documents of a part that go, each with the one it goes for: JUDGED by doc_id."""
 
+    KIND = "Judged"
     shard: Shard
     by_index: ByIndex
 
 
 @dataclass(frozen=True)
-class JudgedPart(RecordJob[Judged]):
+class JudgedPart(RecordJob[JudgedPartOutput]):
     """The documents of a part to judge.
 
     order_key: of the order of preference.
     """
 
-    stage, version, kind = "verify", VERSION, Judged
+    stage, version, kind = "verify", VERSION, JudgedPartOutput
 
     gathered: tuple[Shard, ...]
     part: int
@@ -66,7 +67,7 @@ class JudgedPart(RecordJob[Judged]):
     def inputs(self) -> tuple[str, ...]:
         return tuple(shard.digest for shard in self.gathered)
 
-    def make(self) -> Judged:
+    def make(self) -> JudgedPartOutput:
         with self.folder.scratch_file() as scratch:
             reading = read_part(self.folder, self.gathered, self.part, scratch)
             with reading as (rows, texts):
@@ -74,7 +75,7 @@ class JudgedPart(RecordJob[Judged]):
                 found = [] if members is None else [*self.judging.judged(members, texts)]
         table = pa.concat_tables([JUDGED.empty_table(), *(of for of, _ in found)]).sort_by("doc_id")
         shard = write_table(self.folder, self.path, self.name, table)
-        return self.recorded(Judged(shard=shard, by_index=sum((by for _, by in found), ByIndex())))
+        return self.recorded(JudgedPartOutput(shard=shard, by_index=sum((by for _, by in found), ByIndex())))
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class DecidedRange(ShardJob):
         return (self.cluster_table.digest, *(shard.digest for shard in self.judged_parts))
 
     def make(self) -> Shard:
-        with opened(self.folder, self.cluster_table) as parquet:
+        with open_table(self.folder, self.cluster_table) as parquet:
             rows = parquet.read_row_groups(list(self.groups))
         ids, parts = rows.column("doc_id").to_numpy(), [part for part in self.judged_parts if part.rows]
         said = [JUDGED.empty_table()]

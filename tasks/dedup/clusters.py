@@ -75,7 +75,7 @@ def forest_of_edges(a: Ids, b: Ids) -> Forest:
     return Forest(ids, roots)
 
 
-def joined(first: Forest, second: Forest) -> Forest:
+def join_forests(first: Forest, second: Forest) -> Forest:
     """Find the components of two forests' documents."""
     room = len(first.ids) + len(second.ids)
     kind = forest.places_type(room)
@@ -90,17 +90,17 @@ def joined(first: Forest, second: Forest) -> Forest:
     return Forest(ids[:count], roots)
 
 
-def all_joined(forests: Iterable[Forest]) -> Forest:
+def join_all(forests: Iterable[Forest]) -> Forest:
     """Join forests, each with one of its size, so that none is joined more often than need be."""
     waiting = list[Forest]()  # ever smaller from the first to the last
     for added in forests:
         grown = added
         while waiting and len(waiting[-1].ids) <= len(grown.ids):
-            grown = joined(waiting.pop(), grown)
+            grown = join_forests(waiting.pop(), grown)
         waiting.append(grown)
     while len(waiting) > 1:
         smallest = waiting.pop()
-        waiting.append(joined(waiting.pop(), smallest))
+        waiting.append(join_forests(waiting.pop(), smallest))
     return waiting[0]
 
 
@@ -141,7 +141,7 @@ class ReducedFiles(ShardJob):
         return write_shard(self.folder, self.path, self.name, fill)
 
     def on_cpu(self) -> Forest:
-        return all_joined(self.forest_in(shard) for shard in self.shards)
+        return join_all(self.forest_in(shard) for shard in self.shards)
 
     def on_gpu(self) -> Forest | None:
         """Join the files on this worker's GPU, unless they have no room there."""

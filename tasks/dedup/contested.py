@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.dedup.judging import Judging
-from tasks.dedup.pairings import mixed
+from tasks.dedup.pairings import hash_ids
 from tasks.dedup.preference import Preference
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard
@@ -155,7 +155,7 @@ def columns_in(folder: Folder, shard: Shard, wanted: Sequence[str]) -> list[str]
 
 def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.uint16]:
     """Return the part that each piece of a cluster belongs to: (n,) twice to (n,)."""
-    hashes = mixed(mixed(clusters) + piece.astype(np.uint64))
+    hashes = hash_ids(hash_ids(clusters) + piece.astype(np.uint64))
     # In two steps: NumPy leaves a number that is shifted by all of its 64 bits as it is.
     return (hashes >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.uint16)
 

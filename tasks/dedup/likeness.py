@@ -43,7 +43,7 @@ Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedPairs:
     """Some pairings with their texts read and compared: AUDIT."""
 
     folder: Folder
@@ -56,10 +56,10 @@ class Compared:
         tables = [read_table(self.folder, shard).filter(is_wanted) for shard in self.texts]
         table = pa.concat_tables(tables)
         table = table.sort_by("doc_id").combine_chunks()
-        return compared(self.pairings, table, self.dedup)
+        return compare_texts(self.pairings, table, self.dedup)
 
 
-def compared(pairings: Sequence[Pairing], texts: pa.Table, dedup: MinHashRound) -> pa.Table:
+def compare_texts(pairings: Sequence[Pairing], texts: pa.Table, dedup: MinHashRound) -> pa.Table:
     """Compare each document that went with the kept ones. texts: `doc_id`, `text` of all, by doc_id."""
     places = {doc_id: i for i, doc_id in enumerate(texts.column("doc_id").to_pylist())}
     column = texts.column("text").combine_chunks()

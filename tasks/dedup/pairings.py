@@ -99,17 +99,17 @@ class Chosen:
         )
         # Four times as many as are wanted lie below this: of many shards few rows come back, and enough.
         share = min(1.0, (4 * self.most + 64) / self.lost)
-        may_be = mixed(table.column("doc_id").to_numpy()) <= np.uint64(int(share * (2**64 - 2**11)))
+        may_be = hash_ids(table.column("doc_id").to_numpy()) <= np.uint64(int(share * (2**64 - 2**11)))
         return smallest(table.filter(pa.array(may_be)) if share < 1 else table, self.most)
 
 
 def smallest(table: pa.Table, most: int) -> pa.Table:
     """Return the rows with the smallest hashes of their doc_ids."""
-    order = np.argsort(mixed(table.column("doc_id").to_numpy()), kind="stable")
+    order = np.argsort(hash_ids(table.column("doc_id").to_numpy()), kind="stable")
     return table.take(pa.array(order[:most]))
 
 
-def mixed(ids: Ids) -> Ids:
+def hash_ids(ids: Ids) -> Ids:
     """Hash ids with the finaliser of MurmurHash3: (n,) to (n,)."""
     hashes = (ids ^ (ids >> SHIFT)) * MIX_1  # which wraps
     hashes = (hashes ^ (hashes >> SHIFT)) * MIX_2

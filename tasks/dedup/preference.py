@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tasks.errors import BadInput, bad_input
 from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
 from tasks.recipe.dedup import DIRECTIONS, PREFERENCES
-from tasks.recipe.faults import where
+from tasks.recipe.faults import place_of
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import Round
 from tasks.recipe.source import Source
@@ -109,7 +109,7 @@ def comparable(column: pa.ChunkedArray, field: pa.Field) -> dict[str, pa.Array]:
     if is_json(field):
         values = [None if text is None else json.loads(text) for text in column.to_pylist()]
         numbers = [as_float(v) if isinstance(v, int | float) else None for v in values]
-        fine = [left_over(v, n) for v, n in zip(values, numbers, strict=True)]
+        fine = [float_remainder(v, n) for v, n in zip(values, numbers, strict=True)]
         texts = [v if isinstance(v, str) else None for v in values]
         return as_kinds(len(column), number=numbers, fine=fine, text=texts)
     if pa.types.is_temporal(kind):
@@ -119,7 +119,7 @@ def comparable(column: pa.ChunkedArray, field: pa.Field) -> dict[str, pa.Array]:
     if pa.types.is_integer(kind):
         numbers = column.cast(pa.float64(), safe=False)
         floats = numbers.to_pylist()
-        fine = [left_over(value, n) for value, n in zip(column.to_pylist(), floats, strict=True)]
+        fine = [float_remainder(value, n) for value, n in zip(column.to_pylist(), floats, strict=True)]
         return as_kinds(len(column), number=numbers, fine=fine)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = column.cast(pa.float64(), safe=False)
@@ -137,7 +137,7 @@ def as_float(value: float) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def left_over(value: Any, number: float | None) -> int | None:
+def float_remainder(value: Any, number: float | None) -> int | None:
     """Return what a float leaves over of an integer beyond 2**53."""
     is_whole = isinstance(value, int) and number is not None and abs(value) < 1 << 64
     return value - int(number or 0) if is_whole else None
@@ -185,7 +185,7 @@ def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
     for number, dedup in enumerate(recipe.rounds):
         for entry in (entry for entry in dedup.prefer if entry not in PREFERENCES):
             if fault := fault_of(entry.rpartition(" ")[0], stored):
-                place = where(recipe, "dedup", number, "prefer")
+                place = place_of(recipe, "dedup", number, "prefer")
                 raise BadInput(f"{place}: {bad_input(source.name, f'{entry}: {fault}')}")
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tasks.accounts.audited import ByIndex
 from tasks.dedup.judging import JUDGED, SIMILARITIES, ByOrder, Ids, InOrder, Judging
 from tasks.dedup.large import LargeCluster
-from tasks.dedup.pairings import mixed
+from tasks.dedup.pairings import hash_ids
 from tasks.recipe.dedup import Dedup, Verify
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
@@ -73,8 +73,8 @@ class ByTexts(Judging):
         texts = documents.column("text").cast(pa.large_string())
         for some in np.array_split(cut, max(1, len(cut) // 1000)) if len(cut) else ():
             hashes, ends = shingle_sets(texts.take(pa.array(some)).combine_chunks(), self.dedup)
-            smallest = np.minimum.reduceat(mixed(hashes), ends[:-1])
-            piece[some] = mixed(smallest) % pieces[some]
+            smallest = np.minimum.reduceat(hash_ids(hashes), ends[:-1])
+            piece[some] = hash_ids(smallest) % pieces[some]
         return piece
 
     def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:

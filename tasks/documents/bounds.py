@@ -23,7 +23,7 @@ def breaks(column: pa.Array, bound: Bound) -> NDArray[np.bool_]:
     return is_broken
 
 
-def all_broken(columns: Mapping[str, pa.Array], bounds: Sequence[Bound]) -> NDArray[np.bool_]:
+def broken_rules(columns: Mapping[str, pa.Array], bounds: Sequence[Bound]) -> NDArray[np.bool_]:
     """Say which rules each document breaks: (rules, n) bool."""
     n = len(next(iter(columns.values()))) if columns else 0
     rows = [breaks(columns[bound.column], bound) for bound in bounds]

@@ -40,7 +40,7 @@ def cleanings(asked: Mapping[str, Any]) -> Iterator[Clean]:
             yield without_refinedweb_lines
 
 
-def cleaned(texts: pa.LargeStringArray, asked: Mapping[str, Any]) -> Changed:
+def clean_texts(texts: pa.LargeStringArray, asked: Mapping[str, Any]) -> Changed:
     """Do all that a recipe's Cleaning asks for."""
     is_changed = np.zeros(len(texts), np.bool_)
     for clean in cleanings(asked):

@@ -36,7 +36,7 @@ def function_named(named: str, code: str) -> Function:
     """
     module, _, name = named.partition(":")
     check_allowed(named)
-    return imported(module, name, code)
+    return import_function(module, name, code)
 
 
 def check_allowed(named: str) -> None:
@@ -49,7 +49,7 @@ def check_allowed(named: str) -> None:
 
 
 @lru_cache
-def imported(module: str, name: str, code: str) -> Function:
+def import_function(module: str, name: str, code: str) -> Function:
     """Import a function from a file of just this content: a worker that lives on has the module of before."""
     try:
         is_there = module in sys.modules
@@ -70,7 +70,7 @@ def digest_of_code(named: str) -> str:
     check_allowed(named)
     module, _, name = named.partition(":")
     code = digest_of_file(module)
-    imported(module, name, code)
+    import_function(module, name, code)
     return code
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tasks.documents.functions import digest_of_code
 from tasks.errors import BadRecipe, Unavailable, ZydaError
-from tasks.recipe.faults import where
+from tasks.recipe.faults import place_of
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.steps import Step
@@ -112,7 +112,7 @@ def later_statistics(plan: Plan) -> list[str]:
     ]
 
 
-def planned(recipe: Recipe, source: str) -> Plan:
+def plan_documents(recipe: Recipe, source: str) -> Plan:
     """Read what the steps of a source need. Raises BadRecipe with the line of the recipe."""
     asked_steps = recipe.steps_of(source)
     place = [place for place, one in enumerate(recipe.sources) if one.name == source]
@@ -125,9 +125,9 @@ def planned(recipe: Recipe, source: str) -> Plan:
         except Unavailable:  # a store that may answer later
             raise
         except (ZydaError, ValueError) as error:
-            raise BadRecipe(f"{where(recipe, *location, i)}: {error}") from error
+            raise BadRecipe(f"{place_of(recipe, *location, i)}: {error}") from error
     columns = [name for name, _ in published_columns(asked_steps)]
-    at = where(recipe, *location) if columns else ""
+    at = place_of(recipe, *location) if columns else ""
     for name in columns:
         if columns.count(name) > 1:
             raise BadRecipe(f"{at}: {name} is measured twice, and has one column; leave one out")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.bounds import all_broken, first_broken
+from tasks.documents.bounds import broken_rules, first_broken
 from tasks.documents.planning import EMPTIED, STEPS, Bound, bounds_of, published_columns
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import SETS
@@ -76,7 +76,7 @@ class RulesOfShard(VerdictJob):
 
 def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Sequence[Bound]) -> pa.Table:
     """Judge documents by their statistics: a row each, with the evidence of those that go."""
-    is_broken = all_broken(columns, bounds).reshape(len(bounds), len(doc_ids))
+    is_broken = broken_rules(columns, bounds).reshape(len(bounds), len(doc_ids))
     first = first_broken(is_broken)
     values, thresholds = np.zeros((2, len(first)))
     notes = np.full(len(first), None, object)
@@ -97,13 +97,13 @@ def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Seq
     columns_of_verdicts = [
         pa.array(names[first], pa.string(), mask=~goes),
         *(pa.array(numbers, mask=has_no_value) for numbers in (values, thresholds)),
-        others_broken(is_broken, names, goes),
+        other_reasons(is_broken, names, goes),
         pa.array(notes, pa.string()),
     ]
     return pa.table([doc_ids, *columns_of_verdicts], schema=pa.schema([*VERDICTS, *EVIDENCE]))
 
 
-def others_broken(
+def other_reasons(
     is_broken: NDArray[np.bool_], names: NDArray[np.object_], goes: NDArray[np.bool_]
 ) -> pa.ListArray:
     """Return the rules that each document breaks besides the first; null of one that stays."""

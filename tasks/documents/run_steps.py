@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.bounds import all_broken
-from tasks.documents.cleanings import cleaned
+from tasks.documents.bounds import broken_rules
+from tasks.documents.cleanings import clean_texts
 from tasks.documents.functions import answer_of
 from tasks.documents.planning import EMPTIED, Bound, Measure, Plan, PlannedStep
-from tasks.storage.artifacts import Cleaned
+from tasks.storage.artifacts import CleaningCounts
 from textkernels.texts.zyda1 import of_characters, of_patterns
 
 Columns = dict[str, pa.Array]
@@ -37,7 +37,7 @@ class Documents:
     columns: Columns = field(default_factory=dict)
     is_changed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     remaining: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    cleaned: dict[str, Cleaned] = field(default_factory=dict)
+    cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
 
     def remaining_documents(self) -> "Documents":
         """Return the documents that remain, without a copy where all do."""
@@ -78,7 +78,7 @@ class Documents:
                 break
             known.append(bound)
         if known:
-            self.remaining = self.remaining & ~all_broken(self.columns, known).any(axis=0)
+            self.remaining = self.remaining & ~broken_rules(self.columns, known).any(axis=0)
 
 
 StepFunction = Callable[[Documents], None]  # runs a part of the steps on the documents that remain
@@ -108,15 +108,15 @@ def cleaning_of(step: PlannedStep) -> StepFunction:
             texts = answer_of(step.function, str(step.code), batch.text, batch.text.type)
             is_changed = ~pc.equal(texts, batch.text).to_numpy(zero_copy_only=False)
         else:
-            texts, is_changed = cleaned(batch.text, step.cleaning or {})
+            texts, is_changed = clean_texts(batch.text, step.cleaning or {})
         before, after = (one.filter(pa.array(is_changed)) for one in (batch.text, texts))
         lengths = [pc.utf8_length(one).to_numpy().astype(np.int64) for one in (before, after)]
-        counted = Cleaned(
+        counted = CleaningCounts(
             documents=len(after),
             characters_before=int(lengths[0].sum()),
             characters_after=int(lengths[1].sum()),
         )
-        documents.cleaned[step.name] = documents.cleaned.get(step.name, Cleaned()) + counted
+        documents.cleaned[step.name] = documents.cleaned.get(step.name, CleaningCounts()) + counted
         is_emptied = np.zeros(len(texts))
         is_emptied[is_changed] = (lengths[1] == 0) & (lengths[0] > 0)
         documents.set_columns({f"{step.number}.{EMPTIED}": pa.array(is_emptied)})
@@ -166,7 +166,7 @@ def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepF
             for measure in step.measures:
                 if measure.of != "zyda1":
                     table = tables.get(terminal_of(measure), tables[options[0]])[measure.of]
-                    documents.set_columns(numbered(step, measure.of, columns_of(table)))
+                    documents.set_columns(number_columns(step, measure.of, columns_of(table)))
 
     return measure_prose
 
@@ -179,7 +179,7 @@ def columns_of(table: pa.Table) -> dict[str, NDArray[np.float64]]:
     return {name: table.column(name).to_numpy().astype(np.float64) for name in table.column_names}
 
 
-def numbered(step: PlannedStep, of: str, columns: Mapping[str, NDArray[np.float64]]) -> Columns:
+def number_columns(step: PlannedStep, of: str, columns: Mapping[str, NDArray[np.float64]]) -> Columns:
     return {f"{step.number}.{of}.{name}": pa.array(column) for name, column in columns.items()}
 
 
@@ -187,7 +187,7 @@ def characters_of(step: PlannedStep) -> StepFunction:
     def measure_characters(documents: Documents) -> None:
         batch = documents.remaining_documents()
         documents.set_columns(
-            numbered(step, "zyda1", of_characters(batch.original, batch.text, batch.is_changed))
+            number_columns(step, "zyda1", of_characters(batch.original, batch.text, batch.is_changed))
         )
 
     return measure_characters
@@ -197,7 +197,9 @@ def patterns_of(step: PlannedStep, measure: Measure) -> StepFunction:
     def measure_patterns(documents: Documents) -> None:
         batch = documents.remaining_documents()
         lengths = batch.columns[f"{step.number}.zyda1.length"].to_numpy()
-        documents.set_columns(numbered(step, "zyda1", of_patterns(batch.original, lengths, measure.terms)))
+        documents.set_columns(
+            number_columns(step, "zyda1", of_patterns(batch.original, lengths, measure.terms))
+        )
 
     return measure_patterns
 

@@ -16,10 +16,10 @@ from tasks.errors import BadInput, bad_input
 from tasks.ids import MAX_ROWS
 from tasks.ingest.plan import IngestParameters
 from tasks.sources.column_names import stored_schema
-from tasks.sources.columns import one_array
+from tasks.sources.columns import as_one_array
 from tasks.sources.listing import InputFile
 from tasks.sources.rows import BadRow, Chunk, Tally
-from tasks.storage.artifacts import Cleaned, totals
+from tasks.storage.artifacts import CleaningCounts, totals
 from tasks.tokens.counter import Counter
 
 MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
@@ -31,7 +31,7 @@ def text_bytes(texts: pa.LargeStringArray | pa.ChunkedArray) -> NDArray[np.int64
     return pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def sampled(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.bool_]:
+def choose_rows(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.bool_]:
     """Choose rows by a hash of their place, so that every run chooses the same: (n,) bool."""
     if fraction >= 1:
         return np.ones(len(rows), np.bool_)
@@ -54,11 +54,11 @@ class Reader:
     parameters: IngestParameters
     counter: Counter
     blank: int = 0
-    cleaned: dict[str, Cleaned] = field(default_factory=dict)
+    cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
 
     def chosen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which rows are in the sample: (n,) bool."""
-        return sampled(rows, self.parameters.sample_rows, self.file.seed)
+        return choose_rows(rows, self.parameters.sample_rows, self.file.seed)
 
     def entering(self, first_row: int, tally: Tally) -> int:
         """Return how many rows enter, of a piece that has been read: by its tally, not by what was read."""
@@ -92,7 +92,7 @@ class Reader:
 
     def document_table(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
         """Make documents of rows: ids and counts, the text, and the source's other columns."""
-        texts = one_array(table.column(self.parameters.text))
+        texts = as_one_array(table.column(self.parameters.text))
         own = table.drop_columns([self.parameters.text])
         plan, documents = self.parameters.documents, None
         if plan.steps:
@@ -130,7 +130,7 @@ class Reader:
         return sizes
 
 
-def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:
+def number_parts(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:
     """Yield tables with the number of the part that each belongs to, of at most `limit` bytes of text."""
     number = size = 0
     for table in tables:
@@ -143,7 +143,7 @@ def numbered(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.T
 
 def larger_tables(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
     """Join tables of one schema to as large ones as fit into `limit` bytes of text."""
-    for _, group in groupby(numbered(tables, limit), key=itemgetter(0)):
+    for _, group in groupby(number_parts(tables, limit), key=itemgetter(0)):
         yield pa.concat_tables([table for _, table in group])
 
 

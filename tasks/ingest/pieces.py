@@ -13,7 +13,7 @@ from tasks.documents.planning import STEPS, later_statistics
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.ingest.companions import Companion
-from tasks.ingest.numbering import Reader, larger_tables, numbered
+from tasks.ingest.numbering import Reader, larger_tables, number_parts
 from tasks.ingest.plan import IngestParameters
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, Piece
@@ -21,7 +21,7 @@ from tasks.sources.reading import read, version_of
 from tasks.sources.rows import BadRow, Tally
 from tasks.sources.type_unification import ValueRanges, value_ranges
 from tasks.stage.jobs import RecordJob
-from tasks.storage.artifacts import Cleaned, Counts, Shard, shard_path, total
+from tasks.storage.artifacts import CleaningCounts, Counts, Shard, shard_path, total
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, write_shard, write_table
@@ -52,7 +52,7 @@ class IngestedPiece(Record):
     table_schema: str
     spans: ValueRanges
     rows: int
-    cleaned: dict[str, Cleaned] = {}
+    cleaned: dict[str, CleaningCounts] = {}
 
     @property
     def seen(self) -> Counts:
@@ -99,7 +99,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     bad, tally = list[BadRow](), Tally()
     tables = reader.documents(read(job.source, job.file, job.piece, job.parameters.text, tally), bad)
     parts = groupby(
-        numbered(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
+        number_parts(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
     shards, schemas, spans = list[Shard](), list[pa.Schema](), ValueRanges()
     for (_, schema), part in parts:

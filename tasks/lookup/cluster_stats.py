@@ -51,7 +51,7 @@ class LargeCluster:
 
 
 @dataclass
-class ClustersFound:
+class ClusterStats:
     """What a round of deduplication put into clusters.
 
     sizes: for each source, (sizes, how many clusters have so many documents of it), (n,) int64 each. shared:
@@ -65,7 +65,7 @@ class ClustersFound:
     largest: list[LargeCluster]
 
 
-def clusters_found(corpus: Corpus, place: str, sources: Sequence[str]) -> ClustersFound | None:
+def cluster_stats(corpus: Corpus, place: str, sources: Sequence[str]) -> ClusterStats | None:
     """Count the clusters of a round, or return None where it has none.
 
     place: their folder in the corpus. sources: their names, in the order of `shared`. Raises Denied where the table
@@ -81,7 +81,7 @@ def clusters_found(corpus: Corpus, place: str, sources: Sequence[str]) -> Cluste
         for source, histogram in zip(sources, counting.histograms, strict=True)
         if histogram.has_any
     }
-    return ClustersFound(counting.clusters, counting.documents, sizes, counting.shared, counting.largest)
+    return ClusterStats(counting.clusters, counting.documents, sizes, counting.shared, counting.largest)
 
 
 def rows_of(corpus: Corpus, place: str) -> Iterator[Rows]:

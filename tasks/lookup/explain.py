@@ -22,7 +22,7 @@ from tasks.sources.listing import InputFile
 from tasks.sources.reading import read
 from tasks.sources.register import Register
 from tasks.storage.records import Record
-from tasks.storage.tables import opened
+from tasks.storage.tables import open_table
 
 READERS = 8  # files that are read at once
 MOST_MEMBERS = 100  # of a cluster, which may have millions
@@ -112,7 +112,7 @@ class Corpus:
         if shard is None:
             raise Denied(f"{self.folder.url}: it was published by an older version; build the corpus again")
         try:
-            with opened(self.folder, shard) as parquet:
+            with open_table(self.folder, shard) as parquet:
                 yield parquet
         except Damaged as error:
             raise Denied(f"{error}; zyda verify --repair mends it") from error

@@ -29,7 +29,7 @@ from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
-from tasks.storage.tables import footer_of, opened
+from tasks.storage.tables import footer_of, open_table
 from textkernels.sets import overlaps
 
 MOST_OF_BUCKET = 1000  # documents of a bucket that come into question
@@ -65,13 +65,13 @@ def nearest(recipe: Recipe, text: str, most: int = 10) -> list[Near]:
     while True:
         folder, manifest = corpus_with_ids(recipe)
         try:
-            return found_near(folder, manifest, text, max(most, MOST_COMPARED))[:most]
+            return nearest_of(folder, manifest, text, max(most, MOST_COMPARED))[:most]
         except Damaged as error:
             if published_manifest(folder) == manifest:  # or the corpus was published anew meanwhile
                 raise Denied(f"{error}; zyda verify --repair mends it") from error
 
 
-def found_near(folder: Folder, manifest: Published, text: str, compared: int) -> list[Near]:
+def nearest_of(folder: Folder, manifest: Published, text: str, compared: int) -> list[Near]:
     """Return those that are compared. Raises Damaged besides."""
     if not manifest.bands:
         raise Denied(f"{folder.url}: no band keys are published there (publish_bands: false)")
@@ -178,7 +178,7 @@ def texts_in(folder: Folder, shard: Shard, doc_ids: Sequence[int]) -> dict[int, 
     """Read the texts of those documents that a file has, a row group once."""
     footer, texts = footer_of(folder, shard), dict[int, str]()
     place = footer.schema.names.index("doc_id")
-    with opened(folder, shard) as parquet:
+    with open_table(folder, shard) as parquet:
         for group in range(footer.num_row_groups):
             of_group = footer.row_group(group).column(place).statistics
             wanted = [doc_id for doc_id in doc_ids if of_group.min <= doc_id <= of_group.max]

@@ -9,16 +9,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from tasks.accounts.audited import Audited
+from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published
 from tasks.dedup.audit import near
 from tasks.dedup.likeness import AUDIT
 from tasks.errors import Damaged, Denied, ZydaError
-from tasks.lookup.cluster_stats import ClustersFound, LargeCluster, clusters_found
+from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
 from tasks.lookup.explain import Corpus, Place
 from tasks.planning.history import Build, last_builds, time_of_manifest
-from tasks.publish.audits import Pair, Shares, audited, by_length, by_source, last_audit, worst_pairs
+from tasks.publish.audits import Pair, Shares, by_length, by_source, count_unlike, last_audit, worst_pairs
 from tasks.publish.differences import diff
 from tasks.quality.mixed_labels import MixedLabels
 from tasks.recipe.dedup import Dedup
@@ -36,7 +36,7 @@ DIFF_LINES = 40
 class AuditFindings:
     """What an audit says of the removed near-duplicates; see `tasks.publish.audits`."""
 
-    headline: Audited
+    headline: AuditCounts
     by_source: list[Shares]
     by_length: list[tuple[int, float]]
     worst: list[Pair]
@@ -68,7 +68,7 @@ class RoundFindings:
 
     number: int
     dedup: Dedup
-    clusters: ClustersFound | None
+    clusters: ClusterStats | None
     largest: list[ShownCluster]
     audit: AuditFindings | None
 
@@ -135,7 +135,7 @@ def as_published(recipe: Recipe, manifest: Published) -> Recipe:
 
 def round_findings(of_round: Round, corpus: Corpus) -> RoundFindings:
     """Count what a round found."""
-    found = clusters_found(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
+    found = cluster_stats(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
     largest = [shown_cluster(corpus, cluster) for cluster in found.largest] if found else []
     return RoundFindings(of_round.number, of_round.dedup, found, largest, audit_findings(of_round, corpus))
 
@@ -201,7 +201,7 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     if not len(table):
         return None
     published = corpus.manifest.audits.get(of_round.name_of("audit"))
-    headline = audited(table, near(of_round), published.by_index if published else None)
+    headline = count_unlike(table, near(of_round), published.by_index if published else None)
     try:
         manifest = last_audit(of_round)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)

@@ -16,7 +16,7 @@ from tasks.accounts.published import (
     STAMPS,
     FileStamps,
     corpus_of,
-    manifest_there,
+    manifest_if_there,
     saved_stamps,
 )
 from tasks.errors import Damaged, Denied
@@ -82,7 +82,7 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
     folder, faults = recipe.folder, list[Fault]()
     published_files = [*saved_stamps(folder).manifests[-1:]]
     try:
-        manifest = manifest_there(folder)
+        manifest = manifest_if_there(folder)
         if manifest is None:
             raise Denied(NOTHING.format(url=folder.url))
         published_files += manifest.everything

@@ -31,7 +31,7 @@ EXAMPLES = 3  # files that are named of those that came, changed or went
 SOFTWARE = ("zyda-flows", "prefect", "dask", "pyarrow")
 
 
-class Some(Record):
+class Examples(Record):
     """So many files, and the URLs of the first EXAMPLES."""
 
     count: int = 0
@@ -42,9 +42,9 @@ class FilesChanged(Record):
     """The files of a source, or of a corpus that it is against, that are not as the build before saw them."""
 
     source: str
-    added: Some
-    changed: Some
-    removed: Some
+    added: Examples
+    changed: Examples
+    removed: Examples
 
 
 class Build(Record):
@@ -153,7 +153,7 @@ def number_of(path: str) -> int:
 def files_changed(change: Change) -> FilesChanged:
     """Count the files that came, changed and went."""
     added, changed, removed = (
-        Some(count=len(urls), examples=urls[:EXAMPLES])
+        Examples(count=len(urls), examples=urls[:EXAMPLES])
         for urls in (change.added, change.changed, change.removed)
     )
     return FilesChanged(source=change.source, added=added, changed=changed, removed=removed)

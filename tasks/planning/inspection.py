@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.dedup.preference import check_preferred
 from tasks.documents.planning import published_columns
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
-from tasks.planning.survey import call_all
+from tasks.planning.survey import call_each
 from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model
 from tasks.recipe.fields import Recipe
@@ -18,7 +18,7 @@ from tasks.recipe.source import Source
 from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile
-from tasks.sources.reading import Inspected, inspect
+from tasks.sources.reading import InspectedFile, inspect
 from tasks.sources.register import Register, known_files
 from tasks.stage.fan_out import fan_out
 from tasks.storage.documents import COUNTED
@@ -35,7 +35,7 @@ class Inspection:
     shard_bytes: int
     may_be_bad: bool
 
-    def __call__(self) -> Inspected | ZydaError:
+    def __call__(self) -> InspectedFile | ZydaError:
         try:
             return inspect(
                 self.source.name, self.file, self.source.text, self.shard_bytes, may_be_bad=self.may_be_bad
@@ -50,7 +50,7 @@ def inspect_new(
     chosen: Sequence[Sequence[InputFile]],
     models: Mapping[str, Model],
     spread: Spread,
-) -> list[list[Inspected]]:
+) -> list[list[InspectedFile]]:
     """Inspect the files that the register does not know, and one of each source in any case."""
     jobs, size = list[Inspection](), shard_bytes(recipe)
     known = {source.name: known_files(register, source.name) for source in recipe.sources}
@@ -64,24 +64,24 @@ def inspect_new(
         raise BadRecipe(*faults)
     pairs_of = [*zip(recipe.sources, chosen, strict=True)]
     checking = partial(check_columns, recipe, jobs, outcomes)
-    call_all([partial(checking, source, files, models.get(source.name)) for source, files in pairs_of])
-    call_all(
+    call_each([partial(checking, source, files, models.get(source.name)) for source, files in pairs_of])
+    call_each(
         [partial(check_any_is_readable, source, len(files), jobs, outcomes) for source, files in pairs_of]
     )
-    new_files: dict[str, list[Inspected]] = {source.name: [] for source in recipe.sources}
+    new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
-        if isinstance(outcome, Inspected) and is_new:
+        if isinstance(outcome, InspectedFile) and is_new:
             new_files[job.source.name].append(outcome)
     return list(new_files.values())
 
 
 def check_any_is_readable(
-    source: Source, files: int, jobs: Sequence[Inspection], outcomes: Sequence[Inspected | ZydaError]
+    source: Source, files: int, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
 ) -> None:
     """Raise BadInput where all files of a source were inspected, and none of them can be read."""
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
-    faulty = [outcome for outcome in own if isinstance(outcome, Inspected) and outcome.fault]
+    faulty = [outcome for outcome in own if isinstance(outcome, InspectedFile) and outcome.fault]
     if len(faulty) == files:
         first = faulty[0]
         raise bad_input(source.name, f"none of its files can be read: {first.fault}", file=first.file.url)
@@ -90,7 +90,7 @@ def check_any_is_readable(
 def check_columns(
     recipe: Recipe,
     jobs: Sequence[Inspection],
-    outcomes: Sequence[Inspected | ZydaError],
+    outcomes: Sequence[InspectedFile | ZydaError],
     source: Source,
     files: Sequence[InputFile],
     model: Model | None,
@@ -100,7 +100,7 @@ def check_columns(
     Where it fails on those that are new, the others are inspected too: they may have the columns.
     """
 
-    def check(outcomes: Sequence[Inspected | ZydaError]) -> None:
+    def check(outcomes: Sequence[InspectedFile | ZydaError]) -> None:
         columns = columns_together(recipe, source, outcomes)
         check_preferred(recipe, source, columns)
         check_keep(source, columns, model)
@@ -117,12 +117,14 @@ def check_columns(
         check([*own, *others])
 
 
-def columns_together(recipe: Recipe, source: Source, outcomes: Sequence[Inspected | ZydaError]) -> pa.Schema:
+def columns_together(
+    recipe: Recipe, source: Source, outcomes: Sequence[InspectedFile | ZydaError]
+) -> pa.Schema:
     """Return the columns that the documents of some files will have, as far as those show any."""
     schemas = [
         outcome.table_schema
         for outcome in outcomes
-        if isinstance(outcome, Inspected) and outcome.table_schema
+        if isinstance(outcome, InspectedFile) and outcome.table_schema
     ]
     classified = source.classify is not None
     measured = [name for name, _ in published_columns(recipe.steps_of(source.name))]

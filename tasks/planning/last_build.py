@@ -11,7 +11,7 @@ from tasks.accounts.published import MANIFEST, published_manifest, saved_stamps
 from tasks.accounts.published_stamps import current_stamps, possibly_changed
 from tasks.accounts.readings import overdue, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
-from tasks.documents.planning import Plan, planned
+from tasks.documents.planning import Plan, plan_documents
 from tasks.errors import Damaged, ZydaError
 from tasks.log import warn
 from tasks.planning.history import damaged_records
@@ -61,7 +61,7 @@ def current_digest(recipe: Recipe) -> str | None:
         models = [
             digest_of_model(model_folder(classifier.model, classifier.revision)) for classifier in classifiers
         ]
-        documents = [planned(recipe, source.name) for source in recipe.sources]
+        documents = [plan_documents(recipe, source.name) for source in recipe.sources]
         return recipe_digest(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models, documents)
     except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
         return None

@@ -35,7 +35,7 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, judged.register, register)
     return [
-        prepared(
+        source_plan(
             recipe, source, register, files, len(listed), tokenizer, judged.models.get(source.name), documents
         )
         for source, files, listed, documents in zip(
@@ -54,7 +54,7 @@ def preflight(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out
     return judged.with_inspected(inspected)
 
 
-def prepared(
+def source_plan(
     recipe: Recipe,
     source: Source,
     register: Register,

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.reference.corpora import corpora_of
-from tasks.documents.planning import Plan, planned
+from tasks.documents.planning import Plan, plan_documents
 from tasks.errors import BadInput, BadRecipe, Denied, bad_input
 from tasks.planning.last_build import recorded_files, whole_register
 from tasks.quality.forms import Model, judged_model
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.sources.listing import InputFile, list_files, sampled_files
-from tasks.sources.reading import Inspected
+from tasks.sources.reading import InspectedFile
 from tasks.sources.register import Register
 from tasks.tokens.counter import load_tokenizer
 
@@ -35,9 +35,9 @@ class SourceSurvey:
     chosen: list[list[InputFile]]
     models: dict[str, Model]
     documents: list[Plan]
-    inspected: list[list[Inspected]] = field(default_factory=list)
+    inspected: list[list[InspectedFile]] = field(default_factory=list)
 
-    def with_inspected(self, inspected: list[list[Inspected]]) -> "SourceSurvey":
+    def with_inspected(self, inspected: list[list[InspectedFile]]) -> "SourceSurvey":
         return replace(self, inspected=inspected)
 
 
@@ -47,22 +47,24 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     register = whole_register(folder)
     listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
     judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
-    planning: list[Callable[[], Any]] = [partial(planned, recipe, source.name) for source in recipe.sources]
+    planning: list[Callable[[], Any]] = [
+        partial(plan_documents, recipe, source.name) for source in recipe.sources
+    ]
     checks: list[Callable[[], Any]] = [
         partial(load_tokenizer, recipe.tokenizer), folder.check_writable, partial(corpora_of, recipe),
     ]  # fmt: skip
-    answers = call_all([*listing, *judging, *planning, *checks])
+    answers = call_each([*listing, *judging, *planning, *checks])
     n = len(recipe.sources)
     listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     check_reads_no_output(recipe, chosen)
     if not replace:
-        check_is_this_corpus(recipe, chosen)
+        check_same_corpus(recipe, chosen)
     named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
     return SourceSurvey(register, listed, chosen, named, documents)
 
 
-def check_is_this_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
+def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
     """Check that what is published under this name was made of these sources, perhaps of fewer of them.
 
     A source is another one where none of its files is the same. Raises BadRecipe.
@@ -96,7 +98,7 @@ def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]])
             )
 
 
-def call_all(calls: Sequence[Callable[[], Found]]) -> list[Found]:
+def call_each(calls: Sequence[Callable[[], Found]]) -> list[Found]:
     """Make all the calls, then raise the faults of all that failed at once."""
     answers, faults = list[Found](), list[str]()
     for call in calls:

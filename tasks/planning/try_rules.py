@@ -14,23 +14,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.bounds import all_broken, first_broken
-from tasks.documents.planning import Bound, bounds_of, planned
+from tasks.documents.bounds import broken_rules, first_broken
+from tasks.documents.planning import Bound, bounds_of, plan_documents
 from tasks.documents.run_steps import Documents, run_steps
 from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
-from tasks.sources.columns import one_array
+from tasks.sources.columns import as_one_array
 from tasks.sources.listing import InputFile, list_files
 from tasks.sources.reading import inspect, read
-from tasks.storage.artifacts import Cleaned, totals
+from tasks.storage.artifacts import CleaningCounts, totals
 
 SHARES = 8  # of a source's documents, each from another file where there are so many
 SHARD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class SomeDocuments:
+class SampleDocuments:
     """Some documents of a file, and their rows in it."""
 
     file: InputFile
@@ -50,7 +50,7 @@ class Example:
 
 
 @dataclass
-class Taken:
+class RuleCount:
     """What a rule takes: how many documents of each source.
 
     first: those of them that no rule before it takes. also: those that another rule takes, too.
@@ -74,14 +74,14 @@ class Trial:
     documents: dict[str, int] = field(default_factory=dict)
     remaining: int = 0
     bytes: int = 0
-    rules: dict[str, Taken] = field(default_factory=dict)
-    cleaned: dict[str, Cleaned] = field(default_factory=dict)
+    rules: dict[str, RuleCount] = field(default_factory=dict)
+    cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
 
     def count(
-        self, source: str, some: SomeDocuments, done: Documents, bounds: Sequence[Bound], examples: int
+        self, source: str, some: SampleDocuments, done: Documents, bounds: Sequence[Bound], examples: int
     ) -> None:
         """Add what the steps did to some documents. examples: how many of a rule are kept."""
-        is_broken = all_broken(done.columns, bounds).reshape(len(bounds), len(some.texts))
+        is_broken = broken_rules(done.columns, bounds).reshape(len(bounds), len(some.texts))
         first, has_others = first_broken(is_broken), is_broken.sum(axis=0) > 1
         self.bytes += pc.sum(pc.binary_length(some.texts)).as_py() or 0
         self.cleaned = totals([self.cleaned, done.cleaned])
@@ -96,27 +96,27 @@ class Trial:
                 taken.examples.append(example(source, some, place, done.columns[bound.column]))
 
 
-def tried(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
+def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     """Do the steps of a recipe to so many documents, as many of each source. Raises BadRecipe without steps."""
     if not recipe.has_steps:
         raise BadRecipe("the recipe has no steps on documents to try: give `documents` some")
     trial, each = Trial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:
-        plan, bounds = planned(all_measured, source.name), bounds_of(recipe, source.name)
+        plan, bounds = plan_documents(all_measured, source.name), bounds_of(recipe, source.name)
         for bound in bounds:
-            trial.rules.setdefault(bound.rule, Taken(bound))
-        for some in some_documents(recipe, source, each):
+            trial.rules.setdefault(bound.rule, RuleCount(bound))
+        for some in sample_documents(recipe, source, each):
             trial.count(source.name, some, run_steps(plan, some.texts), bounds, examples)
     return trial
 
 
-def example(source: str, some: SomeDocuments, place: int, column: pa.Array) -> Example:
+def example(source: str, some: SampleDocuments, place: int, column: pa.Array) -> Example:
     text = some.texts[place].as_py()
     return Example(source, some.file.url, int(some.rows[place]), column[place].as_py(), text)
 
 
-def some_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SomeDocuments]:
+def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
     """Read some documents of a source, from several of its files and from different places in them."""
     files = list_files(source)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
@@ -129,7 +129,7 @@ def some_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SomeD
             yield some
 
 
-def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) -> Iterator[SomeDocuments]:
+def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) -> Iterator[SampleDocuments]:
     """Read so many documents of one piece of a file, chosen by a hash of the file's name."""
     may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
     pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
@@ -139,11 +139,11 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
             return
         if not len(chunk.rows):  # bad rows alone, or the rest of a damaged file
             continue
-        texts = one_array(chunk.table.column(source.text))[:count]
+        texts = as_one_array(chunk.table.column(source.text))[:count]
         count -= len(texts)
-        yield SomeDocuments(file, chunk.rows[: len(texts)], texts)
+        yield SampleDocuments(file, chunk.rows[: len(texts)], texts)
 
 
-def rules_that_take(trial: Trial) -> Sequence[Taken]:
+def effective_rules(trial: Trial) -> Sequence[RuleCount]:
     """Return the rules that take documents, in their order."""
     return [taken for taken in trial.rules.values() if taken.total]

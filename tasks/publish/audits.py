@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import BY_INDEX, Audited, ByIndex
+from tasks.accounts.audited import BY_INDEX, AuditCounts, ByIndex
 from tasks.dedup.audit import audit
 from tasks.errors import Denied
 from tasks.planning.last_build import last_build
@@ -26,11 +26,11 @@ LENGTHS = 10  # as many pairs in each
 WORST = 20
 
 
-def audited(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None) -> Audited:
+def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None) -> AuditCounts:
     """Count the unlike pairs of AUDIT."""
     measure, threshold = dedup.measure, dedup.threshold
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
-    return Audited(
+    return AuditCounts(
         pairs=len(table), unlike=unlike, threshold=round(threshold, 4), measure=measure, by_index=by_index
     )
 
@@ -55,7 +55,7 @@ def shares(name: str, likeness: NDArray[np.float32], threshold: float) -> Shares
     return Shares(name, len(likeness), tuple(float(np.mean(likeness < place)) for place in places))
 
 
-def by_source(table: pa.Table, headline: Audited) -> list[Shares]:
+def by_source(table: pa.Table, headline: AuditCounts) -> list[Shares]:
     """Return the shares of each source that lost documents, and of all."""
     likeness, names = table.column(headline.measure).to_numpy(), table.column("source").to_pylist()
     of_sources = [
@@ -65,7 +65,7 @@ def by_source(table: pa.Table, headline: Audited) -> list[Shares]:
     return [*of_sources, shares("all", likeness, headline.threshold)] if len(of_sources) > 1 else of_sources
 
 
-def by_length(table: pa.Table, headline: Audited) -> list[tuple[int, float]]:
+def by_length(table: pa.Table, headline: AuditCounts) -> list[tuple[int, float]]:
     """Return the share of unlike pairs among those up to a length, for LENGTHS lengths: (characters, share).
 
     It is the cumulative rate of false positives of the paper on Zyda (arXiv 2406.01981).

@@ -81,13 +81,13 @@ def card(recipe: Recipe, manifest: Published) -> str:
         name=recipe.corpus,
         count=len(ledger.sources),
         table=as_markdown(ledger),
-        rounds="\n\n".join([*map(found_by, recipe.rounds), *against(manifest)]),
+        rounds="\n\n".join([*map(dedup_sentences, recipe.rounds), *against(manifest)]),
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
-        cleaned=cleaned(manifest),
+        cleaned=cleaning_lines(manifest),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
-        origins=made_of(manifest),
+        origins=source_lines(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
         software=manifest.software,
@@ -120,7 +120,7 @@ def configurations(manifest: Published) -> list[dict[str, Any]]:
     ]
 
 
-def found_by(dedup: Dedup) -> str:
+def dedup_sentences(dedup: Dedup) -> str:
     """Say in sentences how duplicates were found, and which of them stayed."""
     return f"{dedup.method()}\n{dedup.who_stayed()}"
 
@@ -133,7 +133,7 @@ def against(manifest: Published) -> list[str]:
     return [OTHERS.format(names=", ".join(names))] if names else []
 
 
-def made_of(manifest: Published) -> str:
+def source_lines(manifest: Published) -> str:
     """Write a line for each source."""
     lines = [
         f"- `{origin.source}`: {origin.files:,} files, {origin.bytes:,} bytes"
@@ -171,7 +171,7 @@ def by_reason(manifest: Published) -> str:
     )
 
 
-def cleaned(manifest: Published) -> str:
+def cleaning_lines(manifest: Published) -> str:
     """Write a line for each cleaning of a source."""
     lines = [
         f"- `{row['cleaning']}` changed {row['documents']:,} documents of `{row['source']}`, from "

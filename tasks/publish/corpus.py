@@ -7,13 +7,13 @@ from io import BytesIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.accounts.audited import Audited
+from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.published import (
     PUBLISHED,
     File,
-    Named,
+    NamedDigest,
     Published,
     PublishedKeys,
     published_manifest,
@@ -26,7 +26,7 @@ from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.ids import BITS
 from tasks.ingest.plan import SourcePlan
 from tasks.log import warn
-from tasks.publish.audits import audited, by_index_of
+from tasks.publish.audits import by_index_of, count_unlike
 from tasks.publish.card import card
 from tasks.publish.placing import Texts, publish_by_rename, publish_objects, text_of, unlisted_files
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
@@ -64,7 +64,7 @@ def publish_corpus(
         recipe, ledger, inputs, reasons, headlines(recipe, about_all), keys(recipe, about_all), files
     )
     named = {other.label: other.digest for other in others.values()}
-    against = tuple(Named(name=name, sha256=digest) for name, digest in named.items())
+    against = tuple(NamedDigest(name=name, sha256=digest) for name, digest in named.items())
     manifest = manifest.model_copy(update={"against": against, "lists": lists_of(inputs)})
     texts = accounts(recipe, inputs, manifest)
     account_files = [
@@ -167,21 +167,21 @@ def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) 
     }
 
 
-def lists_of(inputs: Sequence[SourcePlan]) -> tuple[Named, ...]:
+def lists_of(inputs: Sequence[SourcePlan]) -> tuple[NamedDigest, ...]:
     """Return the lists of terms that rules counted, by the set and their name there."""
     measures = [m for plan in inputs for step in plan.parameters.documents.steps for m in step.measures]
     lists = {(f"{m.of}.{name}", digest) for m in measures for name, digest in m.digests.items()}
-    return tuple(Named(name=name, sha256=digest) for name, digest in sorted(lists))
+    return tuple(NamedDigest(name=name, sha256=digest) for name, digest in sorted(lists))
 
 
-def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, Audited]:
+def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, AuditCounts]:
     """Return what the audit of each round found."""
-    found = dict[str, Audited]()
+    found = dict[str, AuditCounts]()
     for of_round in rounds_of(recipe):
         if receipt := about_all.get(of_round.name_of("audit")):
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.shards[0])
-            found[of_round.name_of("audit")] = audited(pairs, near(of_round), by_index_of(audit))
+            found[of_round.name_of("audit")] = count_unlike(pairs, near(of_round), by_index_of(audit))
     return found
 
 
@@ -206,7 +206,7 @@ def new_manifest(
     ledger: Ledger,
     inputs: Sequence[SourcePlan],
     reasons: dict[str, dict[str, str]],
-    audits: dict[str, Audited],
+    audits: dict[str, AuditCounts],
     bands: dict[str, PublishedKeys],
     files: Iterable[File],
 ) -> Published:

@@ -76,7 +76,7 @@ def cut(text: str, by: str) -> list[str]:
 def shown(units: Sequence[str], others: Sequence[str], found: Sequence[Change], by: str) -> Iterator[str]:
     """Yield what two texts have in common around their differences ( ), what one has (-), and the other (+)."""
     around = AROUND[by]
-    for group in near_each_other(found, around):
+    for group in join_near_changes(found, around):
         (first, _, other_first, _), last = group[0], group[-1][1]
         begin = max(0, first - around)
         yield f"@@ -{begin + 1} +{other_first - (first - begin) + 1} @@"
@@ -101,7 +101,7 @@ def changes(units: Sequence[str], others: Sequence[str]) -> list[Change]:
     return found
 
 
-def near_each_other(found: Sequence[Change], around: int) -> list[list[Change]]:
+def join_near_changes(found: Sequence[Change], around: int) -> list[list[Change]]:
     """Put together the changes between which there is nothing that would not be shown around them."""
     groups = list[list[Change]]()
     for change in found:

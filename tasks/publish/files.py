@@ -102,7 +102,7 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
     gone_ids = removed.column("doc_id").to_numpy()
     left_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
     return PublishedShard(
-        kept=write_kept(job, left_ids, beside, counted) if len(left_ids) else None,
+        kept=write_documents(job, left_ids, beside, counted) if len(left_ids) else None,
         removed=write_removed(job, removed) if len(gone_ids) else None,
     )
 
@@ -138,7 +138,7 @@ def as_removed(
     return rows.select(schema.names).cast(schema)
 
 
-def write_kept(
+def write_documents(
     job: ShardToPublish, left_ids: NDArray[np.uint64], beside: list[pa.Table], counted: pa.Table
 ) -> Shard:
     """Write the documents that stay."""
@@ -146,7 +146,7 @@ def write_kept(
     def fill(scratch: Path) -> None:
         with ExitStack() as stack:
             writer = None
-            for table in kept_tables(job, left_ids, beside):
+            for table in published_tables(job, left_ids, beside):
                 writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
@@ -156,7 +156,7 @@ def write_kept(
     return shard
 
 
-def kept_tables(
+def published_tables(
     job: ShardToPublish, left_ids: NDArray[np.uint64], beside: list[pa.Table]
 ) -> Iterator[pa.Table]:
     """Yield the documents that stay as they are published, some MiB at a time."""

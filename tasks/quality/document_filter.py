@@ -30,7 +30,7 @@ from tasks.storage.artifacts import Manifest, load_manifest, stage_key
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
 from tasks.storage.records import pack, unpack
-from tasks.storage.tables import opened, parts_of
+from tasks.storage.tables import open_table, parts_of
 
 NO_EVIDENCE = pa.schema([])
 
@@ -102,7 +102,7 @@ class FilterShard(VerdictJob):
 def remaining_documents(folder: Folder, history: ShardHistory, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the documents that are left of a shard, some MiB at a time, with what was said beside them."""
     gone_ids, tables_beside = removed_ids(folder, history), load_added_columns(folder, history)
-    with opened(folder, history.shard) as parquet:
+    with open_table(folder, history.shard) as parquet:
         names = [name for name in schema.names if name in parquet.schema_arrow.names]
         for part in parts_of(parquet, names):
             documents = conform(part, schema)

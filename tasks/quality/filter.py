@@ -56,10 +56,10 @@ def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
     from tasks.quality.keep import fault
 
     if what_is_wrong := fault(source.keep, visible_columns(source, stored, model)):
-        raise bad_input(source.name, f"keep: {shortened(source.keep)}: {what_is_wrong}")
+        raise bad_input(source.name, f"keep: {shorten(source.keep)}: {what_is_wrong}")
 
 
-def shortened(expression: str) -> str:
+def shorten(expression: str) -> str:
     return expression if len(expression) <= MOST_SHOWN else f"{expression[:MOST_SHOWN]}..."
 
 
@@ -81,24 +81,26 @@ def reasons_to_go(folder: Folder, source: Source, documents: pa.Table) -> pa.Tab
     if source.classify and source.classify.keep:
         labels = pa.array(source.classify.keep)
         is_bad_quality = ~pc.is_in(documents.column("quality_pred"), labels).to_numpy()
-    is_kept = kept_rows(folder, source, documents) if source.keep else np.ones(len(documents), np.bool_)
+    is_kept = (
+        source_keep_mask(folder, source, documents) if source.keep else np.ones(len(documents), np.bool_)
+    )
     is_gone = is_bad_quality | ~is_kept
     reasons = np.where(is_bad_quality[is_gone], QUALITY, KEEP)
     ids = documents.column("doc_id").filter(pa.array(is_gone))
     return pa.table([ids, pa.array(reasons, pa.string())], schema=VERDICTS)
 
 
-def kept_rows(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np.bool_]:
+def source_keep_mask(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np.bool_]:
     """Say which rows `keep` is true for: (n,) bool. Raises BadInput that names the row it fails on."""
-    from tasks.quality.keep import BadKeep, kept
+    from tasks.quality.keep import BadKeep, keep_mask
 
     for name in names_of_text(source.text, classified=source.classify is not None)[1:]:
         if "text" in documents.column_names:
             documents = documents.append_column(name, documents.column("text"))
     try:
-        return kept(str(source.keep), documents)
+        return keep_mask(str(source.keep), documents)
     except BadKeep as error:
-        message = f"keep: {shortened(str(source.keep))}: {error.found}"
+        message = f"keep: {shorten(str(source.keep))}: {error.found}"
         if error.row is None:
             raise bad_input(source.name, message) from error
         url, row = place_of(folder, source.name, documents.column("doc_id")[error.row].as_py())

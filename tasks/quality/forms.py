@@ -118,11 +118,13 @@ def load_model(model: Model, max_tokens: int, device: str | None = None) -> Answ
     Raises BadInput where its files are not those that were digested.
     """
     with LOADING:  # by itself the cache lets two threads that miss at once load it twice
-        return loaded(model.name, model.revision, model.digest, max_tokens, device)
+        return cached_model(model.name, model.revision, model.digest, max_tokens, device)
 
 
 @lru_cache(maxsize=2)
-def loaded(name: str, revision: str | None, digest: str, max_tokens: int, device: str | None) -> Answers:
+def cached_model(
+    name: str, revision: str | None, digest: str, max_tokens: int, device: str | None
+) -> Answers:
     folder = model_folder(name, revision)
     expect_digest(name, folder, digest)
     answers = form_of(folder).load(folder, max_tokens, device)

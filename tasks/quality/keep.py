@@ -17,7 +17,14 @@ import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.quality.keep_bounds import TOO_DEEP, answered, is_small, judged_apart, too_long, too_much
+from tasks.quality.keep_bounds import (
+    TOO_DEEP,
+    answer_within_bounds,
+    is_small,
+    judged_apart,
+    too_long,
+    too_much,
+)
 from tasks.quality.keep_numbers import comparing_numbers, without_nan
 from tasks.quality.keep_samples import samples
 from tasks.quality.keep_tree import beyond
@@ -38,7 +45,7 @@ class BadKeep(ValueError):
         self.row = row
 
 
-def parsed(expression: str) -> pl.Expr:
+def parse(expression: str) -> pl.Expr:
     """Read an expression. Raises BadKeep."""
     try:
         return pl.sql_expr(expression)
@@ -62,36 +69,36 @@ def short_first_line(error: BaseException) -> str:
 
 def columns_of(expression: str) -> list[str]:
     """Return the columns that an expression names. Raises BadKeep."""
-    return sorted(set(parsed(expression).meta.root_names()))
+    return sorted(set(parse(expression).meta.root_names()))
 
 
 def fault(expression: str, schema: pa.Schema) -> str | None:
     """Say what is wrong with an expression over these columns, or None if it can be evaluated."""
     if found := too_long(expression):
         return found
-    return judged_here(expression, schema) if is_small(expression) else judged_apart(expression, schema)
+    return fault_here(expression, schema) if is_small(expression) else judged_apart(expression, schema)
 
 
 def answer_apart(asked: str) -> None:
     """Judge an expression in a process of its own, and print the answer."""
-    sys.stdout.write(answered(asked, judged_here))
+    sys.stdout.write(answer_within_bounds(asked, fault_here))
 
 
-def judged_here(expression: str, schema: pa.Schema) -> str | None:
+def fault_here(expression: str, schema: pa.Schema) -> str | None:
     """Say what is wrong with an expression that can be read at all."""
     try:
-        tree = parsed(expression)
+        tree = parse(expression)
         missing = [name for name in tree.meta.root_names() if name not in schema.names]
         if missing:
             known = ", ".join(map(repr, schema.names))
             return f'unable to find column "{missing[0]}"; there are {known}'
-        if found := next(beyond_one_row(expression, tree), None):
+        if found := next(parts_beyond_row(expression, tree), None):
             return found
         named = pa.schema([schema.field(name) for name in columns_of(expression)])
         if odd := [field for field in named if pa.types.is_decimal256(field.type)]:
             return f"column {odd[0].name!r} is {odd[0].type}, which polars cannot read"
         tree = comparing_numbers_of(expression, named)
-        answers = evaluated(tree, pa.table([pa.nulls(2, field.type) for field in named], schema=named))
+        answers = evaluate(tree, pa.table([pa.nulls(2, field.type) for field in named], schema=named))
     except BadKeep as error:
         return error.found
     except RecursionError:
@@ -103,7 +110,7 @@ def judged_here(expression: str, schema: pa.Schema) -> str | None:
     return None
 
 
-def beyond_one_row(expression: str, tree: pl.Expr) -> Iterator[str]:
+def parts_beyond_row(expression: str, tree: pl.Expr) -> Iterator[str]:
     """Say which parts of an expression look at other rows, or at a clock."""
     clock = CLOCKS.search(QUOTED.sub("''", expression))
     if clock and clock[0] not in tree.meta.root_names():
@@ -128,23 +135,23 @@ def looks_beyond(tree: pl.Expr, rows: pa.Table) -> bool:
     if not rows.num_columns:
         return False
     try:
-        together = evaluated(tree, rows).to_list()
+        together = evaluate(tree, rows).to_list()
     except BadKeep:
         alone = [row for row in range(len(rows)) if is_evaluable(tree, rows.slice(row, 1))]
         return bool(alone) and len(alone) < len(rows) and looks_beyond(tree, rows.take(alone))
-    apart = [evaluated(tree, rows.slice(row, 1)).to_list() for row in range(len(rows))]
+    apart = [evaluate(tree, rows.slice(row, 1)).to_list() for row in range(len(rows))]
     return [[answer] for answer in together] != apart
 
 
 def is_evaluable(tree: pl.Expr, rows: pa.Table) -> bool:
     try:
-        evaluated(tree, rows)
+        evaluate(tree, rows)
     except BadKeep:
         return False
     return True
 
 
-def evaluated(tree: pl.Expr, table: pa.Table) -> pl.Series:
+def evaluate(tree: pl.Expr, table: pa.Table) -> pl.Series:
     """Evaluate an expression on a table of the columns that it names. Raises BadKeep."""
     try:
         frame = without_nan(pl.DataFrame(table))
@@ -159,14 +166,14 @@ def evaluated(tree: pl.Expr, table: pa.Table) -> pl.Series:
 def comparing_numbers_of(expression: str, schema: pa.Schema) -> pl.Expr:
     """Read an expression over some columns, in which what is not a number is null. Raises BadKeep."""
     try:
-        return comparing_numbers(parsed(expression), pl.DataFrame(schema.empty_table()))
+        return comparing_numbers(parse(expression), pl.DataFrame(schema.empty_table()))
     except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError) as error:
         raise BadKeep(short_first_line(error)) from error
     except BaseException as error:
         raise panic(error) from error
 
 
-def kept(expression: str, table: pa.Table) -> NDArray[np.bool_]:
+def keep_mask(expression: str, table: pa.Table) -> NDArray[np.bool_]:
     """Evaluate an expression on each row: (n,) bool; a row for which it is null is not kept.
 
     What is not a number counts as null. Raises BadKeep with the row, where there is one that the expression cannot
@@ -178,7 +185,7 @@ def kept(expression: str, table: pa.Table) -> NDArray[np.bool_]:
     if not names:  # an expression of constants has one answer, for which polars needs a row
         named = pa.table({"row": pa.nulls(1)})
     try:
-        answers = evaluated(tree, named)
+        answers = evaluate(tree, named)
     except BadKeep as error:
         raise first_fault(tree, named, error) from error
     is_kept = answers.fill_null(value=False).to_numpy().astype(np.bool_)
@@ -197,11 +204,11 @@ def first_fault(tree: pl.Expr, table: pa.Table, error: BadKeep) -> BadKeep:
         else:
             stop = middle
     values = ", ".join(
-        f"{name} = {shortened(table.column(name)[start].as_py())}" for name in table.column_names
+        f"{name} = {shorten(table.column(name)[start].as_py())}" for name in table.column_names
     )
     return BadKeep(f"it cannot be evaluated where {values}", row=start)
 
 
-def shortened(value: Any) -> str:
+def shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= SHORT else f"{text[:SHORT]}..."

@@ -66,7 +66,7 @@ def judged_apart(expression: str, schema: pa.Schema) -> str | None:
     return answer
 
 
-def answered(asked: str, judge: Callable[[str, pa.Schema], str | None]) -> str:
+def answer_within_bounds(asked: str, judge: Callable[[str, pa.Schema], str | None]) -> str:
     """Judge an expression with little time and memory, in the process that was started for it."""
     for kind, most in (
         (resource.RLIMIT_AS, MEMORY),

@@ -33,14 +33,14 @@ def comparing_numbers(tree: pl.Expr, empty: pl.DataFrame) -> pl.Expr:
             given = number_or_null(node["input"][0], empty)
             is_changed |= given != node["input"][0]
             node["input"][0] = given
-    return joined(nodes) if is_changed else tree
+    return join_node(nodes) if is_changed else tree
 
 
-def joined(node: Any) -> pl.Expr:
+def join_node(node: Any) -> pl.Expr:
     """Read a tree back: rows of `and` and `or` part by part, as polars reads no more than sixty levels at once."""
     if "BinaryExpr" not in node or node["BinaryExpr"]["op"] not in {"And", "Or"}:
         return read(node)
-    left, right = (joined(node["BinaryExpr"][side]) for side in ("left", "right"))
+    left, right = (join_node(node["BinaryExpr"][side]) for side in ("left", "right"))
     return left & right if node["BinaryExpr"]["op"] == "And" else left | right
 
 

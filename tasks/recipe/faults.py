@@ -40,7 +40,7 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
     ]
 
 
-def where(recipe: Recipe, *location: int | str) -> str:
+def place_of(recipe: Recipe, *location: int | str) -> str:
     """Return `file:line: field` of a field of a recipe, for what is found wrong with it later."""
     path, text = recipe._file
     tree = yaml.compose(text)

@@ -31,7 +31,7 @@ MOST_ROUNDS = 9
 NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
 
 
-def reserved(what: str) -> BeforeValidator:
+def refuse_reserved(what: str) -> BeforeValidator:
     """Refuse a field whose name is kept for something that is not built yet."""
 
     def refuse(value: object) -> None:
@@ -52,7 +52,7 @@ def as_rounds(value: object) -> object:
     return value
 
 
-JUDGES = Annotated[None, reserved("judges of documents")]
+JUDGES = Annotated[None, refuse_reserved("judges of documents")]
 
 
 class Recipe(Strict):

@@ -48,7 +48,7 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
         recipe = Recipe.model_validate(content)
     except ValidationError as error:
         raise BadRecipe(*faults(path, text, error)) from error
-    placed = anchored(recipe, Path(path).resolve().parent)
+    placed = anchor_paths(recipe, Path(path).resolve().parent)
     placed._as_written = recipe.as_written
     placed._file = path, text
     placed._engine = requested_engine()
@@ -64,7 +64,7 @@ def read_text(path: str) -> str:
     return content.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
-def anchored(recipe: Recipe, folder: Path) -> Recipe:
+def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
     """Make the relative paths of a recipe absolute, seen from the recipe's folder."""
 
     def place(path: str, *, always: bool, at: Path = folder) -> str:
@@ -120,12 +120,12 @@ class UniqueKeys(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.composed += 1
         if self.composed > MOST_VALUES:
-            raise too_many(self.get_mark())
+            raise too_many_values(self.get_mark())
         return super().compose_node(parent, index)
 
     def construct_document(self, node: yaml.Node) -> Any:
         if written_out(node, {}) > MOST_VALUES:
-            raise too_many(node.start_mark)
+            raise too_many_values(node.start_mark)
         return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -153,7 +153,7 @@ def written_out(node: yaml.Node, sizes: dict[int, float]) -> float:
     return sizes[id(node)]
 
 
-def too_many(mark: yaml.Mark) -> yaml.YAMLError:
+def too_many_values(mark: yaml.Mark) -> yaml.YAMLError:
     return yaml.constructor.ConstructorError(problem=f"more than {MOST_VALUES:,} values", problem_mark=mark)
 
 

@@ -20,7 +20,7 @@ from tasks.recipe.values import (
     Strict,
     Url,
     Yes,
-    said,
+    not_blank,
 )
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -67,7 +67,7 @@ class Source(Strict):
         BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
     ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
     text: str = Field("text", min_length=1, description="The column with the text.")
-    keep: Annotated[str, AfterValidator(said), SAYS_SOMETHING] | None = Field(
+    keep: Annotated[str, AfterValidator(not_blank), SAYS_SOMETHING] | None = Field(
         None, description="SQL over the columns; true stays."
     )
     classify: Classify | None = Field(

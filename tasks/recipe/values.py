@@ -77,7 +77,7 @@ def number(value: object) -> object:
     return value
 
 
-def said(text: str) -> str:
+def not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("it says nothing; leave it out")
     return text

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, opened, parquet_writer
+from tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_ROWS = 1 << 16  # 2**13 to 2**19 are as fast, within a twentieth (python -m benchmarks.constants)
 # Documents in one range: 128 MiB of keys and ids. With 2**19 clusters take a fifth longer
@@ -119,7 +119,7 @@ def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> pa.Table
     groups = [g for g in range(footer.num_row_groups) if touches(footer.row_group(g), band, keys)]
     if not groups:
         return rows_schema(is_wide=is_wide(folder, shard)).empty_table().select(names)
-    with opened(folder, shard) as parquet:
+    with open_table(folder, shard) as parquet:
         rows = parquet.read_row_groups(groups, names)
     # `high` itself may be 2**64, which no uint64 holds.
     is_above = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tasks.signatures.bands import Keys, rows_schema, upper
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, opened
+from tasks.storage.tables import footer_of, open_table
 
 Ids = NDArray[np.uint64]
 
@@ -47,7 +47,7 @@ def looked_up(folder: Folder, shard: Shard, keys: Keys, most: int) -> tuple[Keys
     names = rows_schema(is_wide=is_wide).names[1:]
     if not groups:
         return keys[:0], np.empty(0, np.uint64)
-    with opened(folder, shard) as parquet:
+    with open_table(folder, shard) as parquet:
         rows = parquet.read_row_groups(groups, names)
     rows = rows.filter(pa.array(np.isin(rows.column("key").to_numpy(), upper(keys))))
     found, doc_ids = rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()

@@ -150,7 +150,7 @@ class KeysOfShard(ShardJob):
 
 
 @dataclass(frozen=True)
-class KeysOfWhatIsLeft(ShardJob):
+class RemainingKeys(ShardJob):
     """The band keys of a shard without those of documents that are gone."""
 
     stage, version = "keys-left", VERSION
@@ -197,7 +197,7 @@ def keys_in_rounds(folder: Folder, source: str, rounds: tuple[Dedup, ...], shard
 def keys_of(folder: Folder, source: str, history: ShardHistory, dedup: Dedup) -> ShardJob:
     """Return the job that gives the band keys of what is left of a shard."""
     whole = KeysOfShard(folder, source, history.shard, dedup)
-    return whole if history.is_whole else KeysOfWhatIsLeft(folder, source, history, whole)
+    return whole if history.is_whole else RemainingKeys(folder, source, history, whole)
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def keys_of_source(
     shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
-    whole = [job.whole.path for job in jobs if isinstance(job, KeysOfWhatIsLeft)]
+    whole = [job.whole.path for job in jobs if isinstance(job, RemainingKeys)]
     return KeysOfSource(tuple(top_level), (*merged, *whole), total(shard.counts for shard in shards))
 
 

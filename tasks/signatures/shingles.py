@@ -41,15 +41,15 @@ def folded_characters() -> NDArray[np.uint32]:
 
 def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Hash the words of each text; see `textkernels.words.hash_words`."""
-    return hash_words(*text_buffers(composed(texts)), folded_characters())
+    return hash_words(*text_buffers(to_nfc(texts)), folded_characters())
 
 
 def words_of(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Fold the words of each text; see `textkernels.words.fold`."""
-    return fold(*text_buffers(composed(texts)), folded_characters())
+    return fold(*text_buffers(to_nfc(texts)), folded_characters())
 
 
-def composed(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+def to_nfc(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     """Return texts in NFC."""
     folded = folded_characters()
     is_unsafe = may_change(*text_buffers(texts), folded)

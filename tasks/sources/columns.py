@@ -106,7 +106,7 @@ def plain(table: pa.Table) -> pa.Table:
         if kind is None:
             table = table.set_column(i, json_field(field.name), array_as_json(table.column(i)))
         elif kind != field.type:
-            table = table.set_column(i, field.with_type(kind), unencoded(table.column(i), kind))
+            table = table.set_column(i, field.with_type(kind), as_plain_type(table.column(i), kind))
     return table
 
 
@@ -117,7 +117,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([json_field(f.name) if kind is None else f.with_type(kind) for f, kind in fields])
 
 
-def unencoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def as_plain_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_run_end_encoded(column.type):
         column = pa.chunked_array(
             [pc.run_end_decode(chunk) for chunk in column.chunks], column.type.value_type
@@ -238,6 +238,6 @@ def conform_column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Arr
     return values if own.type == field.type else values.cast(field.type)
 
 
-def one_array(column: pa.ChunkedArray) -> pa.Array:
+def as_one_array(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array, without a copy where it is one already."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -84,7 +84,7 @@ def is_passing(error: BaseException) -> bool:
 def version_of(info: Mapping[str, Any]) -> str:
     """Hash what a store says of a file: its size, and the first of the marks of its content."""
     marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
-    return hashed(info["size"], *marks[:1])
+    return short_hash(info["size"], *marks[:1])
 
 
 def is_version(info: Mapping[str, Any], version: str) -> bool:
@@ -96,8 +96,11 @@ def is_version(info: Mapping[str, Any], version: str) -> bool:
     marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
     bare = [mark.strip('"') for mark in marks]
     forms = [*marks, *bare, *(f'"{mark}"' for mark in bare)]
-    return not marks or version in {hashed(info["size"]), *(hashed(info["size"], form) for form in forms)}
+    return not marks or version in {
+        short_hash(info["size"]),
+        *(short_hash(info["size"], form) for form in forms),
+    }
 
 
-def hashed(*parts: object) -> str:
+def short_hash(*parts: object) -> str:
     return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -48,10 +48,10 @@ def has_large_number(row: dict[str, Any] | list[Any]) -> bool:
 
 def as_json_text(values: Iterable[Any]) -> pa.Array:
     """Write each value as JSON; null stays null. Values as JSON has them, and whole numbers of any size."""
-    return pa.array([None if value is None else dumped(value) for value in values], pa.string())
+    return pa.array([None if value is None else dump(value) for value in values], pa.string())
 
 
-def dumped(value: Any) -> str:
+def dump(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
     except TypeError:  # a number of more than 64 bits

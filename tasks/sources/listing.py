@@ -20,7 +20,7 @@ from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record
-from tasks.storage.stores import explained
+from tasks.storage.stores import explain_errors
 
 MARKS = "*?["
 
@@ -109,7 +109,7 @@ def list_files(source: Source) -> list[InputFile]:
 
 def matches(source: str, pattern: str) -> list[InputFile]:
     """List the files of a pattern as they are now, links followed; a file with just that name is it."""
-    with explained(pattern):
+    with explain_errors(pattern):
         fs, path = file_system_of(pattern)
         fs.invalidate_cache()
         infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]

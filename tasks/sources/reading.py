@@ -48,7 +48,7 @@ FORMATS: tuple[Format, ...] = (parquet, jsonl, arrow)
 
 
 @dataclass(frozen=True)
-class Inspected:
+class InspectedFile:
     """A file with its pieces, and its columns: None where no row shows any. fault: why it cannot be read."""
 
     file: InputFile
@@ -75,7 +75,7 @@ def version_of(source: str, url: str) -> int:
     return format_of(source, url).VERSION
 
 
-def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be_bad: bool) -> Inspected:
+def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be_bad: bool) -> InspectedFile:
     """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
 
     Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
@@ -92,7 +92,7 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
             if not may_be_bad:
                 raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error
             schema, pieces = None, (Piece(),)
-    return Inspected(file.model_copy(update={"pieces": pieces}), schema, fault)
+    return InspectedFile(file.model_copy(update={"pieces": pieces}), schema, fault)
 
 
 def read(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import bad_input
-from tasks.sources.columns import as_bytes, one_array, plain, unencoded
+from tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
 from tasks.sources.lines import MAX_CONTENT
 from tasks.sources.streams import Input
 
@@ -77,8 +77,8 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
     rows = np.arange(first_row, first_row + len(table))
     column = table.column(text)
     if pa.types.is_run_end_encoded(column.type):
-        column = unencoded(column, pa.large_string())
-    texts = one_array(column).cast(pa.large_binary())
+        column = as_plain_type(column, pa.large_string())
+    texts = as_one_array(column).cast(pa.large_binary())
     table = table.set_column(table.column_names.index(text), text, texts)
     table = plain(table)
     reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null")
@@ -102,7 +102,7 @@ def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     """Return the rows of a column with invalid UTF-8 at any level, each with a sentence that says so."""
     if as_bytes(column.type) == column.type:  # it holds no text
         return {}
-    array, found = one_array(column), dict[int, str]()
+    array, found = as_one_array(column), dict[int, str]()
     ranges = [range(len(array))]
     while ranges:
         rows = ranges.pop()

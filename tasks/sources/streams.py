@@ -12,7 +12,7 @@ from fsspec.implementations.http import HTTPFileSystem
 from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
 from tasks.sources.file_systems import file_system_of, is_passing, is_version
 from tasks.sources.web_files import opened_on_web
-from tasks.storage.stores import Stream, explained, open_file
+from tasks.storage.stores import Stream, explain_errors, open_file
 
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]
@@ -44,7 +44,7 @@ class Input(Stream):
 
     def expect_unchanged(self) -> None:
         """Raise BadInput where the file is not, or no longer, what was listed."""
-        self.expect_version(asked_again(self.look, lambda error: None))
+        self.expect_version(ask_again(self.look, lambda error: None))
 
     def expect_version(self, info: Info) -> None:
         self.expect_size(info.get("size"))
@@ -67,7 +67,7 @@ class Input(Stream):
     def read(self, size: int = -1) -> bytes:
         """Read so many bytes, or to the end; fewer only at the end. Raises Unavailable, BadInput."""
         place = self.tell()
-        return asked_again(partial(self.read_once, place, size), partial(self.go_back, place))
+        return ask_again(partial(self.read_once, place, size), partial(self.go_back, place))
 
     def go_back(self, place: int, error: Unavailable) -> None:
         """Prepare to read once more from a place. Raises BadInput where the file is another one now."""
@@ -94,7 +94,7 @@ class Input(Stream):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def asked_again(ask: Callable[[], Answer], prepare: Callable[[Unavailable], None]) -> Answer:
+def ask_again(ask: Callable[[], Answer], prepare: Callable[[Unavailable], None]) -> Answer:
     """Return a store's answer, which is asked for again after some seconds where there was none."""
     for seconds in SECONDS_BEFORE_READING_AGAIN:
         try:
@@ -111,7 +111,7 @@ def open_input(source: str, url: str, size: int, version: str = "", *, at_random
     version: the file's version in the listing; without, any that is as large will do.
     """
     fs, path = file_system_of(url)
-    look = partial(info_now, source, url, fs, path)
+    look = partial(current_info, source, url, fs, path)
     with explained_input(source, url):
         if isinstance(fs, HTTPFileSystem):
             info: Info = {"size": size, **look()}
@@ -125,7 +125,7 @@ def open_input(source: str, url: str, size: int, version: str = "", *, at_random
     return opened
 
 
-def info_now(source: str, url: str, fs: fsspec.AbstractFileSystem, path: str) -> Info:
+def current_info(source: str, url: str, fs: fsspec.AbstractFileSystem, path: str) -> Info:
     """Return what a store says of a file now. Raises Denied, Unavailable."""
     with explained_input(source, url):
         fs.invalidate_cache(path)
@@ -137,7 +137,7 @@ def info_now(source: str, url: str, fs: fsspec.AbstractFileSystem, path: str) ->
 def explained_input(source: str, url: str) -> Iterator[None]:
     """Turn what the store of an input raises into Denied (final) or Unavailable (worth retrying)."""
     try:
-        with explained(url):
+        with explain_errors(url):
             yield
     except Denied as error:
         if is_passing(error):

@@ -49,18 +49,18 @@ def value_ranges(table: pa.Table) -> ValueRanges:
         for leaf in chain.from_iterable(map(leaf_arrays, table.column(name).chunks)):
             if pa.types.is_timestamp(leaf.type):
                 per = PER_SECOND[leaf.type.unit]
-                low, high = least_and_most(leaf.cast(pa.int64()))
+                low, high = range_of(leaf.cast(pa.int64()))
                 if low is not None:
                     # Rounded down and, by two signs, up: whole seconds that enclose the times.
                     seconds = union_ranges(seconds, {name: (low // per, -(-high // per))})
             elif leaf.type in (pa.int64(), pa.uint64()):
-                low, high = least_and_most(leaf)
+                low, high = range_of(leaf)
                 if low is not None:
                     integers = union_ranges(integers, {name: (low, high)})
     return ValueRanges(integers=integers, seconds=seconds)
 
 
-def least_and_most(array: pa.Array) -> Any:
+def range_of(array: pa.Array) -> Any:
     extremes = pc.min_max(array)
     return extremes["min"].as_py(), extremes["max"].as_py()
 

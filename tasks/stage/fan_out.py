@@ -40,7 +40,7 @@ def fan_out(
     item raised, and LostWorkers where an item took one worker after another with it.
     """
     todo = list(items)
-    run = this_run()
+    run = current_run()
     progress = Progress(run, stage, source, len(todo))
     if not (waits_for_cluster() or is_on_worker()):
         return [progress.count(function(item)) for item in todo]
@@ -67,7 +67,7 @@ def has_gpus(engine: Engine) -> bool:
     return context_without_prefect().run(is_sent_to_gpu, engine)
 
 
-def this_run() -> str:
+def current_run() -> str:
     """Return the flow run that this is a part of: its id, or nothing outside of one."""
     if (of_task := TaskRunContext.get()) is not None:
         return str(of_task.task_run.flow_run_id or "")

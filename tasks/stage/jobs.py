@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tasks.storage.artifacts import Shard, finished, finished_shard, shard_path, stage_key
+from tasks.storage.artifacts import Shard, finished_record, finished_shard, shard_path, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, write_record
 
@@ -87,7 +87,7 @@ class RecordJob(Job[Made]):
         return self.path.removesuffix(".parquet") + ".json"
 
     def made_before(self) -> Made | None:
-        return finished(self.folder, self.record, self.kind)
+        return finished_record(self.folder, self.record, self.kind)
 
     def recorded(self, made: Made) -> Made:
         """Write the record, by which it is finished."""

@@ -11,9 +11,10 @@ from tasks.storage.artifacts import RESULTS, Receipt
 from tasks.storage.records import Record, digest_of, seal, unseal
 
 
-class Remembered(Record):
+class CachedReceipts(Record):
     """What Prefect remembers of a task: the receipt of a stage, or those of a group's sources."""
 
+    KIND = "Remembered"
     receipts: tuple[Receipt, ...]
     is_of_group: bool
 
@@ -26,16 +27,16 @@ class SealedReceipts(Serializer):  # of any type: Prefect cannot register one th
     def dumps(self, obj: Receipt | list[Receipt]) -> bytes:
         is_of_group = isinstance(obj, list)
         receipts = obj if isinstance(obj, list) else [obj]
-        return seal(Remembered(receipts=tuple(receipts), is_of_group=is_of_group), RESULTS)
+        return seal(CachedReceipts(receipts=tuple(receipts), is_of_group=is_of_group), RESULTS)
 
     def loads(self, blob: bytes) -> Receipt | list[Receipt]:
         remembered = unseal(
-            blob, Remembered, RESULTS
+            blob, CachedReceipts, RESULTS
         )  # under which key, `forget_results_of_nothing` has seen to
         return [*remembered.receipts] if remembered.is_of_group else remembered.receipts[0]
 
 
-def results_beside_manifests(recipe: Recipe) -> None:
+def keep_results_in_corpus(recipe: Recipe) -> None:
     """Have Prefect keep the results of this flow run's tasks in the corpus: a folder, or a saved block."""
     results = recipe.folder.folder(RESULTS)
     storage = LocalFileSystem(basepath=results.path("")) if results.is_local else saved_block(results.url)

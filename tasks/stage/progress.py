@@ -35,7 +35,7 @@ class Progress:
     def count(self, result: Result) -> Result:
         """Count one more shard, and pass its result on."""
         self.done += 1
-        self.seen += seen_in(result)
+        self.seen += documents_in(result)
         now = time.monotonic()
         if self.done == self.total or now - self.reported > SECONDS_BETWEEN_REPORTS:
             self.reported = now
@@ -81,7 +81,7 @@ def told_inside(stage: str, source: str | None, shard: str) -> Iterator[None]:
         INSIDE.reset(token)
 
 
-def seen_in(result: object) -> Counts:
+def documents_in(result: object) -> Counts:
     """Return the documents that a stage looked at for a result: those of its shards, as far as it says so."""
     if isinstance(result, Shard):
         return result.counts + result.removed

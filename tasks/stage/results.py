@@ -30,7 +30,7 @@ def task_of(work: Work) -> PrefectTask:
     return work.task if isinstance(work, Stage) else work
 
 
-def opened(results: Iterable[Receipt | list[Receipt]]) -> list[Receipt]:
+def flat_receipts(results: Iterable[Receipt | list[Receipt]]) -> list[Receipt]:
     """Return the receipts of a stage, whether it is about the corpus or about each group of sources."""
     return receipts_of(one if isinstance(one, list) else [one] for one in results)
 
@@ -39,7 +39,7 @@ def opened(results: Iterable[Receipt | list[Receipt]]) -> list[Receipt]:
 HERE = Runner(
     submit=lambda work, *inputs, **options: task_of(work).fn(*inputs, **options),
     result=lambda done: done,
-    finished=opened,
+    finished=flat_receipts,
 )
 
 

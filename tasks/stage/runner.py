@@ -25,13 +25,13 @@ def task_runner(threads: int | None = None) -> DaskTaskRunner:
     """
     if address := configured_scheduler():
         return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_class=cluster_of_this_run, cluster_kwargs={"threads": threads})
+    return DaskTaskRunner(cluster_class=cluster_of_run, cluster_kwargs={"threads": threads})
 
 
 @contextmanager
-def cluster_of_this_run(threads: int | None = None) -> Iterator[Any]:
+def cluster_of_run(threads: int | None = None) -> Iterator[Any]:
     """Give a cluster on this machine for the flow run that is about to start."""
-    with local_cluster(threads or threads_of_this_run()) as cluster:
+    with local_cluster(threads or threads_of_run()) as cluster:
         yield cluster
 
 
@@ -41,7 +41,7 @@ def threads_for(recipe: Recipe) -> int:
     return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
 
 
-def threads_of_this_run() -> int:
+def threads_of_run() -> int:
     parameters = flow_run.parameters or {}
     with suppress(KeyError, BadRecipe):  # the flow itself says what is wrong with a recipe
         return threads_for(

@@ -58,22 +58,22 @@ def total(counts: Iterable[Counts]) -> Counts:
     return sum(counts, Counts())
 
 
-class Cleaned(Record):
+class CleaningCounts(Record):
     """How many documents a cleaning changed, and their characters before and after it."""
 
     documents: int = 0
     characters_before: int = 0
     characters_after: int = 0
 
-    def __add__(self, other: "Cleaned") -> "Cleaned":
-        return Cleaned(
+    def __add__(self, other: "CleaningCounts") -> "CleaningCounts":
+        return CleaningCounts(
             documents=self.documents + other.documents,
             characters_before=self.characters_before + other.characters_before,
             characters_after=self.characters_after + other.characters_after,
         )
 
 
-Addable = TypeVar("Addable", Counts, Cleaned)
+Addable = TypeVar("Addable", Counts, CleaningCounts)
 
 
 def totals(named: Iterable[Mapping[str, Addable]]) -> dict[str, Addable]:
@@ -121,7 +121,7 @@ class Manifest(Record):
     removed: Counts = Counts()
     removed_by: dict[str, Counts] = {}
     set_aside: Counts = Counts()
-    cleaned: dict[str, Cleaned] = {}
+    cleaned: dict[str, CleaningCounts] = {}
     facts: dict[str, Any] = {}
     beside: tuple[str, ...] = ()
     evidence: str = ""
@@ -148,7 +148,7 @@ class Receipt(Record):
     removed: Counts
     set_aside: Counts
     removed_by: dict[str, Counts] = {}
-    cleaned: dict[str, Cleaned] = {}
+    cleaned: dict[str, CleaningCounts] = {}
 
     def sentence(self) -> str:
         """Say what happened, for a log."""
@@ -169,7 +169,7 @@ def shard_path(stage: str, source: str | None, name: str, key: str) -> str:
     return "/".join(part for part in (WORK, stage, source, f"{name}-{key}.parquet") if part)
 
 
-def finished(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
+def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
     """Return the record at a path where it and every artifact that it names are there, whole by size.
 
     Otherwise the work is to be done again; what was wrong is said in the log.
@@ -198,7 +198,7 @@ def artifacts_of(record: Record | None) -> Iterator[Shard]:
 
 def finished_shard(folder: Folder, path: str) -> Shard | None:
     """Return the record of an artifact, or None where it is not finished."""
-    return finished(folder, f"{path}.json", Shard)
+    return finished_record(folder, f"{path}.json", Shard)
 
 
 def key_of(path: str) -> str:

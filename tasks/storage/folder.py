@@ -22,9 +22,9 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
 
 from tasks.errors import Denied
-from tasks.storage.scratch import SCRATCH, named, remove_left_behind, replace_folder, scratch_name
+from tasks.storage.scratch import SCRATCH, link_as, remove_orphans, replace_folder, scratch_name
 from tasks.storage.stamps import seconds_of, stamp_of
-from tasks.storage.stores import STORES_WITH_CHECKSUMS, Stream, create_in_store, explained, open_file
+from tasks.storage.stores import STORES_WITH_CHECKSUMS, Stream, create_in_store, explain_errors, open_file
 
 READ_ONLY = 0o444
 
@@ -49,7 +49,7 @@ class Folder:
 
     @cached_property
     def _opened(self) -> tuple[fsspec.AbstractFileSystem, str]:
-        with explained(self.url):
+        with explain_errors(self.url):
             return url_to_fs(self.url)
 
     @property
@@ -79,18 +79,18 @@ class Folder:
         self.__dict__.update(state)  # a frozen dataclass lets nobody set `url` by its name
 
     def exists(self, path: str) -> bool:
-        with explained(self.url):
+        with explain_errors(self.url):
             return bool(self.fs.exists(self.path(path)))
 
     def open(self, path: str) -> Stream:
         """Open a file for reading at random places."""
         url = f"{self.url}/{path}"
-        with explained(url):
+        with explain_errors(url):
             return Stream(url, open_file(self.fs, self.path(path), at_random=True))
 
     def size_of(self, path: str) -> int | None:
         """Return the bytes of a file, or None where there is none."""
-        with explained(f"{self.url}/{path}"):
+        with explain_errors(f"{self.url}/{path}"):
             try:
                 self.fs.invalidate_cache(self.fs._parent(self.path(path)))
                 return int(self.fs.size(self.path(path)))
@@ -98,7 +98,7 @@ class Folder:
                 return None
 
     def read(self, path: str) -> bytes:
-        with explained(f"{self.url}/{path}"):
+        with explain_errors(f"{self.url}/{path}"):
             return bytes(self.fs.cat_file(self.path(path)))
 
     def read_if_there(self, path: str) -> bytes | None:
@@ -111,7 +111,7 @@ class Folder:
 
     def listed(self, path: str) -> dict[str, dict[str, Any]]:
         """List the files below a path, relative to this folder, sorted, each with what the store says of it."""
-        with explained(f"{self.url}/{path}"):
+        with explain_errors(f"{self.url}/{path}"):
             self.fs.invalidate_cache()
             top, place = self.path(""), self.path(path).rstrip("/")
             listing = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
@@ -135,7 +135,7 @@ class Folder:
 
     def written_at(self, path: str) -> float:
         """Return when a file was written, in seconds since 1970: a listing may not know yet that it is there."""
-        with explained(f"{self.url}/{path}"):
+        with explain_errors(f"{self.url}/{path}"):
             self.fs.invalidate_cache(self.fs._parent(self.path(path)))
             return seconds_of(self.fs.info(self.path(path)))
 
@@ -165,25 +165,25 @@ class Folder:
         Of all that try at once, one is told True: by a hard link, or by the store, which refuses the
         others' requests. A store that knows no such condition is asked before whether the file is there.
         """
-        with explained(f"{self.url}/{path}"):
+        with explain_errors(f"{self.url}/{path}"):
             if not self.is_local:
                 return create_in_store(self.fs, self.path(path), content)
             with self.scratch_file() as scratch:
                 scratch.write_bytes(content)
-                return named(scratch, Path(self.path(path)))
+                return link_as(scratch, Path(self.path(path)))
 
     @contextmanager
     def scratch_file(self) -> Iterator[Path]:
         """Give a local path to write; on a local folder it is one rename away from any other."""
         if self.is_local:
             parent = Path(self.path(SCRATCH))
-            with explained(self.url):
+            with explain_errors(self.url):
                 parent.mkdir(parents=True, exist_ok=True)
         else:
             parent = Path(tempfile.gettempdir())
         scratch = parent / scratch_name()
         try:
-            with explained(str(parent)):
+            with explain_errors(str(parent)):
                 yield scratch
         finally:
             with suppress(OSError):  # such as that of a folder that may only be read: it has been said
@@ -195,7 +195,7 @@ class Folder:
         read_only: what is published shares its bytes with what it was made of, so nobody may edit it.
         """
         target = self.path(path)
-        with explained(f"{self.url}/{path}"):
+        with explain_errors(f"{self.url}/{path}"):
             if self.is_local:
                 if read_only:
                     with suppress(OSError):  # a file system without permissions
@@ -208,7 +208,7 @@ class Folder:
     def copy(self, path: str, to: str) -> None:
         """Give a file a second name: a hard link where files are local, else a copy in the store."""
         source, target = self.path(path), self.path(to)
-        with explained(f"{self.url}/{to}"):
+        with explain_errors(f"{self.url}/{to}"):
             if not self.is_local:
                 self.fs.cp_file(source, target)
                 return
@@ -220,31 +220,31 @@ class Folder:
 
     def delete(self, path: str) -> None:
         """Remove a file or a folder with all that is in it; nothing happens if it is not there."""
-        with explained(f"{self.url}/{path}"):
+        with explain_errors(f"{self.url}/{path}"):
             if self.fs.exists(self.path(path)):
                 self.fs.rm(self.path(path), recursive=True)
 
     def replace_folder(self, path: str, to: str) -> None:
         """Move a folder of local files to where another one may be, which goes."""
         old = Path(self.path(f"{SCRATCH}/{scratch_name()}"))
-        with explained(f"{self.url}/{to}"):
+        with explain_errors(f"{self.url}/{to}"):
             replace_folder(Path(self.path(path)), Path(self.path(to)), old)
 
     def check_writable(self) -> None:
         """Try whether anything can be written here; nothing of it stays. Raises Denied where not."""
         if self.is_local:
             place = Path(self.path(""))
-            with explained(self.url):
+            with explain_errors(self.url):
                 nearest = next(parent for parent in (place, *place.parents) if parent.exists())
             if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
                 raise Denied(f"{self.url}: nothing can be written there: {nearest} is no folder to write in")
             return
         path = f"{SCRATCH}/{scratch_name()}"
-        with explained(self.url):
+        with explain_errors(self.url):
             self.fs.pipe_file(self.path(path), b"")
             self.fs.rm_file(self.path(path))
 
     def clear_scratch(self) -> None:
         """Remove what processes of this machine that are no more were writing."""
         for parent in [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]:
-            remove_left_behind(parent)
+            remove_orphans(parent)

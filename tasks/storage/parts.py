@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, opened, parquet_writer
+from tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_BYTES = 8 << 20  # of text in a row group
 GROUP_ROWS = 1 << 17  # in one without texts
@@ -65,7 +65,7 @@ def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator
         footer = footer_of(folder, shard)
         groups = [g for g in range(footer.num_row_groups) if is_of_part(footer.row_group(g), part)]
         if groups:
-            with opened(folder, shard) as parquet:
+            with open_table(folder, shard) as parquet:
                 for group in groups:
                     yield parquet.read_row_group(group)
 

@@ -13,7 +13,7 @@ SCRATCH = ".scratch"
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 
 
-def named(scratch: Path, target: Path) -> bool:
+def link_as(scratch: Path, target: Path) -> bool:
     """Give a written file a second name, by a hard link; return False where the name is taken.
 
     On a file system without hard links its content is written under that name.
@@ -26,11 +26,11 @@ def named(scratch: Path, target: Path) -> bool:
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        return created(target, scratch.read_bytes())
+        return create(target, scratch.read_bytes())
     return True
 
 
-def created(target: Path, content: bytes) -> bool:
+def create(target: Path, content: bytes) -> bool:
     """Write a file that is not there; return False where it is there."""
     try:
         with target.open("xb") as file:
@@ -55,17 +55,17 @@ def replace_folder(source: Path, target: Path, old: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def remove_left_behind(parent: Path) -> None:
+def remove_orphans(parent: Path) -> None:
     """Remove the scratch files and folders in a folder that are left behind."""
     for scratch in parent.glob("zyda-*-*-*"):
-        if is_left_behind(scratch):
+        if is_orphan(scratch):
             if scratch.is_dir():
                 shutil.rmtree(scratch, ignore_errors=True)
             else:
                 scratch.unlink(missing_ok=True)
 
 
-def is_left_behind(scratch: Path) -> bool:
+def is_orphan(scratch: Path) -> bool:
     """Say whether a scratch file is of a process of this machine that has ended."""
     node, _, pid = scratch.name.removeprefix("zyda-").rpartition("-")[0].rpartition("-")
     if node != platform.node() or not pid.isdecimal():

@@ -21,7 +21,7 @@ STORES_WITH_CHECKSUMS = {"s3", "s3a", "gs", "gcs"}
 
 
 @contextmanager
-def explained(url: str) -> Iterator[None]:
+def explain_errors(url: str) -> Iterator[None]:
     """Turn what a storage back end raises into Denied (final) or Unavailable (worth retrying)."""
     try:
         yield
@@ -112,7 +112,7 @@ class Stream:
 
     def read(self, size: int = -1) -> bytes:
         try:
-            with explained(self.url):
+            with explain_errors(self.url):
                 return bytes(self.stream.read(size))
         except ZydaError as error:
             self.failure = error
@@ -162,7 +162,7 @@ def open_stream(url: str, *, at_random: bool) -> Stream:
 
     At random, a store is asked for what is read and for nothing ahead of it.
     """
-    with explained(url):
+    with explain_errors(url):
         fs, path = url_to_fs(url)
         return Stream(url, open_file(fs, path, at_random=at_random))
 

@@ -72,17 +72,17 @@ def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted
 
 
 @contextmanager
-def decoded(folder: Folder, shard: Shard) -> Iterator[Stream]:
+def open_decoded(folder: Folder, shard: Shard) -> Iterator[Stream]:
     """Open an artifact. Whatever goes wrong then is Denied or Unavailable by its store, or Damaged."""
     try:
         stream = folder.open(shard.path)
     except Denied as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise damaged(folder, shard, "is gone") from error
+            raise as_damaged(folder, shard, "is gone") from error
         raise
     with stream:
         if (size := stream.seek(0, os.SEEK_END)) != shard.size:
-            raise damaged(folder, shard, f"has {size:,} bytes, expected {shard.size:,}")
+            raise as_damaged(folder, shard, f"has {size:,} bytes, expected {shard.size:,}")
         try:
             yield stream
         except NOT_DECODED as error:
@@ -90,17 +90,17 @@ def decoded(folder: Folder, shard: Shard) -> Iterator[Stream]:
                 raise stream.failure from error
             if isinstance(error, ZydaError):
                 raise
-            raise damaged(folder, shard, f"cannot be read: {first_line(error)}") from error
+            raise as_damaged(folder, shard, f"cannot be read: {first_line(error)}") from error
 
 
-def damaged(folder: Folder, shard: Shard, fault: str) -> Damaged:
+def as_damaged(folder: Folder, shard: Shard, fault: str) -> Damaged:
     return Damaged(f"{folder.url}/{shard.path} {fault}", shard.path)
 
 
 @contextmanager
-def opened(folder: Folder, shard: Shard) -> Iterator[pq.ParquetFile]:
+def open_table(folder: Folder, shard: Shard) -> Iterator[pq.ParquetFile]:
     """Open an artifact. Neighbouring columns of what is read at once are one request to a store."""
-    with decoded(folder, shard) as stream:
+    with open_decoded(folder, shard) as stream:
         yield pq.ParquetFile(
             stream,
             metadata=footer_in(folder, shard, stream),
@@ -112,19 +112,19 @@ def opened(folder: Folder, shard: Shard) -> Iterator[pq.ParquetFile]:
 def read_table(folder: Folder, shard: Shard, columns: list[str] | None = None) -> pa.Table:
     """Read an artifact, or some of its columns. A whole one is checked against its digest."""
     if columns is not None:
-        with opened(folder, shard) as parquet:
+        with open_table(folder, shard) as parquet:
             return parquet.read(columns)
     content = checked_content(folder, shard)
-    with decoded(folder, shard):
+    with open_decoded(folder, shard):
         return pq.ParquetFile(pa.BufferReader(in_arrow_memory(content))).read()
 
 
 def checked_content(folder: Folder, shard: Shard) -> bytes:
     """Read a whole artifact, whose bytes are those of its digest."""
-    with decoded(folder, shard) as stream:
+    with open_decoded(folder, shard) as stream:
         content = read_whole(stream)
     if hashlib.sha256(content).hexdigest() != shard.digest:
-        raise damaged(folder, shard, "has another content than was written")
+        raise as_damaged(folder, shard, "has another content than was written")
     return content
 
 
@@ -145,7 +145,7 @@ def in_arrow_memory(content: bytes) -> pa.Buffer:
 
 def tables_of(folder: Folder, shard: Shard, columns: list[str] | None = None) -> Iterator[pa.Table]:
     """Read an artifact in parts of some MiB: a row group, or a few where they are small."""
-    with opened(folder, shard) as parquet:
+    with open_table(folder, shard) as parquet:
         yield from parts_of(parquet, columns)
 
 
@@ -172,7 +172,7 @@ def rows_of(folder: Folder, shard: Shard, first: int, last: int) -> pa.Table:
     ]  # fmt: skip
     if not groups:
         return footer.schema.to_arrow_schema().empty_table()
-    with opened(folder, shard) as parquet:
+    with open_table(folder, shard) as parquet:
         table = parquet.read_row_groups(groups)
     # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
     low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
@@ -184,7 +184,7 @@ def footer_of(folder: Folder, shard: Shard) -> pq.FileMetaData:
     with FOOTERS_LOCK:
         if footer := FOOTERS.get(shard.footer_digest):
             return footer
-    with decoded(folder, shard) as stream:
+    with open_decoded(folder, shard) as stream:
         return footer_in(folder, shard, stream)
 
 
@@ -196,7 +196,7 @@ def footer_in(folder: Folder, shard: Shard, stream: Stream) -> pq.FileMetaData:
     stream.seek(-shard.footer, os.SEEK_END)
     tail = stream.read(shard.footer)
     if hashlib.sha256(tail).hexdigest() != shard.footer_digest:
-        raise damaged(folder, shard, "has another footer than was written")
+        raise as_damaged(folder, shard, "has another footer than was written")
     footer = pq.read_metadata(pa.BufferReader(tail))
     with FOOTERS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
         FOOTERS[shard.footer_digest] = footer

@@ -15,7 +15,7 @@ from tasks.accounts.published import (
     File,
     FileStamps,
     corpus_of,
-    manifest_there,
+    manifest_if_there,
     published_ledger,
     published_manifest,
     saved_stamps,
@@ -51,7 +51,7 @@ def as_if_read(folder, when):
 
 
 def times_in(folder):
-    return {file.path: file.checked_at for file in manifest_there(folder).everything}
+    return {file.path: file.checked_at for file in manifest_if_there(folder).everything}
 
 
 def rot(*paths):
@@ -84,7 +84,7 @@ def test_manifest_says_when_each_file_was_read_and_nothing_else_of_the_time(buil
         timedelta() <= datetime.now(UTC) - datetime.fromisoformat(time) < timedelta(hours=1) for time in began
     )
     content = folder.read(MANIFEST)
-    assert content.count(b'"checked_at"') == len(manifest_there(folder).everything)
+    assert content.count(b'"checked_at"') == len(manifest_if_there(folder).everything)
     assert b"checked_at" not in without_times(content)
 
 
@@ -92,13 +92,13 @@ def test_what_stays_is_not_read_and_keeps_its_time_and_what_is_new_is_read(built
     folder, old = built.load().folder, ago(10)
     as_if_read(folder, old)
     read = paths_read(monkeypatch)
-    before = {file.path for file in manifest_there(folder).files}
+    before = {file.path for file in manifest_if_there(folder).files}
     build_here(changed(built))
     times = times_in(folder)
     staying = before & times.keys()
     assert {"best", "worst", "clusters"} <= {path.split("/")[0] for path in staying}
     assert {times[path] for path in staying} == {old}
-    new = [file for file in manifest_there(folder).everything if file.path not in staying]
+    new = [file for file in manifest_if_there(folder).everything if file.path not in staying]
     assert all(file.checked_at > old for file in new)
     assert not [path for path in read if path.startswith("published/")]
     assert len(read) == sum(file.rows is not None for file in new)
@@ -112,7 +112,7 @@ def test_rot_in_what_stays_is_found_by_its_age_and_published_right(built, days, 
     folder = built.load().folder
     as_if_read(folder, ago(days))
     shard = next(shard for shard in shards_of(built.load(), "publish") if "/worst/" in shard.path)
-    path = next(file.path for file in manifest_there(folder).files if file.sha256 == shard.digest)
+    path = next(file.path for file in manifest_if_there(folder).files if file.sha256 == shard.digest)
     rot(*(built.folder / "out/small" / name for name in (f"published/{path}", shard.path)))
     recipe = changed(built, reread_after=after)
     build_here(recipe)
@@ -130,7 +130,7 @@ def test_file_that_nobody_has_read_for_too_long_is_something_to_do(built, monkey
     assert ledger_if_complete(recipe) is None
     read = paths_read(monkeypatch)
     build_here(recipe)
-    assert len(read) == len(manifest_there(folder).everything)
+    assert len(read) == len(manifest_if_there(folder).everything)
     assert ledger_if_complete(recipe) is not None
     assert folder.read(MANIFEST) == before  # others know the corpus by its manifest
     as_if_read(folder, ago(31))
@@ -175,7 +175,7 @@ def test_verify_remembers_what_it_has_read_and_found_whole(built):
     folder, old = recipe.folder, ago(20)
     before = folder.read(MANIFEST)
     as_if_read(folder, old)
-    path = next(file.path for file in manifest_there(folder).files if file.path.startswith("best/"))
+    path = next(file.path for file in manifest_if_there(folder).files if file.path.startswith("best/"))
     (built.folder / "out/small/published" / path).unlink()
     assert zyda("verify", str(built.path)).returncode == 1
     checked = saved_stamps(folder).checked
@@ -230,16 +230,16 @@ def test_changed_digit_in_the_manifest_is_told_by_nobody(built):
 def test_build_that_ends_while_it_publishes_leaves_a_manifest_that_is_believed(built):
     recipe = built.load()
     folder = recipe.folder
-    before, content = manifest_there(folder), folder.read(MANIFEST)
+    before, content = manifest_if_there(folder), folder.read(MANIFEST)
     expect_manifest(folder, content.replace(b'"tokens": 2391', b'"tokens": 2392'))
-    assert manifest_there(folder) == before  # it ended before the folders were exchanged
+    assert manifest_if_there(folder) == before  # it ended before the folders were exchanged
     with_another_digit(built.folder)
-    assert manifest_there(folder) != before  # it ended after that
+    assert manifest_if_there(folder) != before  # it ended after that
     folder.write(MANIFEST, content.replace(b'"tokens": 2391', b'"tokens": 2393'))
     with pytest.raises(Damaged):
-        manifest_there(folder)
+        manifest_if_there(folder)
     folder.delete(STAMPS)
-    assert manifest_there(folder) is not None  # nothing is known of it
+    assert manifest_if_there(folder) is not None  # nothing is known of it
 
 
 DAMAGES = {

@@ -13,7 +13,7 @@ from small_corpus import QUALITY, build_here
 from flows.dashboard import live_artifact
 from flows.dashboard.live_page import MOST_SOURCES, page_of
 from flows.dashboard.state import BuildState
-from flows.reporting.markdown import bar, duration, table, unwrapped, without_code
+from flows.reporting.markdown import bar, duration, table, unwrap, without_code
 from tasks.storage.artifacts import Counts, Receipt
 
 
@@ -441,6 +441,6 @@ def test_paragraphs_are_unwrapped_and_blocks_are_not(corpus):
     recipe = corpus.load()
     build_here(recipe)
     text = "One\ntwo.\n\n- three\n  four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter\nit.\n"
-    assert unwrapped(text) == (
+    assert unwrap(text) == (
         "One two.\n\n- three four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter it.\n"
     )

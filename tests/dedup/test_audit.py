@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
 
 from flows.dashboard.report_artifact import write_report
-from tasks.accounts.audited import Audited
+from tasks.accounts.audited import AuditCounts
 from tasks.accounts.published import corpus_of
 from tasks.dedup import audit as audit_module
 from tasks.dedup import likeness
@@ -24,7 +24,7 @@ from tasks.dedup.pairings import (
     Members,
     even_shares,
     first_of_each,
-    mixed,
+    hash_ids,
     pairings_of,
     verdicts_of,
 )
@@ -144,7 +144,7 @@ def test_long_texts_are_compared_a_few_at_a_time(chains, monkeypatch):
     whole = chains.load(name="whole")
     build_here(whole)
     sizes = list[int]()
-    compare = likeness.compared
+    compare = likeness.compare_texts
     monkeypatch.setattr(audit_module, "TEXT_AT_ONCE", 10_000)
     monkeypatch.setattr(
         likeness, "compared", lambda *given: (sizes.append(given[1].nbytes), compare(*given))[1]
@@ -175,7 +175,7 @@ def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
     every = pairings_of(recipe.folder, receipts, 2000)
     of_worst = [p.doc_id for p in every if p.source == "worst"]
     assert len(of_worst) == 902
-    smallest_ids = sorted(of_worst, key=lambda i: int(mixed(np.array([i], np.uint64))[0]))
+    smallest_ids = sorted(of_worst, key=lambda i: int(hash_ids(np.array([i], np.uint64))[0]))
     chosen = [p for p in few if p.source == "worst"]
     assert [p.doc_id for p in chosen] == smallest_ids[: len(chosen)]
     (alike, *_) = (p for p in every if len(p.kept) > 3)
@@ -272,7 +272,7 @@ def test_shares_and_lengths_are_counted():
             "characters": [40, 10, 20, 30],
         }
     )
-    headline = Audited(pairs=4, unlike=2, threshold=0.7)
+    headline = AuditCounts(pairs=4, unlike=2, threshold=0.7)
     a, b, every = by_source(table, headline)
     assert (a.pairs, a.below) == (1, (1, 1, 1, 1, 1, 1))
     assert (b.pairs, [round(3 * share) for share in b.below]) == (3, [0, 0, 1, 1, 2, 1])

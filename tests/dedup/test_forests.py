@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of
 
 from tasks.dedup import clusters
-from tasks.dedup.clusters import Forest, forest_of_edges, joined
+from tasks.dedup.clusters import Forest, forest_of_edges, join_forests
 from tasks.signatures.edges import EDGES
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_table
@@ -75,7 +75,7 @@ def test_chain_that_no_file_holds_whole_is_one_cluster():
     ids = np.arange(10_000, dtype=np.uint64)
     even = forest_of_edges(ids[:-1:2], ids[1::2])
     odd = forest_of_edges(ids[1:-1:2], ids[2::2])
-    whole = joined(odd, even)
+    whole = join_forests(odd, even)
     assert not whole.roots.any()
     roots = np.arange(10_000)
     forest.join(roots, np.arange(9_998, -1, -1), np.arange(9_999, 0, -1))
@@ -85,9 +85,9 @@ def test_chain_that_no_file_holds_whole_is_one_cluster():
 
 def test_places_beyond_32_bits_are_joined_alike(monkeypatch):
     one, other = (forest_of_edges(*np.array([[a], [b]], np.uint64)) for a, b in ((3, 9), (1, 9)))
-    small = joined(one, other)
+    small = join_forests(one, other)
     monkeypatch.setattr(forest, "places_type", lambda _: np.int64)
-    large = joined(*(Forest(f.ids, f.roots.astype(np.int64)) for f in (one, other)))
+    large = join_forests(*(Forest(f.ids, f.roots.astype(np.int64)) for f in (one, other)))
     assert (small.roots.dtype, large.roots.dtype) == (np.int32, np.int64)
     assert small.ids.tolist() == large.ids.tolist() == [1, 3, 9]
     assert small.roots.tolist() == large.roots.tolist() == [0, 0, 0]

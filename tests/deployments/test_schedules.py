@@ -15,7 +15,7 @@ from deployments.local import register
 from deployments.schedules import NotUnderstood, duration, in_words
 from deployments.stack import environment, load_stack
 from flows.command.cli import main
-from flows.server.exclusion import acquired, lock_name
+from flows.server.exclusion import is_held, lock_name
 from flows.server.liveness import LEASE_SECONDS, runs_in
 from flows.watch import watch as watch_flow
 
@@ -101,7 +101,7 @@ def test_stop_stops(stack, watched_corpora):
 def test_second_look_in_the_same_moment_leaves_the_corpus_to_the_first(stack, corpus):
     """Else it would find the listing as the first saw it, and take an upload that goes on for finished."""
     path, name = corpus.write(), f"{lock_name(corpus.load())}-look"
-    assert not acquired(name)
+    assert not is_held(name)
     with concurrency(name, lease_duration=LEASE_SECONDS):
         assert watch_flow(path) is None
     assert not watch_flow(path).is_settled

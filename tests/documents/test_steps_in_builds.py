@@ -15,7 +15,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from flows.command.explain import decision, print_explanation
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
-from tasks.documents.planning import Plan, later_statistics, planned
+from tasks.documents.planning import Plan, later_statistics, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, BadRecipe
 from tasks.ingest import ingest as ingesting
@@ -23,7 +23,7 @@ from tasks.lookup.explain import explain
 from tasks.lookup.report_data import find
 from tasks.planning.last_build import ledger_if_complete
 from tasks.planning.prepare import prepare
-from tasks.planning.try_rules import tried
+from tasks.planning.try_rules import try_steps
 from tasks.recipe.rule_sets import SETS
 from tasks.storage.tables import read_table
 
@@ -432,7 +432,7 @@ def test_try_passes_over_what_cannot_be_read(corpus, ending):
         (corpus.folder / f"in/{name}.{ending}").write_bytes(gzip.compress(b"broken")[:-9])
     best = {**corpus.recipe["sources"][0], "files": "in/best-*"}
     recipe = corpus.load(sources=[best], on_bad_rows="set_aside", documents=[{"measure": "code"}])
-    trial = tried(recipe, 1000, 1)
+    trial = try_steps(recipe, 1000, 1)
     assert trial.documents == {"best": trial.remaining}
     assert trial.remaining > 0
 
@@ -566,7 +566,7 @@ def test_worker_that_lives_on_takes_the_function_as_it_is_now(raw, own, tmp_path
 
 def test_function_that_is_another_on_a_worker_is_told(raw, own, tmp_path):
     own(CODE)
-    plan = planned(raw.load(documents=[{"filter": "steps_of_mine:shouting"}]), "best")
+    plan = plan_documents(raw.load(documents=[{"filter": "steps_of_mine:shouting"}]), "best")
     own(CODE + "# another")
     with pytest.raises(
         BadRecipe, match="steps_of_mine:shouting is another here than where the build was planned"
@@ -592,7 +592,7 @@ def test_rule_that_is_added_to_a_set_has_what_was_measured_before_made_anew(corp
 @pytest.mark.parametrize("name", [name for name in SETS if name != "gopher-repetition"])
 def test_key_of_a_set_that_measures_what_it_did_at_first_has_no_word_of_it(corpus, name):
     recipe = corpus.load(documents=[{"measure": name}])
-    assert later_statistics(planned(recipe, "best")) == []
+    assert later_statistics(plan_documents(recipe, "best")) == []
 
 
 def ingest_key(recipe):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tasks.documents.bounds import all_broken, first_broken
-from tasks.documents.planning import bounds_of, planned
+from tasks.documents.bounds import broken_rules, first_broken
+from tasks.documents.planning import bounds_of, plan_documents
 from tasks.documents.run_steps import run_steps
 
 
@@ -19,14 +19,14 @@ def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus):
         documents=[{"clean": "zyda1"}, {"filter": {"zyda1": {"lists": lists} if lists else {}}}]
     )
     bounds = bounds_of(recipe, "best")
-    whole = run_steps(planned(recipe.model_copy(update={"keep_text": True}), "best"), texts)
-    early = run_steps(planned(recipe, "best"), texts)
+    whole = run_steps(plan_documents(recipe.model_copy(update={"keep_text": True}), "best"), texts)
+    early = run_steps(plan_documents(recipe, "best"), texts)
     names = {
         "length": "length<", "mean_word_length": "mean_word_length<", "xml": "count xml",
         "https_share": "fraction https://", "json_keys_share": 'fraction ":',
     }  # fmt: skip
     for done in (whole, early):
-        first = first_broken(all_broken(done.columns, bounds))
+        first = first_broken(broken_rules(done.columns, bounds))
         rules = [bounds[i].rule.removeprefix("zyda1.") if i >= 0 else None for i in first]
         assert [rule and names[rule] for rule in rules] == [row["first_reason"] for row in said]
         assert (done.remaining == (first < 0)).all() or done is whole

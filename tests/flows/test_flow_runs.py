@@ -24,7 +24,7 @@ from tokenizers import Tokenizer, models
 
 from flows.dashboard.artifact_keys import artifact_key
 from flows.dashboard.run_artifacts import show_ledger
-from flows.server.exclusion import acquired
+from flows.server.exclusion import is_held
 from flows.server.liveness import runs_in
 from tasks import pipeline
 from tasks.accounts.published import corpus_of
@@ -274,5 +274,5 @@ def test_cluster_on_this_machine_listens_on_the_loopback_address():
 
 def test_first_builds_may_ask_for_their_corpus_in_the_same_moment(server):
     with ThreadPoolExecutor(8) as threads:  # each in this context, or it would not know of the server
-        asked = [threads.submit(copy_context().run, acquired, "zyda-first") for _ in range(8)]
+        asked = [threads.submit(copy_context().run, is_held, "zyda-first") for _ in range(8)]
     assert not any(one.result() for one in asked)

@@ -380,7 +380,7 @@ def test_forest_is_that_of_the_cpu(parts):
         np.array([(a, b) for a, b in part if a != b], np.uint64).reshape(-1, 2) << np.uint64(40)
         for part in parts
     ]
-    expected = clusters.all_joined(clusters.forest_of_edges(*part.T) for part in sides)
+    expected = clusters.join_all(clusters.forest_of_edges(*part.T) for part in sides)
     ids, roots = forest_of(tuple(part.T) for part in sides)
     assert np.array_equal(ids, expected.ids)
     assert np.array_equal(roots, expected.roots)

@@ -69,7 +69,7 @@ def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, monkeypat
     monkeypatch.setattr(clusters_found, "AT_ONCE", 13)
     monkeypatch.setattr(clusters_found, "FEW", 5)
     table, rows = made(seed, 2000 if counted_bytes > 1 else 300)
-    found = clusters_found.clusters_found(corpus_in(tmp_path, table), "clusters", NAMES)
+    found = clusters_found.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES)
     by_source = {}
     for doc_id, cluster in rows:
         by_source.setdefault(cluster, Counter())[NAMES[10 - (doc_id >> SOURCE_SHIFT)]] += 1
@@ -97,8 +97,8 @@ def test_table_in_another_order_or_of_an_earlier_version_is_refused(tmp_path):
     table, _ = made(0)
     backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
     with pytest.raises(Denied, match="not sorted by doc_id"):
-        clusters_found.clusters_found(corpus_in(tmp_path / "a", backwards), "clusters", NAMES)
+        clusters_found.cluster_stats(corpus_in(tmp_path / "a", backwards), "clusters", NAMES)
     with pytest.raises(Denied, match="of an earlier version"):
-        clusters_found.clusters_found(
+        clusters_found.cluster_stats(
             corpus_in(tmp_path / "b", table.select(["doc_id", "cluster_id"])), "clusters", NAMES
         )

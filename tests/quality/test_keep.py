@@ -12,7 +12,7 @@ from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from tasks.errors import BadInput, ZydaError
 from tasks.quality import keep_bounds
-from tasks.quality.keep import BadKeep, fault, kept, looks_beyond, parsed
+from tasks.quality.keep import BadKeep, fault, keep_mask, looks_beyond, parse
 from tasks.quality.keep_samples import samples
 from tasks.sources.formats import jsonl
 
@@ -49,7 +49,7 @@ def test_what_looks_beyond_its_row_is_refused(expression):
 
 @pytest.mark.parametrize("expression", BEYOND[:10])
 def test_made_up_rows_show_by_themselves_what_looks_beyond_its_row(expression):
-    tree = parsed(expression)
+    tree = parse(expression)
     named = pa.schema([COLUMNS.field(name) for name in sorted(set(tree.meta.root_names()))])
     if not named.names:
         return
@@ -74,7 +74,7 @@ def test_column_that_polars_cannot_read_is_said_and_is_no_matter_where_it_is_not
 def test_fault_on_a_row_says_which_row_and_shortens_its_value():
     table = pa.table({"b": ["1", "2", "x" * 10_000, "4"], "a": [1, 2, 3, 4]})
     with pytest.raises(BadKeep) as raised:
-        kept("cast(b as int) > 1", table)
+        keep_mask("cast(b as int) > 1", table)
     assert raised.value.row == 2
     assert len(str(raised.value)) < 300
 
@@ -201,7 +201,9 @@ NUMBERS = pa.table(
 )
 def test_what_is_not_a_number_is_null_and_no_comparison_of_it_is_true(expression, true_for):
     assert fault(expression, NUMBERS.schema) is None
-    assert set(NUMBERS.column("name").filter(pa.array(kept(expression, NUMBERS))).to_pylist()) == true_for
+    assert (
+        set(NUMBERS.column("name").filter(pa.array(keep_mask(expression, NUMBERS))).to_pylist()) == true_for
+    )
 
 
 def test_row_whose_score_is_not_a_number_is_not_kept(corpus):

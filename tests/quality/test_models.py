@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2For
 
 from tasks.errors import BadInput, ZydaError
 from tasks.quality import torch_models as models
-from tasks.quality.forms import Model, digest_of_model, load_model, loaded
+from tasks.quality.forms import Model, cached_model, digest_of_model, load_model
 
 TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90, 400))] + [
     "",
@@ -228,7 +228,7 @@ def test_model_that_changes_in_the_middle_of_a_build_never_answers_for_the_other
     before = load_model(model, 64)
     train_again(own_model)
     assert load_model(model, 64) is before
-    loaded.cache_clear()
+    cached_model.cache_clear()
     with pytest.raises(BadInput, match="its files have changed since the build began"):
         load_model(model, 64)
 

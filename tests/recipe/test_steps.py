@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tasks.documents.planning import bounds_of, planned, published_columns
+from tasks.documents.planning import bounds_of, plan_documents, published_columns
 from tasks.errors import BadRecipe, Unavailable
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rule_sets import SETS
@@ -111,7 +111,7 @@ def test_what_a_step_needs_is_looked_at_before_any_work(corpus, step, said, own)
     else:
         recipe, place = corpus.load(**of(step)), r"documents\[0\]"
     with pytest.raises(BadRecipe, match=rf"recipe\.yaml:\d+: {place}: .*{said}"):
-        planned(recipe, "middle")
+        plan_documents(recipe, "middle")
 
 
 @pytest.mark.parametrize("steps", ["zyda1", {"clean": "zyda1"}, ["zyda1"], 3, None])
@@ -127,7 +127,7 @@ def test_term_that_is_no_regular_expression_is_named(corpus):
     with pytest.raises(
         BadRecipe, match=r"documents\[0\]: .*words.txt: 'fern\(' is no regular expression: missing"
     ):
-        planned(recipe, "best")
+        plan_documents(recipe, "best")
 
 
 def test_list_in_a_store_that_may_answer_later_is_tried_again(corpus, monkeypatch):
@@ -137,7 +137,7 @@ def test_list_in_a_store_that_may_answer_later_is_tried_again(corpus, monkeypatc
     monkeypatch.setattr("tasks.documents.planning.content_of", unavailable)
     recipe = corpus.load(**of({"filter": {"zyda1": {"lists": {"sexual": "words.txt"}}}}))
     with pytest.raises(Unavailable):
-        planned(recipe, "best")
+        plan_documents(recipe, "best")
 
 
 def test_same_columns_cannot_be_measured_twice(corpus):
@@ -145,7 +145,7 @@ def test_same_columns_cannot_be_measured_twice(corpus):
         documents=[{"measure": "code"}, {"clean": "newlines"}, {"measure": ["fineweb", "code"]}]
     )
     with pytest.raises(BadRecipe, match="code_max_line_length is measured twice"):
-        planned(recipe, "best")
+        plan_documents(recipe, "best")
 
 
 def test_options_of_ftfy_that_say_nothing_are_its_defaults(corpus):
@@ -160,7 +160,7 @@ def test_function_cannot_measure_a_column_of_every_corpus(corpus, tmp_path, monk
     monkeypatch.setenv("ZYDA_STEPS", "steps_that_clash")
     recipe = corpus.load(documents=[{"measure": "steps_that_clash:text"}])
     with pytest.raises(BadRecipe, match=r"recipe\.yaml:\d+: documents: text is a column of every corpus"):
-        planned(recipe, "best")
+        plan_documents(recipe, "best")
 
 
 def rules_of(corpus, *steps):
@@ -197,7 +197,7 @@ def test_lists_bring_their_rules_and_lie_beside_the_recipe(corpus):
     assert rules["zyda1.sexual_share"] == (None, 0.001)
     assert "zyda1.zh_porn" not in rules
     recipe = corpus.load(documents=[step])
-    (planned_step,) = planned(recipe, "best").steps
+    (planned_step,) = plan_documents(recipe, "best").steps
     assert planned_step.measures[0].terms == {"sexual": ("moss", "fern")}
     assert recipe.as_written["documents"] == [step]  # and not where this machine has it
 
@@ -206,7 +206,7 @@ def test_source_has_its_own_steps_or_none(corpus):
     corpus.recipe["sources"][0]["documents"] = []
     corpus.recipe["sources"][1]["documents"] = [{"measure": "code"}]
     recipe = corpus.load(documents=[{"filter": "fineweb"}])
-    assert [len(planned(recipe, source.name).steps) for source in recipe.sources] == [0, 1, 1]
+    assert [len(plan_documents(recipe, source.name).steps) for source in recipe.sources] == [0, 1, 1]
     assert not bounds_of(recipe, "middle")
     assert len(bounds_of(recipe, "worst")) == 4
     assert [name for name, _ in published_columns(recipe.steps_of("middle"))] == [

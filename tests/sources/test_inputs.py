@@ -564,7 +564,7 @@ def lose_rows(patch):
 
         return made
 
-    patch.setattr(jsonl.Gathered, "chunk", losing(jsonl.Gathered.chunk))
+    patch.setattr(jsonl.GatheredRows, "chunk", losing(jsonl.GatheredRows.chunk))
     for module in (arrow, parquet):
         patch.setattr(module, "arrow_chunk", losing(arrow_chunk))
 

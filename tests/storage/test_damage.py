@@ -197,7 +197,7 @@ def test_storage_that_damages_what_is_written_ends_the_build(tmp_path, monkeypat
     monkeypatch.setattr(
         tables,
         "damaged_here",
-        lambda folder, shard: (_ for _ in ()).throw(tables.damaged(folder, shard, "bad")),
+        lambda folder, shard: (_ for _ in ()).throw(tables.as_damaged(folder, shard, "bad")),
         raising=False,
     )
     with pytest.raises(Denied, match="again after it was made anew: is the storage sound"):

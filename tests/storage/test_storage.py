@@ -12,7 +12,7 @@ from small_corpus import build_here, contents, prose, rows, write_rows
 from tasks.accounts.published import published_manifest
 from tasks.errors import Denied, Unavailable
 from tasks.storage.folder import Folder
-from tasks.storage.stores import explained, is_final
+from tasks.storage.stores import explain_errors, is_final
 from tasks.storage.tables import read_table, tables_of, write_table
 
 TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some text"] * 1000})
@@ -66,7 +66,7 @@ class NoCredentialsError(OSError):
 )
 def test_what_cannot_get_better_is_not_tried_again(error, final):
     assert is_final(error) == final
-    with pytest.raises(Denied if final else Unavailable), explained("s3://bucket/x"):
+    with pytest.raises(Denied if final else Unavailable), explain_errors("s3://bucket/x"):
         raise error
 
 
@@ -78,7 +78,7 @@ def test_failures_of_the_hubs_client_are_those_of_a_store():
         httpx2.ReadTimeout("late"),
         httpx2.RemoteProtocolError("cut"),
     ):
-        with pytest.raises(Unavailable), explained("hf://datasets/a/b/c.parquet"):
+        with pytest.raises(Unavailable), explain_errors("hf://datasets/a/b/c.parquet"):
             raise error
 
 

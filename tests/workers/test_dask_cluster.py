@@ -27,7 +27,7 @@ from deployments.stack import Stack
 from tasks.errors import BadInput, BadRecipe, LostWorkers
 from tasks.log import LOG
 from tasks.stage.fan_out import WARNINGS, fan_out, has_gpus
-from tasks.stage.runner import threads_for, threads_of_this_run
+from tasks.stage.runner import threads_for, threads_of_run
 from tasks.workers import dask_cluster, window
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
@@ -502,9 +502,9 @@ def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(c
     """The worker that runs a deployment says which run it is by the environment."""
     asked = {"recipe": corpus.write(storage="gs://corpora"), "storage": None, "sample": None}
     monkeypatch.setattr("tasks.stage.runner.flow_run", SimpleNamespace(parameters=asked))
-    assert threads_of_this_run() == threads_for(corpus.load(storage="gs://corpora")) == 2
+    assert threads_of_run() == threads_for(corpus.load(storage="gs://corpora")) == 2
     monkeypatch.setattr("tasks.stage.runner.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"}))
-    assert threads_of_this_run() == 1
+    assert threads_of_run() == 1
 
 
 UNGUARDED = """

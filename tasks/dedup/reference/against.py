@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tasks.dedup.contested import first_and_last
 from tasks.dedup.judging import Judging
-from tasks.dedup.reference.compare import compared, places_of
+from tasks.dedup.reference.compare import compare_pairs, places_of
 from tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
 from tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
 from tasks.dedup.verify import ByTexts, judging_of
@@ -127,7 +127,7 @@ class AgainstByTexts(AgainstOfShard):
             with reading as (rows, texts):
                 places = places_of(pairs, rows, self.others)
                 tables = [
-                    compared(pairs, ours, places, texts, self.judging)
+                    compare_pairs(pairs, ours, places, texts, self.judging)
                     for ours in tables_of(self.folder, self.history.shard, ["doc_id", "text"])
                 ]
         order = [

@@ -39,7 +39,9 @@ def places_of(pairs: pa.Table, rows: pa.Table | None, others: Sequence[Reference
     return places
 
 
-def compared(pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, judging: ByTexts) -> pa.Table:
+def compare_pairs(
+    pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, judging: ByTexts
+) -> pa.Table:
     """Compare those pairs whose own text is here; return those of which ours may go, with SIMILARITIES.
 
     pairs: MATCHES. ours: `doc_id` and `text`, by doc_id. places: (p,), of the other text of each pair.

@@ -13,7 +13,7 @@ from tasks.accounts.published import MANIFEST, PUBLISHED, Published
 from tasks.dedup.verify import judging_of
 from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
 from tasks.recipe.dedup import Dedup
-from tasks.recipe.faults import where
+from tasks.recipe.faults import place_of
 from tasks.recipe.fields import Recipe
 from tasks.signatures.keys import index_parameters
 from tasks.storage.artifacts import Shard
@@ -59,14 +59,14 @@ def corpus_at(url: str) -> ReferenceCorpus:
     Raises Denied where there is nothing, or what is there cannot be read.
     """
     try:
-        return found_at(url)
+        return open_corpus(url)
     except ZydaError:
         raise
     except (ValueError, TypeError, ImportError) as error:  # fsspec raises them for odd URLs
         raise Denied(f"{url!r} cannot be read: {first_line(error)}") from error
 
 
-def found_at(url: str) -> ReferenceCorpus:
+def open_corpus(url: str) -> ReferenceCorpus:
     """Do so. Raises what fsspec raises for odd URLs besides."""
     for folder in (Folder(url).folder(PUBLISHED), Folder(url)):
         content = folder.read_if_there(MANIFEST)
@@ -91,7 +91,7 @@ def corpora_of(recipe: Recipe) -> dict[str, ReferenceCorpus]:
                 found[url] = found.get(url) or corpus_at(url)
                 check(recipe, dedup, place, found)
             except ZydaError as error:
-                faults.append(f"{where(recipe, 'dedup', number, 'against', place)}: {error}")
+                faults.append(f"{place_of(recipe, 'dedup', number, 'against', place)}: {error}")
     if faults:
         raise BadRecipe(*faults)
     names = [label for label, _ in {(other.label, other.digest) for other in found.values()}]
@@ -174,11 +174,11 @@ def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
         return f"for {kinds[0]} there and for {kinds[1]} here"
     names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
     return ", ".join(
-        f"{name} {said(theirs.get(name))} there and {said(ours.get(name))} here" for name in names
+        f"{name} {as_text(theirs.get(name))} there and {as_text(ours.get(name))} here" for name in names
     )
 
 
-def said(value: Any) -> str:
+def as_text(value: Any) -> str:
     return "none" if value is None else str(value)
 
 

@@ -56,7 +56,7 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk
         raise bad_input(stream.source, str(error), file=stream.url) from error
 
 
-class Gathered:
+class GatheredRows:
     """Rows of JSON Lines on their way to a chunk."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Gathered:
 
 
 def chunks_of_lines(lines: Lines, text: str, tally: Tally) -> Iterator[Chunk]:
-    gathered, row = Gathered(), -1
+    gathered, row = GatheredRows(), -1
     try:
         for row, line in enumerate(lines):
             if row == 0 and isinstance(line, bytes):
@@ -101,7 +101,7 @@ def chunks_of_lines(lines: Lines, text: str, tally: Tally) -> Iterator[Chunk]:
                 gathered.add(row, line, text)
             if gathered.size >= CHUNK_BYTES or gathered.others >= CHUNK_LINES:
                 yield gathered.chunk(text)
-                gathered = Gathered()
+                gathered = GatheredRows()
     except UNREADABLE as error:
         reason = f"the file is damaged from here on: {damage(lines.stream, error)}"
         yield gathered.chunk(text)

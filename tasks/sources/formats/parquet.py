@@ -40,7 +40,7 @@ def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns of a file, from its footer, and the pieces it is cut into."""
-    parquet = opened(stream)
+    parquet = open_parquet(stream)
     schema = checked_columns(stream, text, plain_schema(parquet.schema_arrow), may_be_bad=may_be_bad)
     # Each piece opens the file anew: one alone where that means to receive all of it.
     most = shard_bytes if stream.comes_in_parts else sys.maxsize
@@ -50,7 +50,7 @@ def inspect(
 def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
     """Read the row groups of a piece."""
     try:
-        parquet = opened(stream, pre_buffer=True, page_checksum_verification=True)
+        parquet = open_parquet(stream, pre_buffer=True, page_checksum_verification=True)
     except DAMAGED as error:
         yield rest_of_file(piece.first_row, f"the file is damaged: {damage(stream, error)}", tally)
         return
@@ -61,7 +61,7 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk
         yield from read_row_group(stream, parquet, group, range(row, row + rows), text)
 
 
-def opened(stream: Input, **options: Any) -> pq.ParquetFile:
+def open_parquet(stream: Input, **options: Any) -> pq.ParquetFile:
     """Open a file by its footer. Raises ValueError where columns are encrypted.
 
     pyarrow ends the process where it is asked about such a column. So where the footer looks as if it had one,
