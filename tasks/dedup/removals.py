@@ -44,7 +44,7 @@ class RemovalsOfShard(VerdictJob):
         return (self.reason,)
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def added_columns(self) -> tuple[str, ...]:
         return self.names
 
     @property

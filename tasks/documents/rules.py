@@ -51,11 +51,11 @@ class RulesOfShard(VerdictJob):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        beside = [pa.field(name, pa.float64()) for name in self.beside]
-        return pa.schema([*VERDICTS, *EVIDENCE, *beside])
+        added = [pa.field(name, pa.float64()) for name in self.added_columns]
+        return pa.schema([*VERDICTS, *EVIDENCE, *added])
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def added_columns(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.published)
 
     @property

@@ -82,9 +82,9 @@ class ShardToPublish(RecordJob[PublishedShard]):
 
     @property
     def params(self) -> list[Any]:
-        beside = [list(said.beside) for said in self.history.outputs]
+        added = [list(said.added_columns) for said in self.history.outputs]
         evidence = [pack(self.removed_schema)] if self.removed_schema != REMOVED else []
-        return [self.source, self.table_schema, beside, *evidence]
+        return [self.source, self.table_schema, added, *evidence]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -97,28 +97,28 @@ class ShardToPublish(RecordJob[PublishedShard]):
 def publish_shard(job: ShardToPublish) -> PublishedShard:
     """Write the files of one shard."""
     counted = read_table(job.folder, job.history.shard, COUNTED.names)
-    beside = load_added_columns(job.folder, job.history)
-    removed = removed_rows(job, beside, counted)
+    added = load_added_columns(job.folder, job.history)
+    removed = removed_rows(job, added, counted)
     gone_ids = removed.column("doc_id").to_numpy()
     left_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
     return PublishedShard(
-        kept=write_documents(job, left_ids, beside, counted) if len(left_ids) else None,
+        kept=write_documents(job, left_ids, added, counted) if len(left_ids) else None,
         removed=write_removed(job, removed) if len(gone_ids) else None,
     )
 
 
-def removed_rows(job: ShardToPublish, beside: list[pa.Table], counted: pa.Table) -> pa.Table:
+def removed_rows(job: ShardToPublish, added: list[pa.Table], counted: pa.Table) -> pa.Table:
     """Return every document of the shard that goes, with who said so and why, sorted by doc_id."""
     tables = [job.removed_schema.empty_table()]
     for said in job.history.outputs:
         if said.shard.removed.documents:
             verdicts = removals_in(read_table(job.folder, said.shard))
-            tables.append(as_removed(job, said, verdicts, beside, counted))
+            tables.append(as_removed(job, said, verdicts, added, counted))
     return pa.concat_tables(tables).sort_by("doc_id")
 
 
 def as_removed(
-    job: ShardToPublish, said: StageOutput, verdicts: pa.Table, beside: list[pa.Table], counted: pa.Table
+    job: ShardToPublish, said: StageOutput, verdicts: pa.Table, added: list[pa.Table], counted: pa.Table
 ) -> pa.Table:
     """Write the verdicts of a stage as the rows of the removed files, null where it has no such evidence."""
     schema = job.removed_schema
@@ -126,7 +126,7 @@ def as_removed(
     rows = rows.append_column("source", pa.array([job.source] * len(rows), pa.string()))
     rows = rows.append_column("stage", pa.array([said.stage] * len(rows), pa.string()))
     rows = with_columns(rows, counted.select(["doc_id", "n_tokens"]))
-    for table in beside:
+    for table in added:
         # What this stage said of its documents itself goes before what others said beside them.
         names = [
             name for name in table.column_names if name in schema.names and name not in rows.column_names
@@ -139,14 +139,14 @@ def as_removed(
 
 
 def write_documents(
-    job: ShardToPublish, left_ids: NDArray[np.uint64], beside: list[pa.Table], counted: pa.Table
+    job: ShardToPublish, left_ids: NDArray[np.uint64], added: list[pa.Table], counted: pa.Table
 ) -> Shard:
     """Write the documents that stay."""
 
     def fill(scratch: Path) -> None:
         with ExitStack() as stack:
             writer = None
-            for table in published_tables(job, left_ids, beside):
+            for table in published_tables(job, left_ids, added):
                 writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
@@ -157,7 +157,7 @@ def write_documents(
 
 
 def published_tables(
-    job: ShardToPublish, left_ids: NDArray[np.uint64], beside: list[pa.Table]
+    job: ShardToPublish, left_ids: NDArray[np.uint64], added: list[pa.Table]
 ) -> Iterator[pa.Table]:
     """Yield the documents that stay as they are published, some MiB at a time."""
     schema = unpack(job.table_schema)
@@ -170,8 +170,8 @@ def published_tables(
             table = table.filter(pa.array(is_remaining))
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
-        for table_beside in beside:
-            table = with_columns(table, table_beside)
+        for added_table in added:
+            table = with_columns(table, added_table)
         yield table
 
 

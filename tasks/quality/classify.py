@@ -61,7 +61,7 @@ class AnswersForShard(VerdictJob):
         return self.model.table_schema
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def added_columns(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.model.added_columns)
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:

@@ -40,7 +40,7 @@ class VerdictJob(ShardJob):
         """The columns of the table: `doc_id`, REASON where it may remove documents, and others."""
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def added_columns(self) -> tuple[str, ...]:
         """Which of the columns are published with documents that stay."""
         return ()
 
@@ -111,10 +111,12 @@ def run_jobs(
 ) -> Manifest:
     """Run the jobs of a stage on all shards of a source, and return its manifest. engine: on which workers."""
     shards = fan_out(VerdictJob.__call__, jobs, stage=stage, source=trail.source, engine=engine)
-    return manifest_of(stage, trail, shards, beside=jobs[0].beside if jobs else ())
+    return manifest_of(stage, trail, shards, added_columns=jobs[0].added_columns if jobs else ())
 
 
-def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Sequence[str] = ()) -> Manifest:
+def manifest_of(
+    stage: str, trail: Trail, shards: Sequence[Shard], *, added_columns: Sequence[str] = ()
+) -> Manifest:
     """Make the manifest of a stage for a source: its shards add up to the ledger's line."""
     return Manifest(
         stage=stage,
@@ -124,5 +126,5 @@ def manifest_of(stage: str, trail: Trail, shards: Sequence[Shard], *, beside: Se
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),
-        beside=tuple(beside),
+        beside=tuple(added_columns),
     )

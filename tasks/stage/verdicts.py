@@ -55,7 +55,7 @@ class StageOutput:
 
     stage: str
     shard: Shard
-    beside: tuple[str, ...]
+    added_columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ def removed_ids(folder: Folder, history: ShardHistory) -> Ids:
 def load_added_columns(folder: Folder, history: ShardHistory) -> list[pa.Table]:
     """Read the columns that stages add to the documents of a shard: a table for each stage, with `doc_id`."""
     return [
-        read_table(folder, output.shard, ["doc_id", *output.beside])
+        read_table(folder, output.shard, ["doc_id", *output.added_columns])
         for output in history.outputs
-        if output.beside
+        if output.added_columns
     ]
 
 

@@ -231,13 +231,13 @@ def test_stage_of_the_guide_lets_documents_go_and_puts_a_column_beside_the_other
 def test_column_that_is_published_since_is_published_again(corpus, example, with_stages):
     """What a manifest says is published of a stage's columns is part of what comes after it."""
     module = example("brevity")
-    shown = module.WordsOfShard.beside
-    module.WordsOfShard.beside = ()
+    shown = module.WordsOfShard.added_columns
+    module.WordsOfShard.added_columns = ()
     with_stages("AFTER_DEDUP", module.brevity)
     recipe = corpus.load()
     build_here(recipe)
     assert "n_words" not in table_of(recipe, "best")[0]
-    module.WordsOfShard.beside, module.VERSION, module.WordsOfShard.version = shown, 2, 2
+    module.WordsOfShard.added_columns, module.VERSION, module.WordsOfShard.version = shown, 2, 2
     build_here(recipe)
     assert "n_words" in table_of(recipe, "best")[0]
 
