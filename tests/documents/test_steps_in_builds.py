@@ -19,6 +19,7 @@ from tasks.documents.planning import Plan, later_statistics, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, BadRecipe
 from tasks.ingest import ingest as ingesting
+from tasks.ingest import pieces
 from tasks.lookup.explain import explain
 from tasks.lookup.report_data import find
 from tasks.planning.last_build import ledger_if_complete
@@ -169,7 +170,7 @@ def spied(monkeypatch):
         raise AssertionError("a source is read again")
 
     monkeypatch.setattr(rules, "read_table", note)
-    monkeypatch.setattr(importlib.import_module("tasks.ingest.ingest"), "ingest_piece", refuse)
+    monkeypatch.setattr(pieces, "ingest_piece", refuse)
     return read
 
 
