@@ -11,6 +11,7 @@ from tasks.errors import BadRecipe, Unavailable
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rule_sets import SETS
 from tasks.recipe.schema import schema
+from textkernels.texts import prose
 
 
 def of(step):
@@ -161,6 +162,11 @@ def test_function_cannot_measure_a_column_of_every_corpus(corpus, tmp_path, monk
     recipe = corpus.load(documents=[{"measure": "steps_that_clash:text"}])
     with pytest.raises(BadRecipe, match=r"recipe\.yaml:\d+: documents: text is a column of every corpus"):
         plan_documents(recipe, "best")
+
+
+@pytest.mark.parametrize("name", prose.SETS)
+def test_rules_have_the_names_of_statistics(name):
+    assert sorted(SETS[name].rules) == sorted(prose.SETS[name])
 
 
 def rules_of(corpus, *steps):

@@ -246,7 +246,7 @@ def plain_sentences(line):
 
 def plain_c4(text, terminal):
     """Return the statistics, and the text that is left."""
-    counts, kept = dict.fromkeys(SETS["c4"].names, 0), []
+    counts, kept = dict.fromkeys(SETS["c4"], 0), []
     for line in map(str.strip, text.splitlines()):
         words = line.split()
         if max(map(len, words), default=0) > 1000:

@@ -9,12 +9,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.counts import Counts, named_counts
 from textkernels.rules.c4_rules import judge_lines
 from textkernels.utf8 import NEW_LINE, PERIOD, PUNCTUATION, stripped
 
 # As in tokens.py and c4_rules.py, once more: what numba has compiled for this file does not notice a change there.
 START, END, CHARACTERS, MARKS = range(4)
 LOREM, CURLY, KEPT, REWRITTEN = 1, 2, 4, 8
+C4 = named_counts("lorem_ipsum", "curly_brackets", "sentences")
 ONE = np.uint64(1)
 Bytes = NDArray[np.uint8]
 Classes = NDArray[np.uint32]
@@ -51,8 +53,8 @@ def _count_c4(data, offsets, tokens, ends, lines, line_ends, counts, other_ends,
         base, t, last = offsets[d], ends[d], ends[d + 1]
         for line in range(line_ends[d], line_ends[d + 1]):
             a, b, said = np.int64(lines[line, 0]), np.int64(lines[line, 1]), lines[line, 2]
-            counts[d, 0] += said & LOREM != 0
-            counts[d, 1] += said & CURLY != 0
+            counts[d].lorem_ipsum += said & LOREM != 0
+            counts[d].curly_brackets += said & CURLY != 0
             if said & KEPT and said & REWRITTEN:
                 owners[others] = d
                 others += 1
@@ -61,7 +63,7 @@ def _count_c4(data, offsets, tokens, ends, lines, line_ends, counts, other_ends,
                 while t < last and np.int64(tokens[t, START]) < a:
                     t += 1
                 sentences, t = sentences_of(data, base, tokens, t, last, b)
-                counts[d, 2] += sentences
+                counts[d].sentences += sentences
     return others
 
 
@@ -71,7 +73,7 @@ def _count_sentences(data, offsets, tokens, ends, owners, counts):
         sentences, _ = sentences_of(
             data, offsets[line], tokens, ends[line], ends[line + 1], np.int64(1) << 60
         )
-        counts[owners[line], 2] += sentences
+        counts[owners[line]].sentences += sentences
 
 
 def count_c4(
@@ -83,14 +85,14 @@ def count_c4(
     ends: Places,
     retokenize: Callable[[Bytes, Places], tuple[Tokens, Places]],
     breaks: Places,
-) -> Places:
-    """Count the lines with lorem ipsum, those with curly brackets and the sentences of what C4 keeps: (n, 3) int64.
+) -> Counts:
+    """Count C4 of each document, (n,): of lines, and of the sentences in those that C4 keeps.
 
     retokenize: gives the tokens and ends of lines that are not as in the text, of which citations were taken.
     breaks: of the lines.
     """
     lines, line_ends, other = judge_lines(data, offsets, classes, terminal, breaks)
-    counts = np.zeros((len(offsets) - 1, 3), np.int64)
+    counts = np.zeros(len(offsets) - 1, C4)
     other_ends, owners = np.zeros(len(lines) + 1, np.int64), np.empty(len(lines), np.int64)
     others = _count_c4(data, offsets, tokens, ends, lines, line_ends, counts, other_ends, owners)
     if others:

@@ -8,12 +8,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.counts import Counts, named_counts
 from textkernels.swar import bits_set, same_64, within_64
 from textkernels.utf8 import code_point
 
 CODE_POINTS = 0x110000
 WORD, SPACE, DIGIT, CUT = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
-COUNTED = ("characters", "others", "digits", "cuts", "runs")
+COUNTED = named_counts("characters", "others", "digits", "cuts", "runs")
 LEAST_RUN = 7  # of one character, that are counted as a run
 LANES, ALL = 64, np.uint64(2**64 - 1)
 AS_IT_IS, LEFT_OUT, NEW_LINE = np.uint8(0), np.uint8(1), np.uint8(2)  # what becomes of a character
@@ -31,11 +32,11 @@ def add_64(data, i, mask, row):
     runs = words & ~same_64(data, i - 1)
     for k in range(LEAST_RUN - 1):
         runs &= same_64(data, i + k)
-    row[0] += bits_set(~inner & mask)
-    row[1] += bits_set(~(words | spaces | beyond) & mask)
-    row[2] += bits_set(digits & mask)
-    row[3] += bits_set(cuts & mask)
-    row[4] += bits_set(runs & mask)
+    row.characters += bits_set(~inner & mask)
+    row.others += bits_set(~(words | spaces | beyond) & mask)
+    row.digits += bits_set(digits & mask)
+    row.cuts += bits_set(cuts & mask)
+    row.runs += bits_set(runs & mask)
     return beyond != 0
 
 
@@ -49,11 +50,11 @@ def add_beyond(data, start, stop, classes, row):
             continue
         code, size = code_point(data, i)
         of_code = classes[code]
-        row[1] += of_code & (WORD | SPACE) == 0
-        row[2] += of_code & DIGIT != 0
-        row[3] += of_code & CUT != 0
+        row.others += of_code & (WORD | SPACE) == 0
+        row.digits += of_code & DIGIT != 0
+        row.cuts += of_code & CUT != 0
         length = length + 1 if code == before and i == after else 1
-        row[4] += (length == LEAST_RUN) & (of_code & WORD != 0)
+        row.runs += (length == LEAST_RUN) & (of_code & WORD != 0)
         i += size
         before, after = code, i
 
@@ -77,19 +78,17 @@ def _count(data, offsets, classes, counts):
             add_beyond(data, start, stop, classes, row)
 
 
-def count(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], classes: NDArray[np.uint8]
-) -> dict[str, NDArray[np.int64]]:
-    """Count the COUNTED of each document.
+def count(data: NDArray[np.uint8], offsets: NDArray[np.int64], classes: NDArray[np.uint8]) -> Counts:
+    """Count the COUNTED of each document, (n,).
 
     They are its characters, those that are neither of a word nor white space, digits, those at which words are
     cut, and runs of LEAST_RUN or more of one character of a word.
 
-    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). classes: (0x110000,) uint8. Returns (n,) each.
+    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). classes: (0x110000,) uint8.
     """
-    counts = np.zeros((len(offsets) - 1, len(COUNTED)), np.int64)
+    counts = np.zeros(len(offsets) - 1, COUNTED)
     _count(data, offsets, classes, counts)
-    return dict(zip(COUNTED, counts.T, strict=True))
+    return counts
 
 
 @njit(cache=True, nogil=True)

@@ -9,12 +9,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.counts import Counts, named_counts
+
 CHARACTERS = 2  # the column of `tokens`, as in tokens.py
 Tokens = NDArray[np.uint32]
 Hashes = NDArray[np.uint64]
 Places = NDArray[np.int64]
 TOP_GRAMS, DUPLICATE_GRAMS = (2, 3, 4), (5, 6, 7, 8, 9, 10)
 FIRST_DUPLICATES, LONGEST = 5, 10
+GRAMS = named_counts(
+    *(f"top_{n}_grams" for n in TOP_GRAMS), *(f"duplicate_{n}_grams" for n in DUPLICATE_GRAMS)
+)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 ZERO, ONE, HALF, BITS = np.uint64(0), np.uint64(1), np.uint64(32), np.uint64(64)
 FEWEST_SLOTS = 16
@@ -158,11 +163,11 @@ def _count_grams(tokens, hashes, ends, counts):
                 counts[d, n - 2] = best * (np.int64(sums[place + n]) - np.int64(sums[place]) + n - 1)
 
 
-def count_grams(tokens: Tokens, hashes: Hashes, ends: Places) -> Places:
-    """Count the characters of the most frequent 2-, 3- and 4-grams and of duplicate 5- to 10-grams: (n, 9) int64.
+def count_grams(tokens: Tokens, hashes: Hashes, ends: Places) -> Counts:
+    """Count GRAMS of each document, (n,): characters of the most frequent n-gram, and of duplicate ones.
 
     The most frequent counts all times that it stands, with spaces between its tokens; of ties the first.
     """
-    counts = np.zeros((len(ends) - 1, len(TOP_GRAMS) + len(DUPLICATE_GRAMS)), np.int64)
+    counts = np.zeros((len(ends) - 1, LONGEST - 1), np.int64)  # of n-grams, in place n - 2
     _count_grams(tokens, hashes, ends, counts)
-    return counts
+    return counts.view(GRAMS)[:, 0]

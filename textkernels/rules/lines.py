@@ -7,6 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.counts import Counts, named_counts
 from textkernels.swar import between_64, bits_set, load_8, trailing_zeros
 from textkernels.utf8 import (
     ALNUM,
@@ -20,10 +21,10 @@ from textkernels.utf8 import (
     stripped,
 )  # fmt: skip
 
-LINES = (
-    "characters", "new_lines", "lines", "duplicate_lines", "duplicate_line_characters", "paragraphs",
-    "duplicate_paragraphs", "duplicate_paragraph_characters", "text_lines", "terminal_lines", "short_lines",
-    "duplicate_text_characters", "split_lines", "max_line_length", "alphanumeric",
+LINES = named_counts(
+    "characters", "line_characters", "new_lines", "lines", "duplicate_lines", "duplicate_line_characters",
+    "paragraphs", "duplicate_paragraphs", "duplicate_paragraph_characters", "text_lines", "terminal_lines",
+    "short_lines", "duplicate_text_characters", "split_lines", "max_line_length", "alphanumeric",
 )  # fmt: skip
 SHORT_LINE = 30
 BASE, SPREAD = np.uint64(0xB492B66FBE98F273), np.uint64(0x9E3779B97F4A7C15)
@@ -148,9 +149,11 @@ def count_of_lines(data, start, stop, classes, breaks, p, is_ascii, table, mask,
         hashes[n], ends[n] = h, end
         n += 1
         i = end + 1
-    row[0], row[1], row[2], row[3] = characters + n - 1, n - 1, lines + empty, duplicates + max(0, empty - 1)
-    row[4], row[8], row[9], row[10], row[11] = duplicate, texts, terminals, shorts, duplicate_text
-    row[12], row[13] = n - (stop == start or data[stop - 1] == NEW_LINE), longest
+    row.characters, row.line_characters, row.new_lines = characters + n - 1, characters, n - 1
+    row.lines, row.duplicate_lines = lines + empty, duplicates + max(0, empty - 1)
+    row.duplicate_line_characters, row.duplicate_text_characters = duplicate, duplicate_text
+    row.text_lines, row.terminal_lines, row.short_lines = texts, terminals, shorts
+    row.split_lines, row.max_line_length = n - (stop == start or data[stop - 1] == NEW_LINE), longest
     return n, p
 
 
@@ -163,7 +166,7 @@ def count_of_paragraphs(data, a, b, start, table, mask, age, row, hashes, ends, 
     paragraphs = duplicates = characters = 0
     first, h, i = -1, ZERO, start
     if a == b:
-        row[5] = 1
+        row.paragraphs = 1
         return
     for line in range(n):
         low, high = max(i, a), min(ends[line], b)
@@ -181,7 +184,8 @@ def count_of_paragraphs(data, a, b, start, table, mask, age, row, hashes, ends, 
             if ends[line] >= b:
                 break
         i = ends[line] + 1
-    row[5], row[6], row[7] = paragraphs, duplicates, characters
+    row.paragraphs, row.duplicate_paragraphs = paragraphs, duplicates
+    row.duplicate_paragraph_characters = characters
 
 
 @njit(cache=True, nogil=True)
@@ -194,7 +198,7 @@ def _count_lines(data, offsets, classes, breaks, hashes, ends, table, age, count
             age = 0
         age += 2
         row = counts[d]
-        row[14], new_lines, is_ascii = letters_and_new_lines(data, start, stop, classes)
+        row.alphanumeric, new_lines, is_ascii = letters_and_new_lines(data, start, stop, classes)
         mask = mask_for(min(new_lines + 1, (stop - start) // 2 + 2))
         n, p = count_of_lines(
             data,
@@ -218,14 +222,14 @@ def _count_lines(data, offsets, classes, breaks, hashes, ends, table, age, count
 
 def count_lines(
     data: Bytes, offsets: Places, classes: NDArray[np.uint32], table: LineTable, breaks: Places
-) -> Places:
-    """Count LINES of each document: (n, 15) int64.
+) -> Counts:
+    """Count LINES of each document, (n,).
 
     `lines` are parted by runs of new lines, `text_lines` by each of them and have more than white space,
     `paragraphs` by two new lines or more; `split_lines` are all lines.
     table: is kept for the next documents. breaks: of the lines.
     """
-    counts = np.zeros((len(offsets) - 1, len(LINES)), np.int64)
+    counts = np.zeros(len(offsets) - 1, LINES)
     longest = int(np.diff(offsets).max(initial=0))
     table.make_room(longest // 2 + 2)
     # Made here, not in compiled code, which would count who uses them for every line.

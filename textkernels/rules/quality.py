@@ -8,13 +8,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.counts import Counts, named_counts
 from textkernels.rules.cutting import CHARACTERS, MARKS, STOP
 from textkernels.swar import between_64, bits_set, trailing_zeros
 from textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, text_of
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 WHOLE = np.uint64(2**62 - 1)  # of 64 bytes, those after which there are two more
-QUALITY = (
+QUALITY = named_counts(
     "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "lines",
     "bullet_lines", "ellipsis_lines",
 )  # fmt: skip
@@ -34,8 +35,10 @@ def _count_tokens(tokens, ends, counts):
             characters += tokens[t, CHARACTERS] * is_word
             alphabetic += np.uint32(marks & ALPHA != 0)
             found |= np.uint32(1) << (marks & STOP)
-        counts[d, 0], counts[d, 1], counts[d, 2] = ends[d + 1] - ends[d], words, characters
-        counts[d, 3], counts[d, 4] = alphabetic, np.int64(bits_set(np.uint64(found >> np.uint32(1))))
+        row = counts[d]
+        row.tokens, row.words, row.word_characters = ends[d + 1] - ends[d], words, characters
+        row.alphabetic_words = alphabetic
+        row.stop_words = np.int64(bits_set(np.uint64(found >> np.uint32(1))))
 
 
 @njit(cache=True, nogil=True)
@@ -65,8 +68,8 @@ def count_signs(data, start, stop):
 def _count_marks(data, offsets, classes, breaks, counts):
     p = 0
     for d in range(offsets.size - 1):
-        i, stop = offsets[d], offsets[d + 1]
-        counts[d, 5], counts[d, 6] = count_signs(data, i, stop)
+        i, stop, row = offsets[d], offsets[d + 1], counts[d]
+        row.hashes, row.ellipses = count_signs(data, i, stop)
         lines = bullets = ends = 0
         while i < stop:
             a = i
@@ -78,7 +81,7 @@ def _count_marks(data, offsets, classes, breaks, counts):
                 if b - a >= 3 and (data[b - 1] == DOT or data[b - 1] == 0xA6):
                     x, y, z = data[b - 3], data[b - 2], data[b - 1]
                     ends += (x == DOT and y == DOT and z == DOT) or (x == 0xE2 and y == 0x80 and z == 0xA6)
-        counts[d, 7], counts[d, 8], counts[d, 9] = lines, bullets, ends
+        row.lines, row.bullet_lines, row.ellipsis_lines = lines, bullets, ends
 
 
 def count_quality(
@@ -88,9 +91,9 @@ def count_quality(
     tokens: NDArray[np.uint32],
     ends: Places,
     breaks: Places,
-) -> Places:
-    """Count QUALITY of each document: (n, 10) int64. breaks: of the lines."""
-    counts = np.zeros((len(offsets) - 1, len(QUALITY)), np.int64)
+) -> Counts:
+    """Count QUALITY of each document, (n,). breaks: of the lines."""
+    counts = np.zeros(len(offsets) - 1, QUALITY)
     _count_tokens(tokens, ends, counts)
     _count_marks(data, offsets, classes, breaks, counts)
     return counts

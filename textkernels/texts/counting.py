@@ -11,31 +11,24 @@ Columns out, a row a document:
 Shares of a text without characters are 0.
 """
 
-import numpy as np
 import pyarrow as pa
 
 from textkernels.buffers import text_buffers
+from textkernels.counts import Statistic, by_name, measured_by, number_of, share_of
 from textkernels.rules.characters import count
 from textkernels.texts.classes import character_classes
 
-STATISTICS = pa.schema(
-    [
-        ("characters", pa.int64()), ("mean_word_length", pa.float64()), ("symbols", pa.float64()),
-        ("digits", pa.float64()), ("runs", pa.int64()),
-    ]
-)  # fmt: skip
+STATISTICS = {
+    "characters": number_of("characters"),
+    "mean_word_length": Statistic(
+        pa.float64(), lambda of: (of["characters"] - of["cuts"]) / (of["cuts"] + 1)
+    ),
+    "symbols": share_of("others", "characters"),
+    "digits": share_of("digits", "characters"),
+    "runs": number_of("runs"),
+}
 
 
 def statistics(texts: pa.LargeStringArray) -> pa.Table:
     """Return the STATISTICS of each text."""
-    counts = count(*text_buffers(texts), character_classes())
-    characters, cuts = counts["characters"], counts["cuts"]
-    some = np.maximum(characters, 1)
-    columns = [
-        characters,
-        (characters - cuts) / (cuts + 1),
-        counts["others"] / some,
-        counts["digits"] / some,
-        counts["runs"],
-    ]
-    return pa.table([pa.array(column) for column in columns], schema=STATISTICS)
+    return measured_by(STATISTICS, by_name(count(*text_buffers(texts), character_classes())))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from textkernels.buffers import roomy_buffers
+from textkernels.counts import Counts, named_counts
 from textkernels.rules import c4_lines, refined_lines
 from textkernels.rules.breaks import line_breaks
 from textkernels.texts.english import token_classes
@@ -25,6 +26,7 @@ PHRASES = (
     re.compile(r"^sign-in\s?", re.IGNORECASE),
 )
 WORD = re.compile(r"[^ \t-\r\0]+")
+REFINED = named_counts("words", "removed_words")
 Places = NDArray[np.int64]
 
 
@@ -64,8 +66,8 @@ def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeString
     return pc.replace_with_mask(texts, pa.array(states > 0), refined), is_changed
 
 
-def refined_words(data: NDArray[np.uint8], offsets: Places, breaks: Places) -> Places:
-    """Return how many words documents have before and after DCLM's rules for lines: (n, 2) int64.
+def refined_words(data: NDArray[np.uint8], offsets: Places, breaks: Places) -> Counts:
+    """Count REFINED of each document, (n,): its words, and those that DCLM's rules for lines take away.
 
     breaks: of the lines.
     """
@@ -73,7 +75,9 @@ def refined_words(data: NDArray[np.uint8], offsets: Places, breaks: Places) -> P
     for place in np.flatnonzero(states == refined_lines.EDITED).tolist():
         text = data[offsets[place] : offsets[place + 1]].tobytes().decode()
         words[place, 1] = len([word for word in WORD.findall(refined_text(text)) if word[0].isalnum()])
-    return words
+    counts = np.empty(len(words), REFINED)
+    counts["words"], counts["removed_words"] = words[:, 0], words[:, 0] - words[:, 1]
+    return counts
 
 
 def refined_text(text: str) -> str:
