@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from flows.command.inert import inert
+from flows.command.inert_text import inert
 
 
 class InertConsole(Console):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.command.inert import inert
+from flows.command.inert_text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console
