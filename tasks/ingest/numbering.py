@@ -45,6 +45,7 @@ def choose_rows(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[
 class Reader:
     """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
 
+    `max_rows` is how many a file may have, and `max_text` how many bytes a text.
     `blank` counts the rows of nothing that were passed. `cleaned` is what each cleaning has changed.
     """
 
@@ -53,6 +54,8 @@ class Reader:
     first: int
     parameters: IngestParameters
     counter: Counter
+    max_rows: int = MAX_ROWS
+    max_text: int = MAX_TEXT
     blank: int = 0
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
 
@@ -81,8 +84,8 @@ class Reader:
             if bad and not self.parameters.set_aside:
                 raise bad_input(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
             self.blank += int(self.chosen(chunk.blank).sum())
-            if len(chunk.rows) and chunk.rows[-1] >= MAX_ROWS:
-                raise bad_input(self.source, f"more than {MAX_ROWS:,} rows; cut it", file=self.file.url)
+            if len(chunk.rows) and chunk.rows[-1] >= self.max_rows:
+                raise bad_input(self.source, f"more than {self.max_rows:,} rows; cut it", file=self.file.url)
             chosen = self.chosen(chunk.rows)
             rows, table = chunk.rows, chunk.table
             if not chosen.all():
@@ -123,9 +126,9 @@ class Reader:
     def check_sizes(self, texts: pa.LargeStringArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the UTF-8 length of each text: (n,) int64. Raises BadInput at one that is too long."""
         sizes = text_bytes(texts)
-        if len(sizes) and sizes.max() > MAX_TEXT:
+        if len(sizes) and sizes.max() > self.max_text:
             row = int(rows[sizes.argmax()])
-            fault = f"a text of {sizes.max():,} bytes, expected at most {MAX_TEXT:,}"
+            fault = f"a text of {sizes.max():,} bytes, expected at most {self.max_text:,}"
             raise bad_input(self.source, fault, file=self.file.url, row=row)
         return sizes
 

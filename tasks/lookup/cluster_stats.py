@@ -2,8 +2,8 @@
 
 CLUSTERS may have more rows than memory holds, so it is read by row group. It is sorted by doc_id: sources come
 one after another, and a cluster begins with the row whose `cluster_id` is its own doc_id. That row tells all of a
-cluster of one source. Those of several are counted COUNTED_BYTES at a time: the table is read once for each such
-share, and once more for the members of the largest clusters.
+cluster of one source. Those of several are counted some MiB at a time (`Limits`): the table is read once for each
+such share, and once more for the members of the largest clusters.
 """
 
 from collections import Counter
@@ -21,13 +21,22 @@ from tasks.ids import sources_of
 from tasks.lookup.explain import Corpus
 
 LARGEST = 8  # clusters that are shown
-COUNTED_BYTES = (
-    512 << 20
-)  # of the clusters of several sources that are counted at once: some 40 million of 8 sources
-AT_ONCE = 1 << 16  # clusters of one step of arithmetic
-FEW = 1 << 12  # sizes below it are counted in an array
 
 Ids = NDArray[np.uint64]
+
+
+class Limits(NamedTuple):
+    """How much is in memory at once: of clusters of several sources, in bytes; in one step of arithmetic.
+
+    small_sizes: the sizes below it are counted in an array.
+    """
+
+    counted_bytes: int = 512 << 20  # some 40 million clusters of 8 sources
+    clusters: int = 1 << 16
+    small_sizes: int = 1 << 12
+
+
+LIMITS = Limits()
 
 
 class Rows(NamedTuple):
@@ -65,13 +74,15 @@ class ClusterStats:
     largest: list[LargeCluster]
 
 
-def cluster_stats(corpus: Corpus, place: str, sources: Sequence[str]) -> ClusterStats | None:
+def cluster_stats(
+    corpus: Corpus, place: str, sources: Sequence[str], limits: Limits = LIMITS
+) -> ClusterStats | None:
     """Count the clusters of a round, or return None where it has none.
 
     place: their folder in the corpus. sources: their names, in the order of `shared`. Raises Denied where the table
     is of an earlier version of this software.
     """
-    counting = Counting(corpus, place, [corpus.register.sources[source] for source in sources])
+    counting = Counting(corpus, place, [corpus.register.sources[source] for source in sources], limits)
     counting.count()
     if not counting.clusters:
         return None
@@ -103,13 +114,13 @@ def rows_of(corpus: Corpus, place: str) -> Iterator[Rows]:
 class Histogram:
     """How often each size occurs."""
 
-    def __init__(self) -> None:
-        self.small, self.large = np.zeros(FEW, np.int64), Counter[int]()
+    def __init__(self, small_sizes: int) -> None:
+        self.small, self.large = np.zeros(small_sizes, np.int64), Counter[int]()
 
     def add(self, sizes: NDArray[np.uint32]) -> None:
         """Count some sizes; those that are 0 are of clusters that have no such documents."""
-        is_small = sizes < FEW
-        self.small += np.bincount(sizes[is_small], minlength=FEW)
+        is_small = sizes < len(self.small)
+        self.small += np.bincount(sizes[is_small], minlength=len(self.small))
         self.large.update(sizes[~is_small].tolist())
         self.small[0] = 0
 
@@ -127,10 +138,10 @@ class Histogram:
 class Counting:
     """The counts of a table of clusters while it is read. numbers: of the sources in doc_ids, in their order."""
 
-    def __init__(self, corpus: Corpus, place: str, numbers: Sequence[int]) -> None:
-        self.corpus, self.place, self.numbers = corpus, place, numbers
+    def __init__(self, corpus: Corpus, place: str, numbers: Sequence[int], limits: Limits) -> None:
+        self.corpus, self.place, self.numbers, self.limits = corpus, place, numbers, limits
         self.column = {number: i for i, number in enumerate(numbers)}
-        self.histograms = [Histogram() for _ in numbers]
+        self.histograms = [Histogram(limits.small_sizes) for _ in numbers]
         self.shared = np.zeros((len(numbers), len(numbers)), np.int64)
         self.clusters = self.documents = 0
         self.largest = list[LargeCluster]()
@@ -138,7 +149,7 @@ class Counting:
     def count(self) -> None:
         """Read the table, once and then once for each share of the clusters of several sources."""
         marks = -(-len(self.numbers) // 8)  # bytes that say of which sources a cluster has documents
-        share = np.empty(max(1, COUNTED_BYTES // (8 + 4 + marks)), np.uint64)
+        share = np.empty(max(1, self.limits.counted_bytes // (8 + 4 + marks)), np.uint64)
         filled = 0
         for rows in rows_of(self.corpus, self.place):
             ids = self.count_first_rows(rows)
@@ -186,8 +197,9 @@ class Counting:
             wanted = np.sort(rows.cluster_ids[is_here])
             np.add.at(counts, np.searchsorted(ids, wanted), np.uint32(1))
         self.end_source(source, counts, marks)
-        for start in range(0, len(ids), AT_ONCE):
-            has_source = np.unpackbits(marks[start : start + AT_ONCE], axis=1, count=len(self.numbers))
+        at_once = self.limits.clusters
+        for start in range(0, len(ids), at_once):
+            has_source = np.unpackbits(marks[start : start + at_once], axis=1, count=len(self.numbers))
             # Over clusters, the product of two columns of 0 and 1 counts the clusters that have both sources. In 32
             # bits it is exact to 2**24.
             has_source = has_source.astype(np.float32)
@@ -197,12 +209,12 @@ class Counting:
         """Take over how many documents of a source each cluster has, and begin anew for the next source."""
         if source < 0:
             return
-        column = self.column[source]
-        for start in range(0, len(counts), AT_ONCE):
-            of_source = counts[start : start + AT_ONCE]
+        column, at_once = self.column[source], self.limits.clusters
+        for start in range(0, len(counts), at_once):
+            of_source = counts[start : start + at_once]
             self.histograms[column].add(of_source)
             # As `unpackbits` reads them: the first source is the highest bit.
-            marks[start : start + AT_ONCE, column // 8] |= (of_source > 0) * np.uint8(128 >> column % 8)
+            marks[start : start + at_once, column // 8] |= (of_source > 0) * np.uint8(128 >> column % 8)
         counts[:] = 0
 
 

@@ -126,8 +126,10 @@ def forget_damaged_records(folder: Folder) -> None:
         folder.delete(path)
 
 
-def record_build(folder: Folder, manifest: Published, changes: Iterable[Change]) -> None:
-    """Record the build of what is published. changes: in the sources since the build before."""
+def record_build(
+    folder: Folder, manifest: Published, changes: Iterable[Change], most: int = MOST_BUILDS
+) -> None:
+    """Record the build of what is published. changes: in the sources since the build before. most: are kept."""
     paths = records_of(folder)
     number = max((number_of(path) for path in paths), default=0) + 1
     build = Build(
@@ -140,7 +142,7 @@ def record_build(folder: Folder, manifest: Published, changes: Iterable[Change])
         files=tuple(map(files_changed, changes)),
     )
     write_record(folder, f"{HISTORY}/{number:06d}.json", build)
-    for path in paths[: len(paths) + 1 - MOST_BUILDS]:
+    for path in paths[: len(paths) + 1 - most]:
         folder.delete(path)
 
 

@@ -25,7 +25,7 @@ from tasks.stage.progress import INSIDE
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
 TOKENS_LIKE_A_PAIR = 500  # so many tokens beside a token cost as much as it does itself
-WINDOW = 4096  # texts that are sorted by length together
+WINDOW = 4096  # texts
 AHEAD = 2  # windows that are cut into tokens before the model asks for them
 CHARACTERS_PER_TOKEN = 12  # a text is first cut here; one that then has too few tokens is not cut
 # What a model says of a text differs in its last digits with the texts beside it (by some 1e-6 on a CPU). It
@@ -61,12 +61,13 @@ class Classifier:
         kind = torch.bfloat16 if self.device == "cuda" else torch.float32
         self.network.to(self.device, kind).eval()
 
-    def logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def logits(self, texts: Sequence[str], window: int = WINDOW) -> NDArray[np.float32]:
         """Return the raw outputs for each text: (n, labels) float32, (n, 1) for a score.
 
-        Texts are cut into tokens by a thread of its own, some ahead of those that the model reads.
+        Texts are cut into tokens by a thread of its own, some ahead of those that the model reads. window: how many
+        are sorted by length together.
         """
-        windows = [texts[i : i + WINDOW] for i in range(0, len(texts), WINDOW)]
+        windows = [texts[i : i + window] for i in range(0, len(texts), window)]
         outputs = [np.empty((0, max(1, len(self.labels))), np.float32)]
         with ThreadPoolExecutor(1) as tokenising:
             encoded = deque(tokenising.submit(self.encode, window) for window in windows[:AHEAD])

@@ -76,10 +76,10 @@ class Lines:
             yield whole_line(parts, held)
 
 
-def slices_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def slices_of(chunks: Iterable[bytes], size: int = SPLIT_AT_ONCE) -> Iterator[bytes]:
     """Cut what came out of a decoder at once, so that the lines of no more than that are held."""
     for chunk in chunks:
-        yield from (chunk[start : start + SPLIT_AT_ONCE] for start in range(0, len(chunk), SPLIT_AT_ONCE))
+        yield from (chunk[start : start + size] for start in range(0, len(chunk), size))
 
 
 def whole_line(parts: list[bytes], held: int) -> bytes | LongLine:

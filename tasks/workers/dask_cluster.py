@@ -82,7 +82,7 @@ def check_address(address: str) -> None:
 
 
 @contextmanager
-def local_cluster(threads: int = 1) -> Iterator[Any]:
+def local_cluster(threads: int = 1, close_seconds: float = CLOSE_SECONDS) -> Iterator[Any]:
     """Give a cluster on this machine for as long as the block lasts.
 
     Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
@@ -94,7 +94,7 @@ def local_cluster(threads: int = 1) -> Iterator[Any]:
             yield cluster
         finally:
             try:
-                cluster.close(timeout=CLOSE_SECONDS)
+                cluster.close(timeout=close_seconds)
             except TimeoutError:
                 for process in multiprocessing.active_children():
                     process.kill()

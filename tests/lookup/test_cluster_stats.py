@@ -64,12 +64,10 @@ def made(seed, count=2000):
 
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 1000, 1])
 @pytest.mark.parametrize("seed", range(3))
-def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, monkeypatch, seed, counted_bytes):
-    monkeypatch.setattr(clusters_found, "COUNTED_BYTES", counted_bytes)
-    monkeypatch.setattr(clusters_found, "AT_ONCE", 13)
-    monkeypatch.setattr(clusters_found, "FEW", 5)
+def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, seed, counted_bytes):
+    limits = clusters_found.Limits(counted_bytes, clusters=13, small_sizes=5)
     table, rows = made(seed, 2000 if counted_bytes > 1 else 300)
-    found = clusters_found.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES)
+    found = clusters_found.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES, limits)
     by_source = {}
     for doc_id, cluster in rows:
         by_source.setdefault(cluster, Counter())[NAMES[10 - (doc_id >> SOURCE_SHIFT)]] += 1

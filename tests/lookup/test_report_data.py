@@ -9,26 +9,25 @@ from small_corpus import (
     table_of,
 )
 
-from tasks.lookup import cluster_stats as clusters_found
+from tasks.lookup.cluster_stats import LARGEST, Limits, clusters_found
+from tasks.lookup.explain import Corpus
 from tasks.lookup.report_data import find
 
 
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
-def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(
-    labelled, monkeypatch, counted_bytes
-):
+def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(labelled, counted_bytes):
     recipe = labelled.load(dedup={"scope": "global"})
     build_here(recipe)
-    monkeypatch.setattr(clusters_found, "COUNTED_BYTES", counted_bytes)
-    (found,) = (of_round.clusters for of_round in find(recipe).rounds)
+    names = [source.name for source in recipe.sources]
+    found = clusters_found(Corpus(recipe), "clusters", names, Limits(counted_bytes))
+    assert [of_round.clusters.documents for of_round in find(recipe).rounds] == [found.documents]
     members, by_source, sizes, shared = plain_counts(recipe)
     assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))
     assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes
-    names = [source.name for source in recipe.sources]
     assert {
         (a, b): n for i, a in enumerate(names) for j, b in enumerate(names) if (n := found.shared[i, j])
     } == shared
-    largest = sorted(members, key=lambda one: (-len(members[one]), one))[: clusters_found.LARGEST]
+    largest = sorted(members, key=lambda one: (-len(members[one]), one))[:LARGEST]
     assert [cluster.cluster_id for cluster in found.largest] == largest
     assert [cluster.sources for cluster in found.largest] == [by_source[one] for one in largest]
     assert [cluster.last_id for cluster in found.largest] == [max(members[one]) for one in largest]

@@ -7,9 +7,9 @@ import pytest
 from report_pages import cells_of, page_of, read, titles
 from small_corpus import build_here, contents, edited, prose, published, rows, table_of, write_rows
 
+from tasks.accounts.published import published_manifest
 from tasks.lookup.verify_and_clean import orphans_of
-from tasks.planning import history
-from tasks.planning.history import HISTORY, builds_of
+from tasks.planning.history import HISTORY, builds_of, record_build
 from tasks.storage.records import BODY
 
 SECTION = "Since the build before"
@@ -87,13 +87,13 @@ def test_build_that_changes_nothing_adds_nothing(corpus):
     assert not [path for path in before if HISTORY in path]
 
 
-def test_record_is_bounded_and_cleaning_leaves_it(corpus, monkeypatch):
-    monkeypatch.setattr(history, "MOST_BUILDS", 3)
-    for width in range(20, 25):
+def test_record_is_bounded_and_cleaning_leaves_it(corpus):
+    for width in range(20, 24):
         recipe = corpus.load(dedup={"width": width})
         build_here(recipe)
+    record_build(recipe.folder, published_manifest(recipe.folder), (), most=3)
     assert [build.number for build in builds_of(recipe.folder)] == [3, 4, 5]
-    assert [build.recipe["dedup"]["width"] for build in builds_of(recipe.folder)] == [22, 23, 24]
+    assert [build.recipe["dedup"]["width"] for build in builds_of(recipe.folder)] == [22, 23, 23]
     assert not [waste for waste in orphans_of(recipe) if waste.path.startswith(HISTORY)]
 
 

@@ -1,9 +1,11 @@
 """What the watcher says of sources that changed."""
 
+import time
+
 from small_corpus import build_here, prose, rows, write_rows
 
-from tasks.planning import watching
-from tasks.planning.watching import detect_changes
+from tasks.planning.watching import PATIENCE, WATCHED, detect_changes, last_poll
+from tasks.storage.records import write_record
 
 
 def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):
@@ -44,10 +46,12 @@ def test_listing_that_still_grows_is_not_announced(corpus):
     assert not detect_changes.fn(recipe).is_to_announce
 
 
-def test_listing_of_which_no_corpus_came_is_asked_for_again(corpus, monkeypatch):
+def test_listing_of_which_no_corpus_came_is_asked_for_again(corpus):
     recipe = corpus.load()
-    monkeypatch.setattr(watching, "PATIENCE", 0)
-    found = [detect_changes.fn(recipe) for _ in range(3)]
+    found = [detect_changes.fn(recipe) for _ in range(2)]
+    long_ago = last_poll(recipe.folder).model_copy(update={"announced_at": time.time() - PATIENCE - 1})
+    write_record(recipe.folder, WATCHED, long_ago)
+    found.append(detect_changes.fn(recipe))
     assert [sight.is_unanswered for sight in found] == [False, False, True]
     build_here(recipe)
     assert not detect_changes.fn(recipe).is_unanswered

@@ -11,7 +11,6 @@ import pytest
 from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from tasks.errors import BadInput, ZydaError
-from tasks.quality import keep_bounds
 from tasks.quality.keep import BadKeep, fault, keep_mask, looks_beyond, parse
 from tasks.quality.keep_samples import samples
 from tasks.sources.formats import jsonl
@@ -241,8 +240,7 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("case", TOO_MUCH)
-def test_expression_without_bounds_is_one_line_and_ends_no_process(case, monkeypatch):
-    monkeypatch.setattr(keep_bounds, "MEMORY", 1 << 30)
+def test_expression_without_bounds_is_one_line_and_ends_no_process(case):
     expression, said = TOO_MUCH[case]
     found = fault(expression, COLUMNS)
     assert found

@@ -76,12 +76,11 @@ def test_batches_hold_texts_of_like_lengths_and_every_text_once():
     assert padded / sum(lengths) < 1.05
 
 
-def test_windows_of_texts_are_answered_in_the_order_of_the_texts(monkeypatch):
+def test_windows_of_texts_are_answered_in_the_order_of_the_texts():
     classifier = models.Classifier(QUALITY, 64)
     texts = [*TEXTS, *(prose(f"more {i}", 10 * i) for i in range(20))]
     whole = classifier.logits(texts)
-    monkeypatch.setattr(models, "WINDOW", 3)
-    assert np.allclose(classifier.logits(texts), whole, atol=1e-4)
+    assert np.allclose(classifier.logits(texts, window=3), whole, atol=1e-4)
     assert classifier.logits([]).shape == (0, 3)
 
 

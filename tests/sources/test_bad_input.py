@@ -13,12 +13,10 @@ from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from tasks.errors import Denied, ZydaError
-from tasks.recipe.source import Source
-from tasks.sources import lines as lines_in
 from tasks.sources.formats import jsonl
-from tasks.sources.listing import Piece, list_files
-from tasks.sources.reading import read
+from tasks.sources.lines import Lines, slices_of
 from tasks.sources.rows import Tally, not_utf8
+from tasks.sources.streams import open_input
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
 
@@ -309,23 +307,19 @@ def test_number_that_is_too_large_is_said_to_be_just_that(corpus, number):
 
 @pytest.mark.parametrize("line", [b"\n", b" \n", b"x\n"])
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gz", "zst"])
-def test_lines_that_are_no_documents_are_held_by_the_thousand_and_not_all_at_once(
-    tmp_path, monkeypatch, line, pack
-):
-    monkeypatch.setattr(jsonl, "CHUNK_LINES", 1000)
+def test_lines_that_are_no_documents_are_held_by_the_thousand_and_not_all_at_once(tmp_path, line, pack):
     path = tmp_path / f"x.jsonl.{'gz' if pack is gzip.compress else 'zst'}"
     path.write_bytes(pack(GOOD_LINE + line * 100_000 + GOOD_LINE))
     tally, good, others = Tally(), 0, 0
-    (file,) = list_files(Source(name="odd", files=(str(path),)))
-    for chunk in read("odd", file, Piece(), "text", tally):
-        assert len(chunk.bad) + len(chunk.blank) <= 1000
-        good, others = good + len(chunk.rows), others + len(chunk.bad) + len(chunk.blank)
+    with open_input("odd", str(path), path.stat().st_size, at_random=False) as stream:
+        for chunk in jsonl.chunks_of_lines(Lines(stream), "text", tally, most_others=1000):
+            assert len(chunk.bad) + len(chunk.blank) <= 1000
+            good, others = good + len(chunk.rows), others + len(chunk.bad) + len(chunk.blank)
     assert (good, others, tally.rows) == (2, 100_000, 100_002)
 
 
-def test_what_a_decoder_gives_at_once_is_split_piece_by_piece(monkeypatch):
-    monkeypatch.setattr(lines_in, "SPLIT_AT_ONCE", 10)
-    parts = list(lines_in.slices_of([b"0123456789ab", b"", b"c"]))
+def test_what_a_decoder_gives_at_once_is_split_piece_by_piece():
+    parts = list(slices_of([b"0123456789ab", b"", b"c"], 10))
     assert parts == [b"0123456789", b"ab", b"c"]
 
 

@@ -21,17 +21,19 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
 
 from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
-from tasks.ingest import ingest as ingesting
 from tasks.ingest import pieces
 from tasks.ingest.ingest import ingest
+from tasks.ingest.numbering import Reader
 from tasks.planning.prepare import prepare
 from tasks.recipe.source import Source
 from tasks.sources import lines, streams
 from tasks.sources.formats import arrow, jsonl, parquet
-from tasks.sources.listing import Piece, list_files, sampled_files
+from tasks.sources.listing import Piece, list_files, load_listing, sampled_files
+from tasks.sources.reading import read
 from tasks.sources.register import load_register
-from tasks.sources.rows import Chunk, arrow_chunk
+from tasks.sources.rows import Chunk, Tally, arrow_chunk
 from tasks.storage.folder import Folder
+from tasks.tokens.counter import stored_counter
 
 pytestmark = pytest.mark.early(4)
 
@@ -576,7 +578,7 @@ def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed
     (file,) = load_register(recipe.folder).files["best"]
     piece = file.pieces[0].model_copy(update={"rows": 99})
     assert file.pieces == (Piece(row_groups=(0,), rows=3),)
-    job = ingesting.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece)
+    job = pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece)
     with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
         pieces.ingest_piece(job)
 
@@ -619,16 +621,21 @@ def test_register_that_lost_an_entry_is_said_and_no_number_is_given_twice(corpus
         prepare.fn(recipe)
 
 
-def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, monkeypatch):
-    from tasks.ingest import numbering as shards
-
-    monkeypatch.setattr(shards, "MAX_ROWS", 2)
-    with pytest.raises(BadInput, match=r"source best, file .*: more than 2 rows"):
-        build_here(corpus.load())
-    monkeypatch.setattr(shards, "MAX_ROWS", 1 << 32)
-    monkeypatch.setattr(shards, "MAX_TEXT", 100)
-    with pytest.raises(BadInput, match=r"source best, file .*, row \d .*: a text of [0-9,]+ bytes, expected"):
-        build_here(corpus.load(name="again"))
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"max_rows": 2}, r"source best, file .*: more than 2 rows"),
+        ({"max_text": 100}, r"source best, file .*, row \d .*: a text of [0-9,]+ bytes, expected"),
+    ],
+)
+def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
+    recipe = corpus.load()
+    plan = prepare.fn(recipe)[0]
+    file = load_listing(recipe.folder, plan.listing)[0]
+    counter = stored_counter(recipe.folder, plan.parameters.tokenizer)
+    reader = Reader("best", file, 0, plan.parameters, counter, **limits)
+    with pytest.raises(BadInput, match=said):
+        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, Tally()), []))
 
 
 def test_damaged_place_in_gzip_costs_what_comes_after_it_and_little_before(corpus):

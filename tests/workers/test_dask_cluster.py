@@ -491,8 +491,7 @@ def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
         await asyncio.Event().wait()
 
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
-    monkeypatch.setattr("tasks.workers.dask_cluster.CLOSE_SECONDS", 1)
-    with local_cluster() as cluster:
+    with local_cluster(close_seconds=1) as cluster:
         worker = psutil.Process(cluster.workers[0].process.pid)
         monkeypatch.setattr(distributed.Nanny, "close", never)
     worker.wait()

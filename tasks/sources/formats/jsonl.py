@@ -91,7 +91,8 @@ class GatheredRows:
         return Chunk(np.array(self.rows, np.int64), table, self.bad, np.array(self.blank, np.int64))
 
 
-def chunks_of_lines(lines: Lines, text: str, tally: Tally) -> Iterator[Chunk]:
+def chunks_of_lines(lines: Lines, text: str, tally: Tally, most_others: int = CHUNK_LINES) -> Iterator[Chunk]:
+    """Yield the rows of lines. most_others: of a chunk, lines that are no documents."""
     gathered, row = GatheredRows(), -1
     try:
         for row, line in enumerate(lines):
@@ -99,7 +100,7 @@ def chunks_of_lines(lines: Lines, text: str, tally: Tally) -> Iterator[Chunk]:
                 gathered.add(row, line.removeprefix(BYTE_ORDER_MARK), text)
             else:
                 gathered.add(row, line, text)
-            if gathered.size >= CHUNK_BYTES or gathered.others >= CHUNK_LINES:
+            if gathered.size >= CHUNK_BYTES or gathered.others >= most_others:
                 yield gathered.chunk(text)
                 gathered = GatheredRows()
     except UNREADABLE as error:
