@@ -1,8 +1,8 @@
 """The headline of an audit: how many of the documents that went were unlike all that were kept."""
 
+from tasks.storage.artifacts import Facts
 from tasks.storage.records import Record
 
-BY_INDEX = "by_index"  # in the facts of a manifest
 MEASURED = "Of made clusters of 8 to 200 MiB it found 999 of 1,000 that go, or more (docs/duplicates.md)."
 MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
 
@@ -31,6 +31,12 @@ class ByIndex(Record):
             f"were judged by an index: {self.unsure:,} documents that stay were not compared with every one that "
             f"could hold enough of them. {MEASURED}"
         )
+
+
+class Decided(Facts):
+    """The facts of how the documents of a round were decided about."""
+
+    by_index: ByIndex | None = None
 
 
 class AuditCounts(Record):

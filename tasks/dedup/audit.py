@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.accounts.audited import ByIndex, Decided
 from tasks.dedup.contested import first_and_last
 from tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
 from tasks.dedup.pairings import Pairing, pairings_of
@@ -25,6 +26,7 @@ from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import (
     Counts,
+    Facts,
     Manifest,
     Receipt,
     Shard,
@@ -71,6 +73,13 @@ class TextsOfShard(ShardJob):
         return write_table(self.folder, self.path, self.name, table, counts=counts)
 
 
+class AuditedRound(Facts):
+    """The facts of an audit's manifest: the trails of all sources, by which a round can be audited again."""
+
+    trails: tuple[tuple[Receipt, ...], ...]
+    by_index: ByIndex | None = None
+
+
 def key(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
     dedup = near(of_round)
@@ -114,10 +123,10 @@ def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> M
         stage="audit",
         shards=(shard,),
         intermediate=tuple(text.path for text in texts),
-        facts={
-            "trails": [[receipt.model_dump() for receipt in trail] for trail in trails],
-            **load_manifest(folder, trail_of(trails[0]).receipts[-1]).facts,  # of how it was decided
-        },
+        facts=AuditedRound(
+            trails=tuple(map(tuple, trails)),
+            by_index=load_manifest(folder, trails[0][-1]).facts_as(Decided).by_index,
+        ).written(),
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import BY_INDEX
+from tasks.accounts.audited import Decided
 from tasks.dedup.by_documents import decided_by_documents
 from tasks.dedup.clusters import CLUSTERS, cluster_rows
 from tasks.dedup.preference import Preference, order_of, preference_of
@@ -144,5 +144,5 @@ def decisions(
         stage="decisions",
         shards=tuple(decided),
         intermediate=tuple(shard.path for shard in on_the_way),
-        facts={BY_INDEX: by_index.model_dump()} if by_index.clusters else {},
+        facts=Decided(by_index=by_index if by_index.clusters else None).written(),
     )

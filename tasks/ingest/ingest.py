@@ -17,6 +17,7 @@ from tasks.errors import BadInput, bad_input
 from tasks.ingest.companions import COMPANIONS, Companion, OnGpus
 from tasks.ingest.pieces import VERSION, IngestedPiece, PieceToIngest
 from tasks.ingest.plan import SourcePlan
+from tasks.quality.ingested import Ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import unify
 from tasks.sources.listing import load_listing
@@ -103,9 +104,9 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
         out=out,
         set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
         cleaned=totals(piece.cleaned for piece in pieces),
-        facts={
-            "schema": pack(common_schema(pieces)),
-            "set_aside": [shard.model_dump() for piece in pieces for shard in piece.set_aside],
-            **({"model": plan.model.model_dump()} if plan.model else {}),
-        },
+        facts=Ingested(
+            schema=pack(common_schema(pieces)),
+            set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),
+            model=plan.model,
+        ).written(),
     )

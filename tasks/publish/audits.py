@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import BY_INDEX, AuditCounts, ByIndex
-from tasks.dedup.audit import audit
+from tasks.accounts.audited import AuditCounts, ByIndex, Decided
+from tasks.dedup.audit import AuditedRound, audit
 from tasks.errors import Denied
 from tasks.planning.last_build import last_build
 from tasks.publish.differences import diff
 from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.rounds import Round
-from tasks.storage.artifacts import MANIFESTS, Manifest, Receipt, finished_shard, load_manifest
+from tasks.storage.artifacts import MANIFESTS, Manifest, finished_shard, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import read_record
 from tasks.storage.tables import read_table
@@ -37,8 +37,7 @@ def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None)
 
 def by_index_of(manifest: Manifest) -> ByIndex | None:
     """Return what an audit's manifest says of clusters that were judged by an index, if there were any."""
-    found = manifest.facts.get(BY_INDEX)
-    return ByIndex.model_validate(found) if found else None
+    return manifest.facts_as(Decided).by_index
 
 
 @dataclass(frozen=True)
@@ -137,8 +136,7 @@ def audit_again(of_round: Round, pairs: int) -> Manifest:
 
     Raises Denied where that is not there any more.
     """
-    trails = last_audit(of_round).facts["trails"]
-    receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
+    receipts = [[*trail] for trail in last_audit(of_round).facts_as(AuditedRound).trails]
     return load_manifest(of_round.folder, audit.once(of_round, receipts, pairs))
 
 

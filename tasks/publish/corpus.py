@@ -28,8 +28,10 @@ from tasks.ingest.plan import SourcePlan
 from tasks.log import warn
 from tasks.publish.audits import by_index_of, count_unlike
 from tasks.publish.card import card
+from tasks.publish.files import PublishedSource
 from tasks.publish.placing import Texts, publish_by_rename, publish_objects, text_of, unlisted_files
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
+from tasks.quality.ingested import Ingested
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import rounds_of
 from tasks.recipe.values import in_time
@@ -135,12 +137,12 @@ def corpus_files(
         if shard.rows
     ]
     for receipt in ingested:
-        set_aside = load_manifest(folder, receipt).facts["set_aside"]
-        files += [file("set_aside", f"{receipt.source}-", Shard.model_validate(shard)) for shard in set_aside]
+        set_aside = load_manifest(folder, receipt).facts_as(Ingested).set_aside
+        files += [file("set_aside", f"{receipt.source}-", shard) for shard in set_aside]
     for receipt in published:
         manifest = load_manifest(folder, receipt)
         files += [file(str(receipt.source), "", shard) for shard in manifest.shards]
-        removed = [Shard.model_validate(shard) for shard in manifest.facts["removed"]]
+        removed = manifest.facts_as(PublishedSource).removed
         files += [file("removed", f"{receipt.source}-", shard) for shard in removed]
     return sorted(files, key=lambda file: file.path)
 
@@ -189,7 +191,7 @@ def keys(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, PublishedKe
     """Return what the published band keys of each round were made with."""
     places = [of_round.name_of("bands") for of_round in rounds_of(recipe)]
     return {
-        place: PublishedKeys.model_validate(load_manifest(recipe.folder, about_all[place]).facts)
+        place: load_manifest(recipe.folder, about_all[place]).facts_as(PublishedKeys)
         for place in places
         if place in about_all
     }

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
+from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
 from tasks.stage.fan_out import fan_out
@@ -32,7 +33,16 @@ from tasks.stage.verdicts import (
     removals_in,
     with_columns,
 )
-from tasks.storage.artifacts import Counts, Manifest, Shard, load_manifest, shard_path, stage_key, total
+from tasks.storage.artifacts import (
+    Counts,
+    Facts,
+    Manifest,
+    Shard,
+    load_manifest,
+    shard_path,
+    stage_key,
+    total,
+)
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard, write_table
@@ -60,6 +70,12 @@ class PublishedShard(Record):
     @property
     def seen(self) -> Counts:
         return self.kept.counts if self.kept else Counts()
+
+
+class PublishedSource(Facts):
+    """The facts of the manifest: the tables of removed documents."""
+
+    removed: tuple[Shard, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,12 +234,12 @@ def key(recipe: Recipe, trail: Trail) -> str:
 def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source
-    ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
-    columns = ingested.facts["schema"]
-    check_published_names(source, unpack(columns), later)
+    found = ingested(folder, trail)
+    later = [load_manifest(folder, receipt) for receipt in trail.receipts[1:]]
+    check_published_names(source, found.columns, later)
     about_removed = removed_schema(later)
     jobs = [
-        ShardToPublish(folder, source, columns, about_removed, history)
+        ShardToPublish(folder, source, found.packed, about_removed, history)
         for history in load_histories(folder, trail)
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
@@ -234,5 +250,5 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         shards=kept,
         entering=trail.remaining,
         out=total(shard.counts for shard in kept),
-        facts={"removed": [file.removed.model_dump() for file in files if file.removed]},
+        facts=PublishedSource(removed=tuple(file.removed for file in files if file.removed)).written(),
     )

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from tasks.errors import NotConserved, bad_input
 from tasks.quality.forms import Model, load_model
+from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.register import place_of
 from tasks.stage.progress import told_inside
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from tasks.stage.verdicts import Trail, load_histories
-from tasks.storage.artifacts import WORK, Manifest, finished_shard, load_manifest, stage_key
+from tasks.storage.artifacts import WORK, Manifest, finished_shard, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of
 from tasks.workers.engine import Engine
@@ -133,7 +134,8 @@ def classify(recipe: Recipe, trail: Trail) -> Manifest:
     settings = recipe.source(trail.source).classify
     assert settings is not None
     folder = recipe.folder
-    model = Model.model_validate(load_manifest(folder, trail.receipts[0]).facts["model"])
+    model = ingested(folder, trail).model
+    assert model is not None
     device = "cpu" if recipe.engine is Engine.CPU else None
     jobs = [
         AnswersForShard(folder, trail.source, history, model, settings.max_tokens, device)

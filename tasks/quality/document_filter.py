@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import NotConserved
+from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
@@ -26,10 +27,10 @@ from tasks.stage.verdicts import (
     removed_ids,
     with_columns,
 )
-from tasks.storage.artifacts import Manifest, load_manifest, stage_key
+from tasks.storage.artifacts import Manifest, stage_key
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
-from tasks.storage.records import pack, unpack
+from tasks.storage.records import pack
 from tasks.storage.tables import open_table, parts_of
 
 NO_EVIDENCE = pa.schema([])
@@ -116,10 +117,8 @@ def remaining_documents(folder: Folder, history: ShardHistory, schema: pa.Schema
 def run_filter(recipe: Recipe, trail: Trail, document_filter: DocumentFilter) -> Manifest:
     """Run a filter on the remaining documents of a source, over the cluster."""
     folder = recipe.folder
-    stored = unpack(load_manifest(folder, trail.receipts[0]).facts["schema"])
-    schema = pa.schema(
-        [field for field in stored if field.name in {*document_filter.columns, *COUNTED.names}]
-    )
+    wanted = {*document_filter.columns, *COUNTED.names}
+    schema = pa.schema([field for field in ingested(folder, trail).columns if field.name in wanted])
     jobs = [
         FilterShard(folder, trail.source, history, document_filter, schema)
         for history in load_histories(folder, trail)

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from tasks.errors import bad_input
 from tasks.quality.document_filter import DocumentFilter, run_filter
 from tasks.quality.forms import Model
+from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.sources.column_names import names_of_text
 from tasks.sources.register import place_of
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import VERDICTS, Trail
-from tasks.storage.artifacts import Manifest, load_manifest, stage_key
+from tasks.storage.artifacts import Manifest, stage_key
 from tasks.storage.folder import Folder
-from tasks.storage.records import unpack
 
 VERSION = 4
 MOST_SHOWN = 300  # characters of an expression in a message
@@ -119,11 +119,8 @@ def is_filtered(recipe: Recipe, name: str) -> bool:
 @stage("filter", key, enabled=is_filtered, reasons=REASONS)
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
     """Filter a source."""
-    source = recipe.source(trail.source)
-    facts = load_manifest(recipe.folder, trail.receipts[0]).facts
-    check_keep(
-        source, unpack(facts["schema"]), Model.model_validate(facts["model"]) if source.classify else None
-    )
+    source, found = recipe.source(trail.source), ingested(recipe.folder, trail)
+    check_keep(source, found.columns, found.model)
     verdicts = partial(reasons_to_go, recipe.folder, source)
     document_filter = DocumentFilter(
         "filter", VERSION, verdicts, REASONS, params=filter_params(source), columns=columns_to_read(source)

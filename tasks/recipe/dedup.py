@@ -155,6 +155,11 @@ class Dedup(Strict):
     def reference_reason(self) -> Reason:
         """Why a document goes for one of a corpus that the round is `against`."""
 
+    @property
+    def compares_texts(self) -> bool:
+        """Whether the texts of documents decide which of them go."""
+        return False
+
     @abstractmethod
     def method(self) -> str:
         """Say in a sentence of the card how duplicates were found."""

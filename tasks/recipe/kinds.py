@@ -187,6 +187,10 @@ class MinHashRound(Dedup):
         )
 
     @property
+    def compares_texts(self) -> bool:
+        return self.verify is not None
+
+    @property
     def measure(self) -> str:
         """By what it is said how like two texts are: `jaccard` or `containment`."""
         return self.verify.measure if self.verify else "jaccard"

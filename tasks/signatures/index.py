@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tasks.accounts.published import PublishedKeys
 from tasks.errors import NotConserved
 from tasks.recipe.rounds import Round
 from tasks.signatures.bands import (
@@ -117,5 +118,7 @@ def index(of_round: Round, trails: list[list[Receipt]], sources: Sequence[Number
             *(path for keys in of_sources for path in keys.on_the_way),
             *(file.path for file in merged),
         ),
-        facts={"parameters": index_parameters(dedup), "documents": rows // dedup.key_bands},
+        facts=PublishedKeys(
+            parameters=index_parameters(dedup), documents=rows // dedup.key_bands
+        ).model_dump(),
     )

@@ -21,6 +21,8 @@ and the counts for the ledger.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from tasks.errors import Damaged
 from tasks.log import warn
 from tasks.storage.folder import Folder
@@ -73,6 +75,7 @@ class CleaningCounts(Record):
         )
 
 
+FactsOf = TypeVar("FactsOf", bound=Record)
 Addable = TypeVar("Addable", Counts, CleaningCounts)
 
 
@@ -83,6 +86,21 @@ def totals(named: Iterable[Mapping[str, Addable]]) -> dict[str, Addable]:
         for name, value in one.items():
             sums[name] = sums[name] + value if name in sums else value
     return sums
+
+
+class Facts(Record):
+    """What a stage says in its manifest for those after it, and nothing else has a field for.
+
+    A field that is None is not written: what was written before there was such a field has the same identity.
+    """
+
+    @model_serializer(mode="wrap")
+    def without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in dump(self).items() if value is not None}
+
+    def written(self) -> dict[str, Any]:
+        """Return them as they stand in a manifest."""
+        return self.model_dump(mode="json", by_alias=True)
 
 
 class Shard(Record):
@@ -110,7 +128,8 @@ class Manifest(Record):
     `beside` are the columns of these artifacts that are published beside a document that stays, `evidence` those
     that are published of one that goes: a schema, packed.
     `intermediate` are the paths of others that were made on the way, and save work the next time.
-    `removed_by` is `removed` by reason, `cleaned` what each cleaning changed, by its name.
+    `removed_by` is `removed` by reason, `cleaned` what each cleaning changed, by its name. `facts` are those of
+    the stage's own kind of `Facts`, as written.
     """
 
     stage: str
@@ -133,6 +152,9 @@ class Manifest(Record):
         content = [(shard.name, shard.digest) for shard in self.shards]
         published = [list(self.beside), self.evidence] if self.beside or self.evidence else []
         return digest_of([self.stage, self.source, content, self.facts, *published])
+
+    def facts_as(self, kind: type[FactsOf]) -> FactsOf:
+        return kind.model_validate(self.facts)
 
 
 class Receipt(Record):

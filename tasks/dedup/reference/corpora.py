@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published
-from tasks.dedup.verify import judging_of
 from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.faults import place_of
@@ -118,7 +117,7 @@ def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, ReferenceCo
     # A store that lists nothing, as web servers do: what is missing is said when it is read.
     if MANIFEST not in listed:
         return
-    for shard in [*keys, *(texts_of(other) if judging_of(dedup).columns else [])]:
+    for shard in [*keys, *(texts_of(other) if dedup.compares_texts else [])]:
         if shard.path not in listed:
             reader = "" if shard in keys else ", and verify reads it"
             raise Denied(f"{url}: {shard.path} is not there{reader}")

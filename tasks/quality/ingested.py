@@ -1,0 +1,30 @@
+"""What ingest found of a source, for the stages after it."""
+
+import pyarrow as pa
+from pydantic import Field
+
+from tasks.quality.forms import Model
+from tasks.stage.verdicts import Trail
+from tasks.storage.artifacts import Facts, Shard, load_manifest
+from tasks.storage.folder import Folder
+from tasks.storage.records import unpack
+
+
+class Ingested(Facts):
+    """The facts of ingest's manifest.
+
+    packed: the columns of its shards. set_aside: the tables of rows that are no documents. model: where one judges.
+    """
+
+    packed: str = Field(alias="schema")
+    set_aside: tuple[Shard, ...] = ()
+    model: Model | None = None
+
+    @property
+    def columns(self) -> pa.Schema:
+        return unpack(self.packed)
+
+
+def ingested(folder: Folder, trail: Trail) -> Ingested:
+    """Read what ingest found of a source."""
+    return load_manifest(folder, trail.receipts[0]).facts_as(Ingested)

@@ -1,0 +1,79 @@
+"""A kind of round that is defined here is run like the others."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from small_corpus import build_here, rows, table_of, write_rows
+
+from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope
+from tasks.recipe.kinds import ExactRound
+from tasks.signatures.keys import KEYS, keys_of_texts
+
+
+class FirstWords(Dedup):
+    """A round in which documents that begin with the same word are duplicates."""
+
+    scope: Scope = "across"
+    prefer: Prefer = ("source",)
+    against: Against = ()
+
+    @property
+    def key_bands(self):
+        return 1
+
+    @property
+    def key_parameters(self):
+        return {"kind": "first words"}
+
+    @property
+    def reason(self):
+        return Reason("same_first_word", "it begins as a document that is preferred")
+
+    @property
+    def reference_reason(self):
+        return Reason("first_word_in_other_corpus", "another corpus has one that begins like it")
+
+    def method(self):
+        return "Documents that begin with the same word were found."
+
+    def keys_in_words(self):
+        yield "first words"
+
+
+def first_words(texts, dedup):
+    """Hash the first word of each text: (n, 1) uint64, and which texts have one."""
+    words = [text.split()[:1] for text in texts.to_pylist()]
+    digests = [hashlib.sha256(word[0].encode()).digest()[:8] if word else bytes(8) for word in words]
+    return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 1), np.array(
+        [bool(word) for word in words]
+    )
+
+
+def test_kind_of_round_is_a_class_and_a_place_among_the_keys(corpus, monkeypatch):
+    monkeypatch.setitem(KEYS, FirstWords, first_words)
+    write_rows(corpus.folder / "in/a.parquet", rows(a="One of them.", b="Two of them.", c=""))
+    write_rows(
+        corpus.folder / "in/b.parquet", rows(d="One more.", e="Two more.", f="Three of them.", g="One alone.")
+    )
+    corpus.recipe["sources"] = [{"name": name, "files": f"in/{name}.parquet"} for name in ("a", "b")]
+    recipe = corpus.load().model_copy(update={"rounds": (ExactRound(exact="text"), FirstWords())})
+    ledger = build_here(recipe)
+    assert ledger.removed("removals2").documents == 3
+    assert {row["reason"] for row in table_of(recipe, "removed")} == {"same_first_word"}
+    assert [row["name"] for row in table_of(recipe, "b")] == ["f"]
+    assert "begin with the same word were found" in recipe.folder.read("published/README.md").decode()
+
+
+def test_kind_that_does_not_say_all_of_itself_is_refused():
+    class Silent(Dedup):
+        scope: Scope = "across"
+
+    with pytest.raises(TypeError, match="abstract"):
+        Silent()
+
+
+def test_texts_of_a_kind_without_keys_are_not_taken_for_others():
+    with pytest.raises(KeyError):
+        keys_of_texts(pa.array(["a"], pa.large_string()), FirstWords())
