@@ -5,7 +5,6 @@ of a `Judging`. By that order alone, which is here, all go for the most preferre
 texts, which is in `tasks.dedup.verify`, those go that are like enough to one that stays.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -60,8 +59,8 @@ def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
 
 
 @dataclass(frozen=True)
-class Judging(ABC):
-    """How it is judged which documents of a cluster go.
+class Judging:
+    """How the documents of a cluster are judged: by their order alone, where a class of it says nothing else.
 
     columns: those of the documents that have to be read for it, texts. evidence: what is said of a pair.
     """
@@ -82,44 +81,27 @@ class Judging(ABC):
         return [self.dedup.model_dump(include={"verify", "scope"}), self.shingles]
 
     @property
-    @abstractmethod
     def is_by_ids(self) -> bool:
         """Whether documents' ids alone decide, and nothing that stands in them."""
+        return not self.columns and self.dedup.prefer == ("source",)
 
-    @abstractmethod
     def size(self, of_all: Counts, contested: int) -> float:
         """Return how many bytes those of some documents take that are contested, about."""
-
-    @abstractmethod
-    def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
-        """Return by what clusters are cut that come in some pieces: nothing, where none has to be."""
-
-    @abstractmethod
-    def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return in which piece of its cluster each document is. pieces: how many that has, (n,)."""
-
-    @abstractmethod
-    def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
-        """Judge some clusters: yields JUDGED, and what of it was judged by an index."""
-
-
-class ByOrder(Judging):
-    """By their order alone: all go for the first of their cluster that are of a later group, if they may."""
-
-    @property
-    def is_by_ids(self) -> bool:
-        return self.dedup.prefer == ("source",)
-
-    def size(self, of_all: Counts, contested: int) -> float:
         return contested * ROW_BYTES
 
     def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
+        """Return by what clusters are cut that come in some pieces: nothing, where none has to be."""
         return []
 
     def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return in which piece of its cluster each document is. pieces: how many that has, (n,)."""
         return np.zeros(len(pieces), np.uint32)
 
     def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+        """Judge some clusters: yields JUDGED, and what of it was judged by an index.
+
+        All go for the first of their cluster that are of a later group than it, if they may.
+        """
         sizes = np.diff(members.starts)
         firsts = np.repeat(members.starts[:-1], sizes)
         gone = np.flatnonzero((members.groups > members.groups[firsts]) & members.may_go)

@@ -86,14 +86,14 @@ def evidence_of(of_round: Round) -> pa.Schema | None:
 
 
 def key(of_round: Round, trail: Trail, decided: Receipt) -> str:
-    reason = of_round.dedup.reason.name
+    reason = of_round.dedup.words.reason.name
     said = None if reason == FIRST_REASON else reason
     return stage_key("removals", VERSION, said, *trail.identities, decided.identity)
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason."""
-    return dict([of_round.dedup.reason])
+    return dict([of_round.dedup.words.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
@@ -101,7 +101,7 @@ def removals(of_round: Round, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = of_round.folder
     deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(of_round) or ())
-    reason, names = of_round.dedup.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
+    reason, names = of_round.dedup.words.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
     jobs = [
         RemovalsOfShard(folder, trail.source, history, deciding.shards, evidence, reason, names)
         for history in load_histories(folder, trail)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.accounts.audited import ByIndex
-from tasks.dedup.judging import JUDGED, SIMILARITIES, ByOrder, Ids, InOrder, Judging
+from tasks.dedup.judging import JUDGED, SIMILARITIES, Ids, InOrder, Judging
 from tasks.dedup.large import LargeCluster
 from tasks.dedup.pairings import hash_ids
 from tasks.recipe.dedup import Dedup, Verify
@@ -51,10 +51,6 @@ class ByTexts(Judging):
     def asked(self) -> dict[str, Any]:
         """How much a document has to hold of another, as `textkernels.set_similarity.judge` takes it."""
         return {"share": self.verify.share, "is_jaccard": self.verify.measure == "jaccard"}
-
-    @property
-    def is_by_ids(self) -> bool:
-        return False
 
     def size(self, of_all: Counts, contested: int) -> float:
         return of_all.bytes * (contested / max(1, of_all.documents))
@@ -99,7 +95,7 @@ def judging_of(dedup: Dedup) -> Judging:
     """Return how a round judges the documents of a cluster."""
     if isinstance(dedup, MinHashRound) and dedup.verify:
         return ByTexts(dedup, dedup.verify)
-    return ByOrder(dedup)
+    return Judging(dedup)
 
 
 def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -69,6 +69,19 @@ class Reason(NamedTuple):
     sentence: str
 
 
+class Words(NamedTuple):
+    """What a kind of round says of itself.
+
+    reason: why a document goes for another one of this corpus, reference_reason: for one of a corpus that the round
+    is `against`. method: how duplicates were found, for the card. keys: of what its keys are, for the report.
+    """
+
+    reason: Reason
+    reference_reason: Reason
+    method: str
+    keys: tuple[str, ...]
+
+
 class Verify(Strict):
     """What a document has to have in common with one that stays, to go for it: of their distinct shingles."""
 
@@ -118,9 +131,8 @@ class Dedup(Strict):
     is_wide: ClassVar[bool] = False
     has_signatures: ClassVar[bool] = False
 
-    if (
-        TYPE_CHECKING
-    ):  # each kind names them, in their places among its own: the order is part of what is published
+    # Each kind names them, in their places among its own: the order of the fields is part of what is published.
+    if TYPE_CHECKING:
         scope: Scope
         prefer: Prefer
         against: Against
@@ -147,26 +159,13 @@ class Dedup(Strict):
 
     @property
     @abstractmethod
-    def reason(self) -> Reason:
-        """Why a document goes for another one of this corpus."""
-
-    @property
-    @abstractmethod
-    def reference_reason(self) -> Reason:
-        """Why a document goes for one of a corpus that the round is `against`."""
+    def words(self) -> Words:
+        """What it says of itself to people."""
 
     @property
     def compares_texts(self) -> bool:
         """Whether the texts of documents decide which of them go."""
         return False
-
-    @abstractmethod
-    def method(self) -> str:
-        """Say in a sentence of the card how duplicates were found."""
-
-    @abstractmethod
-    def keys_in_words(self) -> Iterator[str]:
-        """Yield what the report says of the keys."""
 
     def who_stayed(self) -> str:
         """Say in a sentence of the card which documents of a cluster stayed."""

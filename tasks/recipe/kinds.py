@@ -4,7 +4,7 @@ A round is of the kind that its fields say: `exact` makes it one of equal texts.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 from unicodedata import unidata_version
 
 from pydantic import (
@@ -16,35 +16,26 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Verify
+from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Verify, Words
 from tasks.recipe.values import Number
 
 EXACT, MINHASH = "<exact>", "<minhash>"  # which kind a round is of; no recipe has such names
 
 
-class Equal(NamedTuple):
-    """What is said of texts that are equal in one way: see the methods of `Dedup`."""
-
-    reason: Reason
-    reference_reason: Reason
-    method: str
-    in_words: str
-
-
 EQUALS = {
-    "text": Equal(
+    "text": Words(
         Reason("exact_duplicate", "its text is that of a document that is preferred"),
         Reason("text_in_other_corpus", "another corpus, which stays as it is, has its text"),
         "Documents with the same text were found by a hash of it.",
-        "equal texts, byte by byte",
+        ("equal texts, byte by byte",),
     ),
-    "normalised": Equal(
+    "normalised": Words(
         Reason("same_words", "its words are those of a document that is preferred, in the same order"),
         Reason(
             "words_in_other_corpus", "another corpus, which stays as it is, has its words in the same order"
         ),
         "Documents with the same words in the same order were found by a hash of them.",
-        "texts of the same words in the same order",
+        ("texts of the same words in the same order",),
     ),
 }  # fmt: skip
 
@@ -83,18 +74,8 @@ class ExactRound(Dedup):
         return {"exact": self.exact} | ({"unicode": unidata_version} if self.exact == "normalised" else {})
 
     @property
-    def reason(self) -> Reason:
-        return EQUALS[self.exact].reason
-
-    @property
-    def reference_reason(self) -> Reason:
-        return EQUALS[self.exact].reference_reason
-
-    def method(self) -> str:
-        return EQUALS[self.exact].method
-
-    def keys_in_words(self) -> Iterator[str]:
-        yield EQUALS[self.exact].in_words
+    def words(self) -> Words:
+        return EQUALS[self.exact]
 
 
 class MinHashRound(Dedup):
@@ -177,16 +158,6 @@ class MinHashRound(Dedup):
         return {"shingle": self.shingle, "width": self.width} | unicode
 
     @property
-    def reason(self) -> Reason:
-        return Reason("duplicate", "it is a near-duplicate of a document that is preferred")
-
-    @property
-    def reference_reason(self) -> Reason:
-        return Reason(
-            "in_other_corpus", "another corpus, which stays as it is, has it or a near-duplicate of it"
-        )
-
-    @property
     def compares_texts(self) -> bool:
         return self.verify is not None
 
@@ -205,16 +176,21 @@ class MinHashRound(Dedup):
         """The least likeness that is asked for: without `verify`, that at which half of the pairs are found."""
         return self.verify.share if self.verify else self.half_found
 
-    def method(self) -> str:
-        return (
+    @property
+    def words(self) -> Words:
+        return Words(
+            Reason("duplicate", "it is a near-duplicate of a document that is preferred"),
+            Reason(
+                "in_other_corpus", "another corpus, which stays as it is, has it or a near-duplicate of it"
+            ),
             f"Near-duplicates were found with MinHash over shingles of {self.width} {self.shingle} ({self.values} "
-            f"values, {self.bands} bands of {self.rows} rows) and clustered by connected components."
+            f"values, {self.bands} bands of {self.rows} rows) and clustered by connected components.",
+            (
+                f"shingles of {self.width} {self.shingle}",
+                f"signatures of {self.values} values in {self.bands} bands of {self.rows} rows",
+                f"of pairs with a Jaccard similarity of {self.half_found:.3f}, half share a bucket",
+            ),
         )
-
-    def keys_in_words(self) -> Iterator[str]:
-        yield f"shingles of {self.width} {self.shingle}"
-        yield f"signatures of {self.values} values in {self.bands} bands of {self.rows} rows"
-        yield f"of pairs with a Jaccard similarity of {self.half_found:.3f}, half share a bucket"
 
     def who_stayed(self) -> str:
         return self.verify.who_stayed() if self.verify else super().who_stayed()

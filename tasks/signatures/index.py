@@ -94,12 +94,9 @@ def index(of_round: Round, trails: list[list[Receipt]], sources: Sequence[Number
     numbers = {source.source: source.number for source in sources}
     in_order = sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source])
     of_sources = [
-        keys_of_source(
-            folder, trail.source, load_histories(folder, trail), dedup,
-            stage=of_round.name_of("keys left"), engine=of_round.recipe.engine,
-        )
+        keys_of_source(of_round, trail.source, load_histories(folder, trail), "keys left")
         for trail in in_order
-    ]  # fmt: skip
+    ]
     merged = tuple(file for keys in of_sources for file in keys.files)
     of_shards = stage_key("index", VERSION, None, *(shard.digest for shard in merged))
     rows = sum(shard.rows for shard in merged)

@@ -209,13 +209,12 @@ class KeysOfSource:
     counts: Counts
 
 
-def keys_of_source(
-    folder: Folder, source: str, history: Sequence[ShardHistory], dedup: Dedup, stage: str, engine: Engine
-) -> KeysOfSource:
+def keys_of_source(of_round: Round, source: str, history: Sequence[ShardHistory], stage: str) -> KeysOfSource:
     """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
+    folder, dedup, name = of_round.folder, of_round.dedup, of_round.name_of(stage)
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in history]
-    on = engine if dedup.has_signatures else Engine.CPU
-    shards = fan_out(ShardJob.__call__, jobs, stage=stage, source=source, engine=on, gpus=SHARE)
+    on = of_round.recipe.engine if dedup.has_signatures else Engine.CPU
+    shards = fan_out(ShardJob.__call__, jobs, stage=name, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
     whole = [job.whole.path for job in jobs if isinstance(job, RemainingKeys)]
@@ -235,16 +234,8 @@ def takes_part(of_round: Round, source: str) -> bool:
 @stage("minhash", key, enabled=takes_part, extends_trail=False)
 def minhash(of_round: Round, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
-    folder, source = of_round.folder, trail.source
-    history = load_histories(folder, trail)
-    keys = keys_of_source(
-        folder,
-        source,
-        history,
-        of_round.dedup,
-        stage=of_round.name_of("minhash"),
-        engine=of_round.recipe.engine,
-    )
+    source = trail.source
+    keys = keys_of_source(of_round, source, load_histories(of_round.folder, trail), "minhash")
     return Manifest(
         stage="minhash",
         source=source,

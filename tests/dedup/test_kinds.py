@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from small_corpus import build_here, rows, table_of, write_rows
 
-from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope
+from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Words
 from tasks.recipe.kinds import ExactRound
 from tasks.signatures.keys import KEYS, keys_of_texts
 
@@ -28,18 +28,13 @@ class FirstWords(Dedup):
         return {"kind": "first words"}
 
     @property
-    def reason(self):
-        return Reason("same_first_word", "it begins as a document that is preferred")
-
-    @property
-    def reference_reason(self):
-        return Reason("first_word_in_other_corpus", "another corpus has one that begins like it")
-
-    def method(self):
-        return "Documents that begin with the same word were found."
-
-    def keys_in_words(self):
-        yield "first words"
+    def words(self):
+        return Words(
+            Reason("same_first_word", "it begins as a document that is preferred"),
+            Reason("first_word_in_other_corpus", "another corpus has one that begins like it"),
+            "Documents that begin with the same word were found.",
+            ("first words",),
+        )
 
 
 def first_words(texts, dedup):

@@ -187,8 +187,7 @@ def matches(
     taking_part = [trail for trail in map(trail_of, trails) if of_round.recipe.may_go(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
-        keys_of_source(folder, source, of_source, dedup, of_round.name_of("own keys"), of_round.recipe.engine)
-        for source, of_source in history.items()
+        keys_of_source(of_round, source, of_source, "own keys") for source, of_source in history.items()
     ]
     shards = tuple(file for keys in of_sources for file in keys.files)
     of_shards = stage_key("matches", VERSION, None, *(shard.digest for shard in shards))
