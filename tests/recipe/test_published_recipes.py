@@ -64,7 +64,7 @@ def named(said):
 
 
 def kept_of_cluster(recipe):
-    return {"global": "one document", "across": "all of its best dataset"}[recipe.dedup.scope]
+    return {"global": "one document", "across": "all of its best dataset"}[recipe.rounds[0].scope]
 
 
 READ = {
@@ -75,12 +75,12 @@ READ = {
     "part of Zyda-1": lambda recipe: recipe.sources[2].files[0].split("/data/")[1].split("/")[0],
     "tokenizer": lambda recipe: recipe.tokenizer,
     "limits of the filter": lambda recipe: rules_of(recipe, *filters_of(recipe)),
-    "words in a shingle": lambda recipe: recipe.dedup.width * (recipe.dedup.shingle == "words"),
-    "characters in a shingle": lambda recipe: recipe.dedup.width * (recipe.dedup.shingle == "characters"),
-    "values of a signature": lambda recipe: recipe.dedup.values,
-    "bands and rows": lambda recipe: [recipe.dedup.bands, recipe.dedup.rows],
+    "words in a shingle": lambda recipe: recipe.rounds[0].width * (recipe.rounds[0].shingle == "words"),
+    "characters in a shingle": lambda recipe: recipe.rounds[0].width * (recipe.rounds[0].shingle == "characters"),
+    "values of a signature": lambda recipe: recipe.rounds[0].values,
+    "bands and rows": lambda recipe: [recipe.rounds[0].bands, recipe.rounds[0].rows],
     "what stays of a cluster": kept_of_cluster,
-    "comparison of texts": lambda recipe: recipe.dedup.verify or "none",
+    "comparison of texts": lambda recipe: recipe.rounds[0].verify or "none",
     "a text that is null": lambda recipe: recipe.on_bad_rows,
     "rows that are no documents": lambda recipe: recipe.on_bad_rows,
     "datasets with a quality model": lambda recipe: [one.name for one in recipe.sources if one.classify],
