@@ -32,7 +32,7 @@ import psutil
 import yaml
 
 from benchmarks.measure import REPOSITORY, keep, markdown
-from flows.server.local_server import start_server, export_api, wait_until_healthy
+from flows.server.local_server import export_api, start_server, wait_until_healthy
 from tasks.workers.ports import free_port
 
 DOCUMENTS, WORDS = 4, 200  # of a source; of a document

@@ -76,7 +76,9 @@ READ = {
     "tokenizer": lambda recipe: recipe.tokenizer,
     "limits of the filter": lambda recipe: rules_of(recipe, *filters_of(recipe)),
     "words in a shingle": lambda recipe: recipe.rounds[0].width * (recipe.rounds[0].shingle == "words"),
-    "characters in a shingle": lambda recipe: recipe.rounds[0].width * (recipe.rounds[0].shingle == "characters"),
+    "characters in a shingle": lambda recipe: (
+        recipe.rounds[0].width * (recipe.rounds[0].shingle == "characters")
+    ),
     "values of a signature": lambda recipe: recipe.rounds[0].values,
     "bands and rows": lambda recipe: [recipe.rounds[0].bands, recipe.rounds[0].rows],
     "what stays of a cluster": kept_of_cluster,
