@@ -1,6 +1,6 @@
 """The headline of an audit: how many of the documents that went were unlike all that were kept."""
 
-from tasks.storage.artifacts import Facts
+from tasks.storage.facts import Facts
 from tasks.storage.records import Record
 
 MEASURED = "Of made clusters of 8 to 200 MiB it found 999 of 1,000 that go, or more (docs/duplicates.md)."

@@ -26,7 +26,6 @@ from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import (
     Counts,
-    Facts,
     Manifest,
     Receipt,
     Shard,
@@ -35,6 +34,7 @@ from tasks.storage.artifacts import (
     stage_key,
     total,
 )
+from tasks.storage.facts import Facts
 from tasks.storage.folder import Folder
 from tasks.storage.tables import tables_of, write_table
 

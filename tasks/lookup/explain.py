@@ -16,7 +16,7 @@ from tasks.ids import parse, split
 from tasks.lookup.nearest import texts_of
 from tasks.planning.last_build import whole_register
 from tasks.publish.differences import diff
-from tasks.publish.files import REMOVED
+from tasks.publish.published_columns import REMOVED
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import read

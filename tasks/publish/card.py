@@ -6,7 +6,7 @@ import yaml
 
 from tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
 from tasks.accounts.published import Published
-from tasks.publish.files import REMOVED
+from tasks.publish.published_columns import REMOVED
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 

@@ -6,7 +6,7 @@ the quality model's columns). Rows out, in the removed files: REMOVED, and the e
 `tasks.publish.corpus` makes the published folder of these files.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
+from tasks.publish.published_columns import REMOVED, check_published_names, removed_schema
 from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
@@ -35,7 +36,6 @@ from tasks.stage.verdicts import (
 )
 from tasks.storage.artifacts import (
     Counts,
-    Facts,
     Manifest,
     Shard,
     load_manifest,
@@ -44,21 +44,11 @@ from tasks.storage.artifacts import (
     total,
 )
 from tasks.storage.documents import COUNTED
+from tasks.storage.facts import Facts
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard, write_table
 
 VERSION = 2
-REMOVED = pa.schema(
-    [
-        ("doc_id", pa.uint64()),
-        ("source", pa.string()),
-        ("stage", pa.string()),
-        ("reason", pa.string()),
-        ("cluster_id", pa.uint64()),
-        ("kept_doc_id", pa.uint64()),
-        ("n_tokens", pa.uint32()),
-    ]
-)
 
 
 class PublishedShard(Record):
@@ -193,37 +183,6 @@ def published_tables(
 
 def write_removed(job: ShardToPublish, removed: pa.Table) -> Shard:
     return write_table(job.folder, shard_path("removed", job.source, job.name, job.key), job.name, removed)
-
-
-def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
-    """Return the columns of the removed files: REMOVED, and the evidence that stages declare, in their order.
-
-    Raises NotConserved where two declare one name with two types.
-    """
-    fields, declared_by = {field.name: field for field in REMOVED}, dict[str, str]()
-    for manifest in manifests:
-        for field in unpack(manifest.evidence) if manifest.evidence else ():
-            before = fields.setdefault(field.name, field)
-            if before.type != field.type:
-                raise NotConserved(
-                    f"the evidence {field.name} of stage {manifest.stage} is {field.type}, and that of stage "
-                    f"{declared_by[field.name]} is {before.type}; give one of them another name"
-                )
-            declared_by.setdefault(field.name, manifest.stage)
-    return pa.schema(list(fields.values()))
-
-
-def check_published_names(source: str, own: pa.Schema, manifests: Sequence[Manifest]) -> None:
-    """Raise NotConserved where two columns that are to be published have one name."""
-    whose = dict.fromkeys([*own.names, "doc_id", "n_tokens"], f"source {source}")
-    for manifest in manifests:
-        for name in manifest.beside:
-            if name in whose:
-                raise NotConserved(
-                    f"stage {manifest.stage} puts a column {name} beside the documents of source {source}, and "
-                    f"{whose[name]} has one of that name; give it another"
-                )
-            whose[name] = f"stage {manifest.stage}"
 
 
 def key(recipe: Recipe, trail: Trail) -> str:

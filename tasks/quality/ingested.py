@@ -5,7 +5,8 @@ from pydantic import Field
 
 from tasks.quality.forms import Model
 from tasks.stage.verdicts import Trail
-from tasks.storage.artifacts import Facts, Shard, load_manifest
+from tasks.storage.artifacts import Shard, load_manifest
+from tasks.storage.facts import Facts
 from tasks.storage.folder import Folder
 from tasks.storage.records import unpack
 

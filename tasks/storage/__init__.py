@@ -2,5 +2,6 @@
 
 `folder` is a place on any disk or store (`stores`, `scratch`, `stamps`); `records` are small sealed JSON
 files and `tables` Parquet files with checksums. `artifacts` is how stages leave their work and find it again,
-`forgetting` how what is damaged is made again, and `documents` the columns that every document has.
+`facts` what they say in it, `forgetting` how what is damaged is made again, and `documents` the columns that every
+document has.
 """

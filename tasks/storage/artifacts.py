@@ -21,8 +21,6 @@ and the counts for the ledger.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from tasks.errors import Damaged
 from tasks.log import warn
 from tasks.storage.folder import Folder
@@ -86,21 +84,6 @@ def totals(named: Iterable[Mapping[str, Addable]]) -> dict[str, Addable]:
         for name, value in one.items():
             sums[name] = sums[name] + value if name in sums else value
     return sums
-
-
-class Facts(Record):
-    """What a stage says in its manifest for those after it, and nothing else has a field for.
-
-    A field that is None is not written: what was written before there was such a field has the same identity.
-    """
-
-    @model_serializer(mode="wrap")
-    def without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in dump(self).items() if value is not None}
-
-    def written(self) -> dict[str, Any]:
-        """Return them as they stand in a manifest."""
-        return self.model_dump(mode="json", by_alias=True)
 
 
 class Shard(Record):

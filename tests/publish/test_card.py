@@ -4,7 +4,7 @@ import datasets
 import pytest
 from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_rows
 
-from tasks.publish.files import REMOVED
+from tasks.publish.published_columns import REMOVED
 
 OF_ALL = ["doc_id", "text", "n_tokens"]
 
