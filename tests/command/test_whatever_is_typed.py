@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from small_corpus import QUALITY, TOKENIZER, build_here, rows, write_rows
 
@@ -350,6 +350,7 @@ def test_any_value_in_any_field_is_a_recipe_or_is_refused(tmp_path, field, value
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["x.parquet", "x.arrow", "x.jsonl", "x.jsonl.gz"]))
+@example(seed=4905, kind="x.arrow")  # a length of many GiB
 def test_any_change_of_an_input_is_read_or_told(zyda, tmp_path, seed, kind):
     """Flipped, cut and overwritten places of good files: never a traceback, and never a second line."""
     chance = np.random.default_rng(seed)

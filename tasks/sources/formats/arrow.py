@@ -7,14 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.sources import lines
 from tasks.sources.columns import as_bytes, plain_schema
-from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import Piece
 from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
 from tasks.sources.streams import Input, damage
 
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
+DAMAGED = (*lines.DAMAGED, pa.ArrowMemoryError)  # a length that is damaged asks for more memory than there is
 VERSION = 2
 
 
