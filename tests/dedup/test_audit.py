@@ -147,7 +147,7 @@ def test_long_texts_are_compared_a_few_at_a_time(chains, monkeypatch):
     compare = likeness.compare_texts
     monkeypatch.setattr(audit_module, "TEXT_AT_ONCE", 10_000)
     monkeypatch.setattr(
-        likeness, "compared", lambda *given: (sizes.append(given[1].nbytes), compare(*given))[1]
+        likeness, "compare_texts", lambda *given: (sizes.append(given[1].nbytes), compare(*given))[1]
     )
     few = chains.load(name="few")
     build_here(few)

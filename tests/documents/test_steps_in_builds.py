@@ -298,7 +298,7 @@ def own(tmp_path, monkeypatch):
         )
         sys.modules.pop("steps_of_mine", None)
         importlib.invalidate_caches()
-        importlib.import_module("tasks.documents.functions").imported.cache_clear()
+        importlib.import_module("tasks.documents.functions").import_function.cache_clear()
 
     yield write
     sys.modules.pop("steps_of_mine", None)

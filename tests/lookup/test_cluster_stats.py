@@ -11,7 +11,7 @@ import pytest
 from tasks.dedup.clusters import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import SOURCE_SHIFT
-from tasks.lookup import cluster_stats as clusters_found
+from tasks.lookup import cluster_stats
 from tasks.lookup.explain import Corpus
 from tasks.publish.corpus import file
 from tasks.storage.folder import Folder
@@ -65,9 +65,9 @@ def made(seed, count=2000):
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 1000, 1])
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, seed, counted_bytes):
-    limits = clusters_found.Limits(counted_bytes, clusters=13, small_sizes=5)
+    limits = cluster_stats.Limits(counted_bytes, clusters=13, small_sizes=5)
     table, rows = made(seed, 2000 if counted_bytes > 1 else 300)
-    found = clusters_found.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES, limits)
+    found = cluster_stats.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES, limits)
     by_source = {}
     for doc_id, cluster in rows:
         by_source.setdefault(cluster, Counter())[NAMES[10 - (doc_id >> SOURCE_SHIFT)]] += 1
@@ -88,15 +88,15 @@ def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, seed, cou
 def test_no_more_than_a_row_group_is_read_at_once(tmp_path, monkeypatch):
     table, _ = made(0)
     corpus = corpus_in(tmp_path, table, row_group_size=50)
-    assert max(len(rows.doc_ids) for rows in clusters_found.rows_of(corpus, "clusters")) <= 50
+    assert max(len(rows.doc_ids) for rows in cluster_stats.rows_of(corpus, "clusters")) <= 50
 
 
 def test_table_in_another_order_or_of_an_earlier_version_is_refused(tmp_path):
     table, _ = made(0)
     backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
     with pytest.raises(Denied, match="not sorted by doc_id"):
-        clusters_found.cluster_stats(corpus_in(tmp_path / "a", backwards), "clusters", NAMES)
+        cluster_stats.cluster_stats(corpus_in(tmp_path / "a", backwards), "clusters", NAMES)
     with pytest.raises(Denied, match="of an earlier version"):
-        clusters_found.cluster_stats(
+        cluster_stats.cluster_stats(
             corpus_in(tmp_path / "b", table.select(["doc_id", "cluster_id"])), "clusters", NAMES
         )

@@ -9,7 +9,7 @@ from small_corpus import (
     table_of,
 )
 
-from tasks.lookup.cluster_stats import LARGEST, Limits, clusters_found
+from tasks.lookup.cluster_stats import LARGEST, Limits, cluster_stats
 from tasks.lookup.explain import Corpus
 from tasks.lookup.report_data import find
 
@@ -19,7 +19,7 @@ def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(l
     recipe = labelled.load(dedup={"scope": "global"})
     build_here(recipe)
     names = [source.name for source in recipe.sources]
-    found = clusters_found(Corpus(recipe), "clusters", names, Limits(counted_bytes))
+    found = cluster_stats(Corpus(recipe), "clusters", names, Limits(counted_bytes))
     assert [of_round.clusters.documents for of_round in find(recipe).rounds] == [found.documents]
     members, by_source, sizes, shared = plain_counts(recipe)
     assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))

@@ -193,13 +193,11 @@ def test_damaged_register_says_what_to_do(tmp_path):
 
 def test_storage_that_damages_what_is_written_ends_the_build(tmp_path, monkeypatch):
     recipe = Corpus(tmp_path).load()
-    monkeypatch.setattr(tables, "footer_in", lambda folder, shard, stream: tables.damaged_here(folder, shard))
-    monkeypatch.setattr(
-        tables,
-        "damaged_here",
-        lambda folder, shard: (_ for _ in ()).throw(tables.as_damaged(folder, shard, "bad")),
-        raising=False,
-    )
+
+    def damaged(folder, shard, stream):
+        raise tables.as_damaged(folder, shard, "bad")
+
+    monkeypatch.setattr(tables, "footer_in", damaged)
     with pytest.raises(Denied, match="again after it was made anew: is the storage sound"):
         build_here(recipe)
 

@@ -90,7 +90,7 @@ def test_shards_run_on_the_workers_of_their_engine(offered, engine, expected):
 
 
 def test_build_that_must_have_gpus_says_that_there_are_none(monkeypatch):
-    monkeypatch.setattr(window, "patience", lambda: "2s")
+    monkeypatch.setattr(window, "no_workers_timeout", lambda: "2s")
     with workers_that_offer({"cpu": {}}) as client:
         for function in (spread_over_workers, has_gpus):
             with pytest.raises(
