@@ -32,7 +32,7 @@ import psutil
 import yaml
 
 from benchmarks.measure import REPOSITORY, keep, markdown
-from flows.server.local_server import clients_of, start_server, used_by_all, wait_until_healthy
+from flows.server.local_server import start_server, used_by_all, wait_until_healthy
 from tasks.workers.ports import free_port
 
 DOCUMENTS, WORDS = 4, 200  # of a source; of a document
@@ -90,8 +90,8 @@ def server_of_its_own(folder: Path) -> Iterator[PrefectServer]:
     log = folder / "server.log"
     process, api = start_server(free_port(), log)
     try:
-        wait_until_healthy(process, api.url, log)
-        with used_by_all(clients_of(api, folder)):
+        wait_until_healthy(process, api, log)
+        with used_by_all(api):
             yield PrefectServer(psutil.Process(process.pid), log)
     finally:
         process.terminate()
