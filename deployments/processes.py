@@ -71,10 +71,18 @@ def start(name: str, command: list[str], environment: dict[str, str], logs: Path
                 env={**os.environ, **environment}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 start_new_session=True, cwd="/",
             )  # fmt: skip
+        while process.poll() is None and not has_session(process.pid):
+            time.sleep(LOOK_SECONDS)
         with suppress(subprocess.TimeoutExpired):
             process.wait(SETTLED_SECONDS)
         if process.returncode != -signal.SIGINT:
             return process
+
+
+def has_session(pid: int) -> bool:
+    with suppress(OSError):
+        return os.getsid(pid) == pid
+    return False
 
 
 def stop(service: ServiceProcess) -> bool:

@@ -182,8 +182,9 @@ def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
 def test_part_that_ctrl_c_ends_before_it_has_its_session_is_started_again(tmp_path, monkeypatch):
     started, popen = [], subprocess.Popen
 
-    def begin(*command, **options):
-        started.append(popen(*command, **options))
+    def begin(command, **options):
+        # What is ended so is not Python yet, which would come to its own end.
+        started.append(popen(command if started else ["sleep", str(HANG)], **options))
         if len(started) == 1:
             started[0].send_signal(signal.SIGINT)
             started[0].wait()
