@@ -103,8 +103,8 @@ class DecidedFile(ShardJob):
         rows = read_table(self.folder, self.clustered)
         ids = rows.column("doc_id").to_numpy()
         judged = [JUDGED.empty_table()]
-        if len(ids):
-            judged.append(rows_between(self.folder, self.judged_parts.shards, int(ids[0]), int(ids[-1])))
+        if len(ids) and (parts := self.judged_parts.shards):
+            judged.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
         table = with_columns(rows, pa.concat_tables(judged).sort_by("doc_id"))
         return write_table(self.folder, self.path, self.name, table)
 

@@ -146,13 +146,13 @@ def clusters_of(
     return last.shards
 
 
-def key(of_round: Round, edged: Receipt, trails: list[list[Receipt]], sources: list[NumberedSource]) -> str:
+def key(of_round: Round, trails: list[list[Receipt]], edged: Receipt, sources: list[NumberedSource]) -> str:
     return stage_key("clusters", VERSION, cuts_of(of_round.folder, trails, sources), edged.identity)
 
 
-@stage("clusters", key, scope="corpus", inputs=("edges", "trails", "sources"), published_as="clusters")
+@stage("clusters", key, scope="corpus", inputs=("trails", "edges", "sources"), published_as="clusters")
 def clusters(
-    of_round: Round, edged: Receipt, trails: list[list[Receipt]], sources: list[NumberedSource]
+    of_round: Round, trails: list[list[Receipt]], edged: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Find the clusters of all edges. trails: of each source, the first of which says where its documents are."""
     folder = of_round.folder
