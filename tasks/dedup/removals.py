@@ -87,14 +87,14 @@ def evidence_of(of_round: Round) -> pa.Schema | None:
 
 
 def key(of_round: Round, trail: Trail, decided: Receipt) -> str:
-    reason = of_round.dedup.words.reason.name
+    reason = of_round.dedup.sentences.reason.name
     said = None if reason == FIRST_REASON else reason
     return stage_key("removals", VERSION, said, *trail.identities, decided.identity)
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason."""
-    return dict([of_round.dedup.words.reason])
+    return dict([of_round.dedup.sentences.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
@@ -102,7 +102,7 @@ def removals(of_round: Round, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = of_round.folder
     deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(of_round) or ())
-    reason, names = of_round.dedup.words.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
+    reason, names = of_round.dedup.sentences.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
     decided_files = list_files(folder, deciding.shards)
     jobs = [
         RemovalsOfShard(folder, trail.source, history, decided_files, evidence, reason, names)
