@@ -6,6 +6,7 @@ ranges of one width have about as many rows, whatever the ids are.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.tables import parquet_writer, read_table, write_shard
 
 VERSION = 1
+FILES_AT_ONCE = 8
 STEP = (
     0x9E3779B97F4A7C15  # between the ids of one round and of the next: odd, so that all rounds are different
 )
@@ -85,14 +87,19 @@ class Files:
         return sum(shard.rows for shard in self.shards)
 
     def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint16]]:
-        """Read a part of all files: its rows, and for each the place of its file in the list, (n,)."""
-        tables, places, sizes = list[pa.Table](), list[int](), list[int]()
-        for place, shard in enumerate(self.shards):
-            for table in rows_of_part(self.folder, [shard], number):
-                tables.append(table)
-                places.append(place)
-                sizes.append(len(table))
-        return tables, np.repeat(np.array(places, np.uint16), sizes)
+        """Read a part of all files: its rows, and for each the place of its file in the list, (n,).
+
+        A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
+        """
+
+        def read(shard: Shard) -> list[pa.Table]:
+            return [*rows_of_part(self.folder, [shard], number)]
+
+        with ThreadPoolExecutor(1 if self.folder.is_local else FILES_AT_ONCE) as readers:
+            of_files = list(readers.map(read, self.shards))
+        sizes = [sum(map(len, tables)) for tables in of_files]
+        places = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint16)
+        return [table for tables in of_files for table in tables], places
 
 
 @lru_cache(maxsize=8)

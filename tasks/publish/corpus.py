@@ -56,7 +56,8 @@ def publish_corpus(
     """Put the published folder in place; return False where it is there already, whole.
 
     others: corpora that a round is against, by their URLs. corpus_receipts: those of clusters,
-    audits and band keys, by their folders. reasons: of each stage that lets documents go, with a sentence about a document.
+    audits and band keys, by their folders. reasons: of each stage that lets documents go, with a sentence about
+    one.
 
     Raises Damaged where a file that is to be published is not as it was made.
     """
