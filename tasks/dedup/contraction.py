@@ -146,7 +146,7 @@ class AskedRoots(RowsByPart):
 
 @dataclass(frozen=True)
 class AnsweredRoots(RowsByPart):
-    """The roots that others ask for. own: the roots of the part. of_all: what the parts of the round before ask."""
+    """The roots that others ask for. own: those of the part, or of more. of_all: what the round before asks for."""
 
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
@@ -197,10 +197,15 @@ def roots_of(
     answers = None
     if any(shard.rows for shard in further):
         above, roots = roots_of(folder, further, spread, most_rows, number + 1)
+        # As many parts as here: of most labels somebody asks, though most have no edge any more.
+        asking = Naming(above.number, max(naming.bits, above.bits))
         asked = list_files(
-            folder, spread([AskedRoots(folder, None, above, i, own) for i, own in enumerate(labels)])
+            folder, spread([AskedRoots(folder, None, asking, i, own) for i, own in enumerate(labels)])
         )
-        answering = [AnsweredRoots(folder, None, above, i, (own,), asked) for i, own in enumerate(roots)]
+        answering = [
+            AnsweredRoots(folder, None, asking, part, (roots[part >> asking.bits - above.bits],), asked)
+            for part in asking.numbers
+        ]
         answers = list_files(folder, spread(answering))
     return naming, spread(
         [RootsOfPart(folder, None, naming, i, own, answers) for i, own in enumerate(labels)]
