@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from itertools import count as count_up
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import distributed
@@ -15,7 +15,6 @@ from dask.utils import parse_timedelta
 
 from tasks.errors import LostWorkers
 from tasks.workers.dask_cluster import ALLOWED_DEATHS, CPU, GPU, no_workers_timeout
-from tasks.workers.deaths import FEW, Deaths
 from tasks.workers.engine import ENGINE, Engine, FollowUp, SentToGpu
 
 Item = TypeVar("Item")
@@ -24,7 +23,6 @@ Result = TypeVar("Result")
 CLIENT: ContextVar[Any] = ContextVar("client", default=None)
 AT_ONCE = 8  # items of one task that wait for the cluster side by side
 LOOK_SECONDS = 1
-MOST_LOST = 3  # items that take workers with them, before it is taken for the cluster that fails
 IN_FLIGHT = 8  # items submitted ahead, for each thread of the cluster
 
 
@@ -51,12 +49,13 @@ def over_workers(
     """
     with client_of_task() as client:
         try:
-            client.register_plugin(Deaths())
-            sent = submission_to(client, engine, function, gpus)
-            return Window(client, sent, items, count, (group, name), then).results_of_all()
-        except distributed.scheduler.KilledWorker as error:  # on what follows a result
+            return submit_bounded(
+                client, submission_to(client, engine, function, gpus), items, count, (group, name), then
+            )
+        except distributed.scheduler.KilledWorker as error:
             raise LostWorkers(
-                f"{name}: {ALLOWED_DEATHS} workers died one after another on the same work for GPUs"
+                f"{name}: {ALLOWED_DEATHS} workers died one after another on the same shard; the usual "
+                "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
             ) from error
         except distributed.scheduler.NoValidWorkerError as error:
             wanted = "".join(error.resource_restrictions)
@@ -151,103 +150,52 @@ def offered_by_workers(client: Any) -> set[str]:
     return {name for worker in workers for name in worker["resources"]}
 
 
-class Window(Generic[Item, Result]):
-    """Items of which some are in flight, and some of what follows, so that a million do not swamp the scheduler.
+def submit_bounded(
+    client: Any,
+    sent: Submission,
+    items: list[Item],
+    count: Callable[[Result], Result],
+    known_as: tuple[str, str],
+    then: FollowUp | None,
+) -> list[Result]:
+    """Keep some items in flight, and some of what follows, so that a million shards do not swamp the scheduler."""
+    window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
+    waiting, call = deque(enumerate(items)), uuid4().hex
+    group, name = known_as
+    results: dict[int, Result] = {}
+    places: dict[Any, int] = {}
+    running = distributed.as_completed(loop=client.loop, with_results=True)
+    following = submission_to(client, then.engine, then.function, then.gpus) if then else None
+    followers, followed = count_up(), set[Any]()
 
-    count: called with every result as it comes. known_as: the group of tasks that take about as long, and the name
-    of these. then: what follows each result.
-    """
-
-    def __init__(
-        self,
-        client: Any,
-        sent: Submission,
-        items: list[Item],
-        count: Callable[[Result], Result],
-        known_as: tuple[str, str],
-        then: FollowUp | None,
-    ) -> None:
-        self.client, self.sent, self.items, self.count, self.then = client, sent, items, count, then
-        self.group, self.name = known_as
-        self.size = max(16, IN_FLIGHT * sum(client.nthreads().values()))
-        self.waiting, self.call = deque(range(len(items))), uuid4().hex
-        self.results: dict[int, Result] = {}
-        self.places: dict[Any, int] = {}
-        self.lost = list[int]()  # each of which took one worker after another with it
-        self.running = distributed.as_completed(loop=client.loop, with_results=True, raise_errors=False)
-        self.following = submission_to(client, then.engine, then.function, then.gpus) if then else None
-        self.followers, self.followed = count_up(), set[Any]()
-
-    def results_of_all(self) -> list[Result]:
-        """Return the results in the order of the items, when all are there.
-
-        Raises what the first failing item raised, and LostWorkers, when all others are finished, where an item took
-        one worker after another with it; at once where more than MOST_LOST items did.
-        """
-        self.refill()
-        self.take_all()
-        if len(self.lost) > 1:  # those that died beside another, too: now each is alone
-            for i in self.take_lost():
-                self.submit(i, "alone")
-                self.take_all()
-        if self.lost:
-            raise LostWorkers(self.sentence())
-        return [self.results[i] for i in range(len(self.items))]
-
-    def take_all(self) -> None:
-        for future, result in self.running:
-            if future.status == "error":
-                self.take_failure(future.key, result[1])
-            elif future.key in self.followed:
-                self.followed.discard(future.key)
-            else:
-                self.results[self.places.pop(future.key)] = self.count(result)
-                self.follow(result)
-            self.refill()
-
-    def take_failure(self, key: Any, error: BaseException) -> None:
-        if key not in self.places or not isinstance(error, distributed.scheduler.KilledWorker):
-            raise error
-        self.lost.append(self.places.pop(key))
-        if len(self.lost) > MOST_LOST:
-            raise LostWorkers(self.sentence()) from error
-
-    def take_lost(self) -> list[int]:
-        lost, self.lost = self.lost, []
-        return lost
-
-    def sentence(self) -> str:
-        named = ", ".join(name_of(self.items[i]) for i in sorted(self.lost))
-        rest = "" if len(self.lost) > MOST_LOST else "; all others are finished"
-        return (
-            f"{self.name}: {FEW} workers died one after another on {named}{rest}. The usual cause is "
-            "memory: make shard_mib smaller in the recipe, or start fewer workers, and build again"
-        )
-
-    def refill(self) -> None:
-        while self.waiting and len(self.places) < self.size and len(self.followed) < self.size:
-            self.submit(self.waiting.popleft())
-
-    def submit(self, i: int, how: str = "") -> None:
+    def submit() -> None:
+        i, item = waiting.popleft()
         # The first part is the group of the task: Dask moves tasks from a busy worker to an idle one only
         # where it knows from others of their group how long they take. The last part is of this call alone:
         # of two tasks with one key Dask would run the first only.
-        key = (self.group, f"{self.name}-{i}{how}-{self.call}")
-        future = self.client.submit(self.sent.function, self.items[i], pure=False, key=key, **self.sent.where)
-        self.places[future.key] = i
-        self.running.add(future)
+        key = (group, f"{name}-{i}-{call}")
+        future = client.submit(sent.function, item, pure=False, key=key, **sent.where)
+        places[future.key] = i
+        running.add(future)
 
-    def follow(self, result: Result) -> None:
-        if self.then and self.following:
-            for item in self.then.items(result):
-                key = (f"{self.group} on a GPU", f"{self.name}-{next(self.followers)}-{self.call}")
-                function, where = self.following
-                future = self.client.submit(function, item, pure=False, key=key, **where)
-                self.followed.add(future.key)
-                self.running.add(future)
+    def follow(result: Result) -> None:
+        if then and following:
+            for item in then.items(result):
+                key = (f"{group} on a GPU", f"{name}-{next(followers)}-{call}")
+                future = client.submit(following.function, item, pure=False, key=key, **following.where)
+                followed.add(future.key)
+                running.add(future)
 
+    def refill() -> None:
+        while waiting and len(places) < window and len(followed) < window:
+            submit()
 
-def name_of(item: Any) -> str:
-    """Name an item in an error: the file that it reads, and what it is called in its stage."""
-    file, name = getattr(getattr(item, "file", None), "url", None), getattr(item, "name", None)
-    return " of ".join(str(part) for part in (name, file) if part is not None) or str(item)
+    refill()
+    for future, result in running:
+        if future.key in followed:
+            followed.discard(future.key)
+        else:
+            results[places.pop(future.key)] = count(result)
+            follow(result)
+        refill()
+    return [results[i] for i in range(len(items))]

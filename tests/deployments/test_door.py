@@ -244,9 +244,10 @@ def test_pages_of_the_dashboard_ask_nobody_else(api, page, name):
     page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     page.goto(api.link)
     page.wait_for_url("**/runs")
-    for path in ("/", "/deployments"):
+    for path in ("/", "/deployments", "/v2/deployments"):
         page.goto(f"{api.dashboard}{path}".replace("127.0.0.1", name))
-        page.get_by_text("build").first.wait_for()
+        page.wait_for_load_state("networkidle")
+        assert urlsplit(page.url).hostname == "127.0.0.1"
     port = urlsplit(api.dashboard).port
     assert hosts - {""} <= {f"127.0.0.1:{port}", f"localhost:{port}"}
 

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -112,50 +111,6 @@ def test_build_that_must_have_gpus_waits_for_one_that_starts_again(monkeypatch):
         client.cluster.worker_spec["gpu"] = {"cls": distributed.Worker, "options": options}
         client.cluster.sync(client.cluster._correct_state)
         assert waiting.result()
-
-
-@dataclass(frozen=True)
-class Written:
-    """An item that is done where its file is there, or ends its worker."""
-
-    folder: Path
-    name: str
-    poisonous: frozenset[str]
-
-    def __call__(self):
-        if self.name in self.poisonous:
-            os._exit(1)
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / self.name).touch()
-
-
-def write_all(items):
-    return fan_out(Written.__call__, items, stage="keys", source=None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 3])
-def test_items_that_take_workers_with_them_are_set_apart_and_named(workers, tmp_path):
-    """The others are finished, those that were beside them, too, though who waits for them dies with its worker."""
-    with (
-        distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            dashboard_address=None,
-            scheduler_kwargs={"allowed_failures": ALLOWED_DEATHS},
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        for poisonous, said in (
-            ({"7"}, "on 7; all others are finished"),
-            ({"7", "8"}, "on 7, 8; all others"),
-        ):
-            done = tmp_path / "-".join(sorted(poisonous))
-            items = [Written(done, str(i), poisonous) for i in range(12)]
-            waits = client.submit(write_all, items, pure=False)
-            with pytest.raises(LostWorkers, match=f"keys: 3 workers died one after another {said}"):
-                waits.result()
-            assert {path.name for path in done.iterdir()} == {str(i) for i in range(12)} - poisonous
 
 
 AT_ONCE = Counter[str]()
