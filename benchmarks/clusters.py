@@ -1,25 +1,33 @@
-"""From band keys to clusters on this machine: documents, seconds and memory.
+"""From band keys, or from edges, to clusters on this machine: documents, seconds and memory.
 
-    python -m benchmarks.clusters [DOCUMENTS ...]
+    python -m benchmarks.clusters [DOCUMENTS ...] [--edges] [--clustered SHARE] [--limit SHARE]
 
 Synthetic band keys of a realistic kind: a tenth of the documents are in clusters, whose sizes follow a
-power law with one of a hundredth of all documents at the top.
+power law with one of a hundredth of all documents at the top. With --edges the edges are made without keys, of
+any share of clustered documents, and found by two processes: in one step that holds all, and as a build does, with
+--limit of what a task may have.
 """
 
+import argparse
+import hashlib
 import resource
-import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.measure import as_workers_are, show
-from tasks.dedup.clusters import jobs_of_level
+from tasks.dedup import cluster_files, clusters, contraction
+from tasks.dedup.clusters import clusters_of
 from tasks.signatures.bands import key_ranges, read_range, write_band_rows
-from tasks.signatures.edges import star_edges
+from tasks.signatures.edges import EDGES, star_edges
 from tasks.storage.artifacts import Shard, shard_path
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_shard, write_table
@@ -70,31 +78,134 @@ def find_clusters(folder: Folder, shards: list[Shard], documents: int) -> int:
             name = f"{band}-{number:05d}"
             table = star_edges(*read_range(folder, shards, band, keys))
             files.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))
-    level = 0
-    while True:
-        jobs = jobs_of_level(folder, files, level)
-        files = [job() for job in jobs]
-        if jobs[0].is_last:
-            return len(np.unique(read_table(folder, files[0], ["cluster_id"]).column(0).to_numpy()))
-        level += 1
+    made = clusters_of(folder, files, (), lambda jobs: [job() for job in jobs])
+    return sum(len(np.unique(read_table(folder, one, ["cluster_id"]).column(0).to_numpy())) for one in made)
+
+
+def edges_of(documents: int, share: float, rows: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield edges, `rows` of them or fewer, with their band: members of a cluster share 3 bands of 4.
+
+    The documents of a cluster lie anywhere. The first cluster has a hundredth of those that are in clusters.
+    """
+    clustered, step = int(documents * share), documents * 618 // 1000 | 1
+    while np.gcd(step, documents) != 1:
+        step += 2
+    chance, at, number = np.random.default_rng(0), 0, 0
+    while at < clustered:
+        sizes = np.minimum(2 + chance.pareto(1.2, rows // 4), clustered // 100).astype(np.int64)
+        if not at:
+            sizes[0] = clustered // 100
+        sizes = sizes[np.cumsum(sizes) <= max(rows, int(sizes[0]))]
+        cluster = np.repeat(np.arange(len(sizes)), sizes)[: clustered - at]
+        ids = (np.arange(at, at + len(cluster)) * step % documents).astype(np.uint64)
+        at += len(cluster)
+        for band in range(BANDS):
+            is_shared = chance.random(len(ids)) < 0.75
+            order = np.lexsort((ids[is_shared], cluster[is_shared]))
+            members, of_members = ids[is_shared][order], cluster[is_shared][order]
+            starts = np.flatnonzero(np.diff(of_members, prepend=-1))
+            firsts = np.repeat(members[starts], np.diff(np.append(starts, len(members))))
+            is_edge = firsts != members
+            yield band, pa.table([firsts[is_edge], members[is_edge]], schema=EDGES)
+        number += 1
+
+
+def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list[Shard]:
+    """Write edges as a build has them: files of one band each, those of a band together."""
+    shards = list[Shard]()
+    for number, (band, table) in enumerate(edges_of(documents, share, rows)):
+        name = f"{band}-{number:05d}"
+        shards.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))
+    return sorted(shards, key=lambda shard: shard.name)
+
+
+def apart(limit: float, job: Any) -> tuple[Any, float, float]:
+    """Do a job in this process: what it made, its seconds, and the MiB of memory that it took at its peak."""
+    limits = {(clusters, "MAX_ROWS"): 16 << 20, (clusters, "LAST_ROWS"): 32 << 20,
+              (contraction, "PART_ROWS"): 8 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20}  # fmt: skip
+    for (module, name), value in limits.items():
+        setattr(module, name, int(value * limit))
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is the memory of now
+    start, before = time.perf_counter(), memory("VmRSS")
+    made = job()
+    return made, time.perf_counter() - start, memory("VmHWM") - before
+
+
+def memory(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+
+class Spread:
+    """Does jobs in two processes, and counts what they took, by their kinds."""
+
+    def __init__(self, pool: ProcessPoolExecutor, limit: float) -> None:
+        self.pool, self.limit = pool, limit
+        self.kinds = dict[str, list[float]]()
+
+    def __call__(self, jobs: Sequence[Any]) -> list[Any]:
+        made, start = [], time.perf_counter()
+        kind = self.kinds.setdefault(type(jobs[0]).__name__, [0, 0, 0, 0])
+        for one, spent, peak in self.pool.map(partial(apart, self.limit), jobs):
+            made.append(one)
+            kind[0], kind[1], kind[2] = kind[0] + 1, kind[1] + spent, max(kind[2], peak)
+        kind[3] += time.perf_counter() - start
+        return made
+
+
+def from_edges(documents: int, share: float, limit: float) -> None:
+    """Find the clusters of edges in one step that holds all, and as a build does."""
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool,
+    ):
+        folder = Folder(scratch)
+        edges = pool.submit(write_edges, folder, documents, share, int(limit * (8 << 20))).result()
+        cuts = tuple(range(int(limit * (8 << 20)), documents, int(limit * (8 << 20))))
+        count, digests = sum(shard.rows for shard in edges), list[str]()
+        for way, of_way in {"one last step": 1e9, "as a build": limit}.items():
+            apart(of_way, bool)
+            spread, start = Spread(pool, of_way), time.perf_counter()
+            made = clusters_of(folder, edges, cuts, spread)
+            spent = time.perf_counter() - start
+            digests.append(hashlib.sha256("".join(one.digest for one in made).encode()).hexdigest())
+            rows = [
+                {"step": kind, "tasks": int(tasks), "CPU s": cpu, "peak MiB": peak, "seconds": wall}
+                for kind, (tasks, cpu, peak, wall) in spread.kinds.items()
+            ]
+            title = f"{documents:,} documents, {sum(one.rows for one in made):,} clustered, {count:,} edges"
+            show(f"{title}, {way}: {spent:,.0f} s", rows)
+        print("the same bytes" if len(set(digests)) == 1 else "OTHER BYTES")
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clusters")
+    parser.add_argument("documents", nargs="*", type=float, default=SMALL)
+    parser.add_argument("--edges", action="store_true", help="begin with edges")
+    parser.add_argument(
+        "--clustered", type=float, default=0.8, help="the share of documents that are in clusters"
+    )
+    parser.add_argument("--limit", type=float, default=0.1, help="of what a task of a build may have")
+    asked = parser.parse_args()
     rows: list[dict[str, str | float]] = []
-    for documents in [int(float(size)) for size in sys.argv[1:]] or SMALL:
+    for documents in map(int, asked.documents):
+        if asked.edges:
+            from_edges(documents, asked.clustered, asked.limit)
+            continue
         with tempfile.TemporaryDirectory() as scratch:
             folder = Folder(str(Path(scratch)))
-            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:  # its memory is not ours
-                shards = apart.submit(write_keys, folder, documents).result()
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # its memory is not ours
+                shards = pool.submit(write_keys, folder, documents).result()
             start = time.perf_counter()
-            clusters = find_clusters(folder, shards, documents)
+            found = find_clusters(folder, shards, documents)
             spent = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         rows.append(
-            {"documents": f"{documents:,}", "clusters": f"{clusters:,}", "seconds": spent,
+            {"documents": f"{documents:,}", "clusters": f"{found:,}", "seconds": spent,
              "documents/s": documents / spent, "peak GiB": peak}
         )  # fmt: skip
-    show("clusters, one core", rows)
+    if rows:
+        show("clusters, one core", rows)
 
 
 if __name__ == "__main__":

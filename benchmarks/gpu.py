@@ -177,7 +177,7 @@ def files(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
 
 def joins() -> list[dict[str, Any]]:
     """Find edges of band keys and clusters of edges, from and to the host's memory."""
-    from tasks.dedup import clusters
+    from tasks.dedup import forests
     from tasks.gpu import rapids
     from tasks.gpu.joining import forest_of
     from tasks.signatures.edges import stars
@@ -191,14 +191,14 @@ def joins() -> list[dict[str, Any]]:
 
     same(edges_by_gpu(), stars(keys, ids))
     a, b = (chance.integers(0, EDGES, EDGES).astype(np.uint64) for _ in range(2))
-    of_gpu, of_cpu = forest_of([(a, b)]), clusters.forest_of_edges(a, b)
+    of_gpu, of_cpu = forest_of([(a, b)]), forests.forest_of_edges(a, b)
     same(of_gpu[0], of_cpu.ids)
     same(of_gpu[1], of_cpu.roots)
     return [
         row("edges", "million keys/s", KEYS / 1e6, on_device(edges_by_gpu), seconds(lambda: stars(keys, ids))),
         row(
             "clusters", "million edges/s", EDGES / 1e6, on_device(lambda: forest_of([(a, b)])),
-            seconds(lambda: clusters.forest_of_edges(a, b), 1),
+            seconds(lambda: forests.forest_of_edges(a, b), 1),
         ),
     ]  # fmt: skip
 

@@ -30,7 +30,9 @@ from tasks.workers.dask_cluster import (
     CPU,
     GPU,
     GPU_FLAGS,
+    OWN_HOSTS,
     OWN_PAGES,
+    SCHEDULER_PRELOAD,
     WORKER_PROCESS,
     cores,
     dashboard_origins,
@@ -157,6 +159,7 @@ def start_scheduler(stack: Stack) -> ServiceProcess:
         **scheduling(),
         **tls_environment(home()),
         OWN_PAGES: json.dumps(dashboard_origins(dashboard)),
+        SCHEDULER_PRELOAD: OWN_HOSTS,
     }
     process = start("scheduler", ["distributed.cli.dask_scheduler", *flags], environment, home())
     return service_process(

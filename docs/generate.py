@@ -108,7 +108,8 @@ def commands() -> str:
     group: Any = typer.main.get_command(app)
     for name, command in group.commands.items():
         parameters = [one for one in command.params if getattr(one, "help", None)]
-        words = [one.metavar or one.name.upper() for one in parameters if one.param_type_name == "argument"]
+        arguments = [one for one in parameters if one.param_type_name == "argument"]
+        words = [spelled(one) if one.required else f"[{spelled(one)}]" for one in arguments]
         usage = " ".join(["zyda", name, *words, *(["[OPTIONS]"] if len(parameters) > len(words) else [])])
         parts.append(f"## zyda {name}\n\n{command.help}\n\n```\n{usage}\n```\n")
         if parameters:

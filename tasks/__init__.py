@@ -1,6 +1,7 @@
 """The steps of a build, as chapters in the order of a document's way.
 
 `recipe`     what is to be built, and every fault of it before any work
+`planning`   what there is to build, checked before any work, and what has changed since the last build
 `sources`    a source's files: listed, numbered, opened, and read as tables of rows
 `tokens`     exact counts of tokens
 `ingest`     the files of a source become shards of documents with ids and counts
@@ -10,7 +11,6 @@
 `quality`    what a model says of a document, and which documents a source keeps
 `publish`    the published folder: documents, removed documents, card
 `lookup`     what is asked of it afterwards: explanations, nearest documents, the report's figures
-`planning`   what there is to build, checked before any work, and what has changed since the last build
 
 They stand on
 

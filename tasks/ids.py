@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 BITS = (10, 24, 30)  # of source, file and row
 MAX_SOURCES, MAX_FILES, MAX_ROWS = (1 << bits for bits in BITS)
+# The finaliser of MurmurHash3, and what undoes it: a shift of more than half of the bits undoes itself.
+SHIFT = np.uint64(33)
+MIX_1, MIX_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
+UNMIX_1, UNMIX_2 = pow(MIX_1, -1, 1 << 64), pow(MIX_2, -1, 1 << 64)
 FILE_SHIFT = BITS[2]
 SOURCE_SHIFT = BITS[1] + BITS[2]
 
@@ -38,6 +42,20 @@ def files_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the file number of each doc_id: (n,) uint64 to (n,) int64."""
     # 34 bits are left, so int64 holds them; the mask takes the source's off.
     return (doc_ids >> np.uint64(FILE_SHIFT)).astype(np.int64) & (MAX_FILES - 1)
+
+
+def hash_ids(ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash ids, no two to the same number: (n,) uint64 to (n,)."""
+    hashes = (ids ^ (ids >> SHIFT)) * np.uint64(MIX_1)  # which wraps
+    hashes = (hashes ^ (hashes >> SHIFT)) * np.uint64(MIX_2)
+    return np.asarray(hashes ^ (hashes >> SHIFT))
+
+
+def ids_of_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the ids that `hash_ids` made hashes of: (n,) uint64 to (n,)."""
+    ids = (hashes ^ (hashes >> SHIFT)) * np.uint64(UNMIX_2)
+    ids = (ids ^ (ids >> SHIFT)) * np.uint64(UNMIX_1)
+    return np.asarray(ids ^ (ids >> SHIFT))
 
 
 def parse(text: str) -> int:

@@ -9,6 +9,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowFilter, FlowFilterName, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
+from pydantic import ValidationError
 
 from flows.command.terminal import as_time
 from flows.server.exclusion import lock_name
@@ -39,7 +40,7 @@ def a_server() -> Iterator[SyncPrefectClient | None]:
     try:
         with use_api(api), get_client(sync_client=True) as client:
             yield client
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, ValidationError) as error:
         raise NoServer(f"{api.url}: the Prefect server gives no answer: {first_line(error)}") from error
 
 

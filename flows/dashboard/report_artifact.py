@@ -1,4 +1,4 @@
-"""The report of a corpus: a page beside it, and the same in Prefect's dashboard."""
+"""The report of a corpus as Prefect's dashboard shows it."""
 
 from prefect.artifacts import create_markdown_artifact
 

@@ -68,14 +68,17 @@ def configured_server() -> Api | None:
 def running_servers() -> list[Api]:
     """Return the servers that run on this machine for a build, or for `zyda up`.
 
-    Only those whose history lies in our Prefect home: others are of somebody else, or of another project.
+    Only those of this user whose history lies in our Prefect home: others are of somebody else, also where we are
+    root and can look into them, or of another project.
     """
     from prefect.settings import PREFECT_HOME
 
     return [
         Api.model_validate_json(environment[SERVED_API])
-        for process in psutil.process_iter(["cmdline"])
+        for process in psutil.process_iter(["cmdline", "uids"])
         if (process.info["cmdline"] or [])[1:4] == SERVER
+        and process.info["uids"] is not None
+        and process.info["uids"].real == os.getuid()
         and SERVED_API in (environment := environment_of(process))
         and Path(environment.get("PREFECT_HOME", "~/.prefect")).expanduser() == PREFECT_HOME.value()
     ]

@@ -24,13 +24,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.responses import HTMLResponse, RedirectResponse
+
 from flows.server.certificate import server_tls
 from flows.server.first_names import name_runs_by_recipe
 from flows.server.local_server import SERVED_API
 from flows.server.login import SIGN_IN, Api
 from tasks.workers.ports import LOOPBACK
 
-NO_FRAME_HEADERS = [(b"x-frame-options", b"DENY"), (b"content-security-policy", b"frame-ancestors 'none'")]
+# The new dashboard would ask a service of others whom it belongs to, and load scripts from there.
+POLICY = "frame-ancestors 'none'; connect-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:"
+OWN_HEADERS = [(b"x-frame-options", b"DENY"), (b"content-security-policy", POLICY.encode())]
 # No other page can sign its user out by a wrong login here: what is kept has been tried.
 SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
 const login = location.hash.slice(1);
@@ -58,25 +62,36 @@ def collect_garbage() -> None:
         gc.collect(2 if turn % FULL == 0 else 1)
 
 
-class NoFrames:
-    """Lets no page show the dashboard inside itself, where a person clicks without seeing on what."""
+class OwnPagesAlone:
+    """Lets the dashboard's pages ask nobody but this server, and no page show one inside itself.
 
-    def __init__(self, app: Any) -> None:
-        self.app = app
+    There a person would click without seeing on what. The pages know the server by the address `page`: who comes by
+    another name of this machine is sent there.
+    """
+
+    def __init__(self, app: Any, page: str) -> None:
+        self.app, self.page = app, page
+        self.other_name = urlsplit(page)._replace(netloc=f"localhost:{urlsplit(page).port}").netloc.encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        async def send_unframed(message: Any) -> None:
+        if scope["type"] == "http" and (b"host", self.other_name) in scope["headers"]:
+            await RedirectResponse(f"{self.page}{scope['path']}")(scope, receive, send)
+            return
+
+        async def send_with_policy(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *NO_FRAME_HEADERS]
+                message["headers"] = [*message["headers"], *OWN_HEADERS]
             await send(message)
 
-        await self.app(scope, receive, send_unframed)
+        await self.app(scope, receive, send_with_policy)
 
 
-def sign_in_by_link() -> None:
-    """Have the server that this process is about to make show the page that signs a browser in."""
+def sign_in_by_link(page: str) -> None:
+    """Have the server that this process is about to make show the page that signs a browser in.
+
+    page: where browsers find it.
+    """
     from prefect.server.api import server
-    from starlette.responses import HTMLResponse
     from starlette.routing import Route
 
     create, prepared = server.create_app, set[Any]()
@@ -88,7 +103,7 @@ def sign_in_by_link() -> None:
             prepared.add(app)
             gone = [Route(place, lambda _: HTMLResponse("", HTTPStatus.NOT_FOUND)) for place in CDN_PAGES]
             app.router.routes[:0] = [Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)), *gone]
-            app.add_middleware(NoFrames)
+            app.add_middleware(OwnPagesAlone, page=page)
         return app
 
     server.create_app = create_app
@@ -116,12 +131,24 @@ def drop_job_variables() -> None:
     Prefect adds the variables `env` of a run to its pool's, whether the pool's template knows them or not.
     """
     from prefect.server.database import orm_models
+    from prefect.server.models import flow_runs
+    from prefect.server.schemas.core import FlowRun
     from sqlalchemy import event
 
     def without_variables(_: Any, __: Any, run: Any) -> None:
         run.job_variables = {}
 
     event.listen(orm_models.FlowRun, "before_insert", without_variables)
+    # A run with an idempotency key goes past its class into its table.
+    create = flow_runs.create_flow_run
+
+    def create_flow_run(*arguments: Any, **options: Any) -> Any:
+        for value in (*arguments, *options.values()):
+            if isinstance(value, FlowRun):
+                value.job_variables = {}
+        return create(*arguments, **options)
+
+    flow_runs.create_flow_run = create_flow_run
 
 
 def listen_with_tls(api: Api) -> None:
@@ -146,9 +173,10 @@ def main() -> None:
     """Run `prefect` with the arguments of this process."""
     from prefect.cli import app
 
-    listen_with_tls(Api.model_validate_json(os.environ[SERVED_API]))
+    api = Api.model_validate_json(os.environ[SERVED_API])
+    listen_with_tls(api)
     collect_garbage_in_a_thread()
-    sign_in_by_link()
+    sign_in_by_link(str(api.page))
     lock_before_reading()
     name_runs_by_recipe()
     drop_job_variables()

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tasks.accounts.audited import ByIndex
 from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
+from tasks.dedup.exchange import Files, list_files
 from tasks.dedup.judging import JUDGED, Judging, in_order
 from tasks.dedup.preference import Preference
 from tasks.dedup.verify import judging_of
@@ -21,15 +22,13 @@ from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import RecordJob, ShardJob
 from tasks.stage.verdicts import with_columns
 from tasks.storage.artifacts import Shard, total
-from tasks.storage.folder import Folder
 from tasks.storage.parts import read_part
 from tasks.storage.records import Record
-from tasks.storage.tables import footer_of, open_table, rows_between, write_table
+from tasks.storage.tables import read_table, rows_between, write_table
 
-VERSION = 2
+VERSION = 3
 PART_BYTES = 256 << 20  # of text in one part, about
 MOST_BITS = 12
-RANGE_ROWS = 16 << 20
 
 
 class JudgedPartOutput(Record):
@@ -49,7 +48,7 @@ class JudgedPart(RecordJob[JudgedPartOutput]):
 
     stage, version, kind = "verify", VERSION, JudgedPartOutput
 
-    gathered: tuple[Shard, ...]
+    gathered: Files
     part: int
     order: Preference
     order_key: str
@@ -65,11 +64,11 @@ class JudgedPart(RecordJob[JudgedPartOutput]):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(shard.digest for shard in self.gathered)
+        return (self.gathered.path,)
 
     def make(self) -> JudgedPartOutput:
         with self.folder.scratch_file() as scratch:
-            reading = read_part(self.folder, self.gathered, self.part, scratch)
+            reading = read_part(self.folder, self.gathered.shards, self.part, scratch)
             with reading as (rows, texts):
                 members = None if rows is None else in_order(rows, self.order, self.judging.dedup)
                 found = [] if members is None else [*self.judging.judged(members, texts)]
@@ -79,47 +78,50 @@ class JudgedPart(RecordJob[JudgedPartOutput]):
 
 
 @dataclass(frozen=True)
-class DecidedRange(ShardJob):
-    """What is decided about the clustered documents of some row groups of the clusters: DECIDED by doc_id."""
+class DecidedFile(ShardJob):
+    """What is decided about the documents of one file of clusters: DECIDED by doc_id."""
 
     stage, version = "verify", VERSION
 
-    cluster_table: Shard
-    groups: tuple[int, ...]
-    judged_parts: tuple[Shard, ...]
+    clustered: Shard
+    number: int
+    judged_parts: Files
 
     @property
     def name(self) -> str:
-        return f"range-{self.groups[0]:05d}" if self.groups else "range"
+        return f"range-{self.number:05d}"
 
     @property
     def params(self) -> list[Any]:
-        return ["decided", self.groups]
+        return ["decided"]
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.cluster_table.digest, *(shard.digest for shard in self.judged_parts))
+        return (self.clustered.digest, self.judged_parts.path)
 
     def make(self) -> Shard:
-        with open_table(self.folder, self.cluster_table) as parquet:
-            rows = parquet.read_row_groups(list(self.groups))
-        ids, parts = rows.column("doc_id").to_numpy(), [part for part in self.judged_parts if part.rows]
-        said = [JUDGED.empty_table()]
-        if len(ids) and parts:
-            said.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
-        table = with_columns(rows, pa.concat_tables(said).sort_by("doc_id"))
+        rows = read_table(self.folder, self.clustered)
+        ids = rows.column("doc_id").to_numpy()
+        judged = [JUDGED.empty_table()]
+        if len(ids) and (parts := self.judged_parts.shards):
+            judged.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
+        table = with_columns(rows, pa.concat_tables(judged).sort_by("doc_id"))
         return write_table(self.folder, self.path, self.name, table)
 
 
 def decided_by_documents(
-    of_round: Round, shards: Sequence[Shard], cluster_table: Shard, order: Preference, order_key: str
+    of_round: Round, shards: Sequence[Shard], tables: Sequence[Shard], order: Preference, order_key: str
 ) -> tuple[list[Shard], list[Shard], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
     Returns the files of what is decided, those that were made on the way, and what was judged by an index.
     """
     folder, judging = of_round.folder, judging_of(of_round.dedup)
-    contested = ContestedDocuments(folder, None, cluster_table, of_round.dedup.scope == "across")()
+    is_across = of_round.dedup.scope == "across"
+    of_files = [ContestedDocuments(folder, None, one, number, is_across) for number, one in enumerate(tables)]
+    contested = list_files(
+        folder, fan_out(ShardJob.__call__, of_files, stage=of_round.name_of("contested"), source=None)
+    )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
     bits = min(MOST_BITS, int(judging.size(text, contested.rows) / PART_BYTES).bit_length())
@@ -128,29 +130,12 @@ def decided_by_documents(
         for group in neighbours(shards, share)
     ]
     gathered = fan_out(ShardJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
-    parts = [
-        JudgedPart(folder, None, tuple(gathered), part, order, order_key, judging)
-        for part in range(1 << bits)
-    ]
+    listed = list_files(folder, gathered)
+    parts = [JudgedPart(folder, None, listed, part, order, order_key, judging) for part in range(1 << bits)]
     of_parts = fan_out(JudgedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
     judged_parts = [of_part.shard for of_part in of_parts]
     by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
-    ranges = [
-        DecidedRange(folder, None, cluster_table, groups, tuple(judged_parts))
-        for groups in ranges_of(folder, cluster_table)
-    ]
-    decided = fan_out(ShardJob.__call__, ranges, stage=of_round.name_of("decisions"), source=None)
-    return decided, [contested, *gathered, *judged_parts], by_index
-
-
-def ranges_of(folder: Folder, cluster_table: Shard) -> list[tuple[int, ...]]:
-    """Put row groups of the clusters together, of RANGE_ROWS or fewer; one range where there are none."""
-    footer = footer_of(folder, cluster_table)
-    ranges, rows = [list[int]()], 0
-    for group in range(footer.num_row_groups):
-        rows += footer.row_group(group).num_rows
-        if ranges[-1] and rows > RANGE_ROWS:
-            ranges.append([])
-            rows = footer.row_group(group).num_rows
-        ranges[-1].append(group)
-    return [tuple(groups) for groups in ranges]
+    judged = list_files(folder, [shard for shard in judged_parts if shard.rows])
+    files = [DecidedFile(folder, None, one, number, judged) for number, one in enumerate(tables)]
+    decided = fan_out(ShardJob.__call__, files, stage=of_round.name_of("decisions"), source=None)
+    return decided, [*contested.shards, *gathered, *judged_parts], by_index

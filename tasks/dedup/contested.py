@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.dedup.exchange import Files
 from tasks.dedup.judging import Judging
-from tasks.dedup.pairings import hash_ids
 from tasks.dedup.preference import Preference
+from tasks.ids import hash_ids
 from tasks.stage.jobs import ShardJob
 from tasks.storage.artifacts import Shard
 from tasks.storage.folder import Folder
@@ -39,12 +40,17 @@ Ids = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class ContestedDocuments(ShardJob):
-    """The documents of contested clusters, CONTESTED by doc_id."""
+    """The documents of contested clusters in one file of clusters, CONTESTED by doc_id."""
 
-    stage, version, name = "verify", VERSION, "contested"
+    stage, version = "verify", VERSION
 
     cluster_table: Shard
+    number: int
     across: bool
+
+    @property
+    def name(self) -> str:
+        return f"contested-{self.number:05d}"
 
     @property
     def params(self) -> list[object]:
@@ -79,7 +85,7 @@ class RowsByCluster(ShardJob):
     stage, version = "verify", VERSION
 
     shards: tuple[Shard, ...]
-    contested: Shard
+    contested: Files
     bits: int
     order: Preference
     judging: Judging
@@ -101,7 +107,7 @@ class RowsByCluster(ShardJob):
     def documents(self) -> pa.Table:
         """CONTESTED of these shards."""
         ranges = [first_and_last(self.folder, shard) for shard in self.shards]
-        return pa.concat_tables(rows_between(self.folder, [self.contested], *both) for both in ranges)
+        return pa.concat_tables(rows_between(self.folder, self.contested.shards, *both) for both in ranges)
 
     @cached_property
     def contested_here(self) -> str:
@@ -125,7 +131,7 @@ class RowsByCluster(ShardJob):
         rows = rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(PLACES.names)]))
 
         def fill(scratch: Path) -> None:
-            write_parts(scratch, rows, ["part", "piece"])
+            write_parts(scratch, rows, use_dictionary=["part", "piece"])
 
         return write_shard(self.folder, self.path, self.name, fill)
 

@@ -10,10 +10,11 @@ any case, and are the best of their cluster. With `verify`, or a `prefer` that l
 `tasks.dedup.by_documents`.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,23 +22,28 @@ from numpy.typing import NDArray
 
 from tasks.accounts.audited import Decided
 from tasks.dedup.by_documents import decided_by_documents
-from tasks.dedup.clusters import CLUSTERS, cluster_rows
+from tasks.dedup.clusters import cluster_rows
+from tasks.dedup.contraction import PART_ROWS
+from tasks.dedup.exchange import PART, Files, Naming, RowsByPart, columns_of, list_files, run_starts, table_of
+from tasks.dedup.forests import CLUSTERS
 from tasks.dedup.preference import Preference, order_of, preference_of
 from tasks.dedup.verify import judging_of
 from tasks.ids import SOURCE_SHIFT
 from tasks.log import warn
 from tasks.recipe.rounds import Round
 from tasks.sources.listing import NumberedSource
-from tasks.stage.jobs import ShardJob
+from tasks.stage.fan_out import fan_out
+from tasks.stage.jobs import Job, ShardJob
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
+from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import parquet_writer, tables_of, write_shard
-from textkernels import forest
 
-VERSION = 3
+VERSION = 4
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
+BEST = pa.schema([PART, ("cluster_id", pa.uint64()), ("priority", pa.uint64()), ("doc_id", pa.uint64())])
 
 Ids = NDArray[np.uint64]
 Scope = Literal["across", "global"]
@@ -51,15 +57,11 @@ class Winners:
     priority: Ids
     doc_ids: Ids
 
-    def places(self, cluster_ids: Ids) -> NDArray[np.int64]:
-        """Return the place of each cluster among `clusters`: (n,) to (n,)."""
-        distinct_ids, inverse = np.unique(cluster_ids, return_inverse=True)
-        return np.searchsorted(self.clusters, distinct_ids)[inverse]
-
     def decide(self, rows: pa.Table, order: Preference, scope: Scope) -> pa.Table:
         """Decide about documents: CLUSTERS to DECISIONS."""
         doc_ids, cluster_ids = (rows.column(name).to_numpy() for name in ("doc_id", "cluster_id"))
-        places, priority = self.places(cluster_ids), order.priority(doc_ids)
+        distinct_ids, inverse = np.unique(cluster_ids, return_inverse=True)
+        places, priority = np.searchsorted(self.clusters, distinct_ids)[inverse], order.priority(doc_ids)
         # Of the priority only the source's rank counts for "across", so all documents of that source stay.
         shift = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
         is_kept = priority >> shift == self.priority[places] >> shift
@@ -68,46 +70,120 @@ class Winners:
         return rows.append_column(DECISIONS.field("kept_doc_id"), kept_ids)
 
 
-def winners_of(rows: Callable[[], Iterator[tuple[Ids, Ids]]], order: Preference) -> Winners:
-    """Find the best document of each cluster, in two readings of the rows of CLUSTERS.
+def best_of(clusters: Ids, priority: Ids, doc_ids: Ids) -> Winners:
+    """Find the best of some documents of each cluster: (n,) each. No two have one priority."""
+    order = np.lexsort([priority, clusters])
+    firsts = order[run_starts(clusters[order])]
+    return Winners(clusters[firsts], priority[firsts], doc_ids[firsts])
 
-    All that is ever in memory are 24 bytes for each cluster, and the rows of one row group.
-    """
-    # A cluster's id is its smallest doc_id, so these rows have each cluster once, ascending.
-    first_ids = [cluster_ids[doc_ids == cluster_ids] for doc_ids, cluster_ids in rows()]
-    clusters = np.concatenate([np.empty(0, np.uint64), *first_ids])
-    # The sentinel is the worst priority there can be; a cluster's first document takes its place.
-    winners = Winners(clusters, np.full(len(clusters), np.iinfo(np.uint64).max), np.zeros_like(clusters))
-    for doc_ids, cluster_ids in rows():
-        places, priority = winners.places(cluster_ids), order.priority(doc_ids)
-        forest.keep_smallest(winners.priority, winners.doc_ids, places, priority, doc_ids)
-    return winners
+
+def best_of_file(folder: Folder, clustered: Shard, order: Preference) -> Winners:
+    """Find the best of a file's documents of each cluster, some row groups at a time."""
+    parts = [best_of(clusters, order.priority(ids), ids) for ids, clusters in cluster_rows(folder, clustered)]
+    columns = [
+        [part.clusters for part in parts],
+        [part.priority for part in parts],
+        [p.doc_ids for p in parts],
+    ]
+    return best_of(*(np.concatenate([np.empty(0, np.uint64), *column]) for column in columns))
 
 
 @dataclass(frozen=True)
-class AllDecisions(ShardJob):
-    """The decisions about all clusters. of_stage: the key of the stage."""
+class BestOfFile(RowsByPart):
+    """The best of a file's documents of each cluster, by the cluster's name. own: the file."""
 
-    stage, version, name = "decisions", VERSION, "all"
+    order: Preference = field(kw_only=True)
+    order_key: str = ""
 
-    cluster_table: Shard
+    @property
+    def params(self) -> list[Any]:
+        return [*super().params, self.order_key]
+
+    def rows(self) -> pa.Table:
+        (clustered,) = self.own
+        best = best_of_file(self.folder, clustered, self.order)
+        names = self.naming.names(best.clusters)
+        by_name = np.argsort(names)
+        columns = [column[by_name] for column in (best.clusters, best.priority, best.doc_ids)]
+        return table_of(BEST, self.naming.parts(names[by_name]), *columns)
+
+
+@dataclass(frozen=True)
+class BestOfAll(RowsByPart):
+    """The best documents of a part's clusters, for the files that have such clusters. of_all: what these have."""
+
+    def rows(self) -> pa.Table:
+        (clusters, priority, doc_ids), askers = self.part_columns(BEST)
+        best = best_of(clusters, priority, doc_ids)
+        places = np.searchsorted(best.clusters, clusters)
+        columns = [column[places] for column in (best.clusters, best.priority, best.doc_ids)]
+        return table_of(BEST, askers, *columns)
+
+
+@dataclass(frozen=True)
+class DecidedFile(ShardJob):
+    """The decisions about one file of clusters.
+
+    of_all: the best of each cluster, by file; None where there is one file. of_stage: the key of the stage.
+    """
+
+    stage, version = "decisions", VERSION
+
+    clustered: Shard
+    number: int
+    of_all: Files | None
     order: Preference
     scope: Scope
     of_stage: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.number:05d}"
 
     @property
     def key(self) -> str:
         return self.of_stage
 
     def make(self) -> Shard:
-        winners = winners_of(lambda: cluster_rows(self.folder, self.cluster_table), self.order)
+        winners = self.winners()
 
         def fill(scratch: Path) -> None:
             with parquet_writer(scratch, DECISIONS, use_dictionary=False) as writer:
-                for rows in tables_of(self.folder, self.cluster_table):
+                for rows in tables_of(self.folder, self.clustered):
                     writer.write_table(winners.decide(rows, self.order, self.scope))
 
         return write_shard(self.folder, self.path, self.name, fill)
+
+    def winners(self) -> Winners:
+        if self.of_all is None:
+            return best_of_file(self.folder, self.clustered, self.order)
+        return best_of(*columns_of(self.of_all.part(self.number)[0], BEST))
+
+
+def decided_by_ids(
+    of_round: Round, tables: Sequence[Shard], order: Preference, order_key: str, its_key: str
+) -> list[Shard]:
+    """Decide about the files of clusters by their documents' ids."""
+    folder = of_round.folder
+    spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
+    of_all = None
+    if len(tables) > 1:
+        naming = Naming(0, (sum(one.rows for one in tables) // PART_ROWS).bit_length())
+        best = [
+            BestOfFile(folder, None, naming, number, (one,), order=order, order_key=order_key)
+            for number, one in enumerate(tables)
+        ]
+        of_files = list_files(folder, spread(best))
+        of_all = list_files(
+            folder,
+            spread([BestOfAll(folder, None, naming, part, of_all=of_files) for part in naming.numbers]),
+        )
+    return spread(
+        [
+            DecidedFile(folder, None, one, number, of_all, order, of_round.dedup.scope, its_key)
+            for number, one in enumerate(tables)
+        ]
+    )
 
 
 def key(
@@ -126,18 +202,17 @@ def decisions(
 ) -> Manifest:
     """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
     folder = of_round.folder
-    cluster_table = load_manifest(folder, clustered).shards[0]
-    order = preference_of(of_round, sources)
+    tables, order = load_manifest(folder, clustered).shards, preference_of(of_round, sources)
+    order_key = digest_of(order_of(of_round, sources))
     if judging_of(of_round.dedup).is_by_ids:
         its_key = key(of_round, trails, clustered, sources)
-        job = AllDecisions(folder, None, cluster_table, order, of_round.dedup.scope, its_key)
-        return Manifest(stage="decisions", shards=(job(),))
+        decided = decided_by_ids(of_round, tables, order, order_key, its_key)
+        return Manifest(stage="decisions", shards=tuple(decided))
     taking_part = [
         trail for trail in map(trail_of, trails) if not of_round.recipe.source(trail.source).exempt
     ]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
-    its_key = digest_of(order_of(of_round, sources))
-    decided, on_the_way, by_index = decided_by_documents(of_round, shards, cluster_table, order, its_key)
+    decided, on_the_way, by_index = decided_by_documents(of_round, shards, tables, order, order_key)
     if by_index.clusters:
         warn(f"{of_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(

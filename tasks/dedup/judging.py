@@ -1,4 +1,4 @@
-"""Judging: who goes of each cluster, where that takes more than its documents' ids.
+"""Judging: how the documents of a cluster are compared, by their order or by their texts.
 
 In each contested cluster the documents are looked at in the order of preference. How they are judged is the matter
 of a `Judging`. By that order alone, which is here, all go for the most preferred one of their cluster; by their

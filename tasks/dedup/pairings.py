@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.ids import hash_ids
 from tasks.stage.fan_out import fan_out
 from tasks.stage.verdicts import REASON, load_histories, removals_in, trail_of
 from tasks.storage.artifacts import Receipt, Shard
@@ -22,7 +23,6 @@ MOST_KEPT = 16  # documents of a cluster that one that went is compared with
 SMALL = 32  # documents of a cluster in which chains of buckets are followed
 
 Ids = NDArray[np.uint64]
-MIX_1, MIX_2, SHIFT = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(33)
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,6 @@ def smallest(table: pa.Table, most: int) -> pa.Table:
     """Return the rows with the smallest hashes of their doc_ids."""
     order = np.argsort(hash_ids(table.column("doc_id").to_numpy()), kind="stable")
     return table.take(pa.array(order[:most]))
-
-
-def hash_ids(ids: Ids) -> Ids:
-    """Hash ids with the finaliser of MurmurHash3: (n,) to (n,)."""
-    hashes = (ids ^ (ids >> SHIFT)) * MIX_1  # which wraps
-    hashes = (hashes ^ (hashes >> SHIFT)) * MIX_2
-    return np.asarray(hashes ^ (hashes >> SHIFT))
 
 
 @dataclass(frozen=True)

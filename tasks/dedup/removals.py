@@ -10,18 +10,19 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.dedup.clusters import SIZES
 from tasks.dedup.decisions import DECISIONS
+from tasks.dedup.exchange import Files, list_files
+from tasks.dedup.forests import SIZES
 from tasks.dedup.verify import judging_of
 from tasks.recipe.rounds import Round
 from tasks.sources.column_names import CLUSTER_COLUMNS
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from tasks.stage.verdicts import REASON, Trail, load_histories, with_columns
-from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
+from tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.tables import rows_between
 
-VERSION = 5
+VERSION = 6
 FIRST_REASON = "duplicate"  # of which keys say nothing: once there was no other
 
 
@@ -34,7 +35,7 @@ class RemovalsOfShard(VerdictJob):
 
     stage, version = "removals", VERSION
 
-    decisions: tuple[Shard, ...]
+    decisions: Files
     evidence: tuple[pa.Field, ...]
     reason: str
     names: tuple[str, ...]
@@ -53,7 +54,7 @@ class RemovalsOfShard(VerdictJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (*self.history.digests, *(shard.digest for shard in self.decisions))
+        return (*self.history.digests, self.decisions.path)
 
     @property
     def schema(self) -> pa.Schema:
@@ -68,7 +69,7 @@ class RemovalsOfShard(VerdictJob):
         ids = remaining.column("doc_id").to_numpy()
         if not len(ids):
             return self.schema.empty_table()
-        decided = rows_between(self.folder, self.decisions, int(ids[0]), int(ids[-1]))
+        decided = rows_between(self.folder, self.decisions.shards, int(ids[0]), int(ids[-1]))
         said = with_columns(remaining.select(["doc_id"]), decided)
         for field in SIZES:
             place = said.schema.get_field_index(field.name)
@@ -86,14 +87,14 @@ def evidence_of(of_round: Round) -> pa.Schema | None:
 
 
 def key(of_round: Round, trail: Trail, decided: Receipt) -> str:
-    reason = of_round.dedup.words.reason.name
+    reason = of_round.dedup.sentences.reason.name
     said = None if reason == FIRST_REASON else reason
     return stage_key("removals", VERSION, said, *trail.identities, decided.identity)
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason."""
-    return dict([of_round.dedup.words.reason])
+    return dict([of_round.dedup.sentences.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
@@ -101,9 +102,10 @@ def removals(of_round: Round, trail: Trail, decided: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = of_round.folder
     deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(of_round) or ())
-    reason, names = of_round.dedup.words.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
+    reason, names = of_round.dedup.sentences.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
+    decided_files = list_files(folder, deciding.shards)
     jobs = [
-        RemovalsOfShard(folder, trail.source, history, deciding.shards, evidence, reason, names)
+        RemovalsOfShard(folder, trail.source, history, decided_files, evidence, reason, names)
         for history in load_histories(folder, trail)
     ]
     said = run_jobs(of_round.name_of("removals"), trail, jobs)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tasks.accounts.audited import ByIndex
 from tasks.dedup.judging import JUDGED, SIMILARITIES, Ids, InOrder, Judging
 from tasks.dedup.large import LargeCluster
-from tasks.dedup.pairings import hash_ids
+from tasks.ids import hash_ids
 from tasks.recipe.dedup import Dedup, Verify
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.shingles import shingle_sets

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.dedup.clusters import CLUSTERS
+from tasks.dedup.forests import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import sources_of
 from tasks.lookup.explain import Corpus

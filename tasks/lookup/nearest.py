@@ -7,6 +7,7 @@ keys, and those of the documents that are found.
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_with_ids, published_manifest
 from tasks.errors import BadInput, Damaged, Denied
@@ -126,12 +128,13 @@ def whole_account(folder: Folder, manifest: Published, name: str) -> bytes:
 def dedup_of(keys: PublishedKeys) -> Dedup:
     """Return how the published keys of a round were made. Raises Denied where this version makes others."""
     fields = {name: value for name, value in keys.parameters.items() if name not in ("version", "unicode")}
-    (dedup,) = ROUNDS.validate_python([fields])
-    if index_parameters(dedup) != keys.parameters:
-        raise Denied(
-            "the published band keys are of another version of this software or of Unicode; build the corpus again"
-        )
-    return dedup
+    with suppress(ValidationError):
+        (dedup,) = ROUNDS.validate_python([fields])
+        if index_parameters(dedup) == keys.parameters:
+            return dedup
+    raise Denied(
+        "the published band keys are of another version of this software or of Unicode; build the corpus again"
+    )
 
 
 def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDArray[np.uint64]) -> list[int]:

@@ -68,8 +68,8 @@ def record_last_build(
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):
         record_build(folder, manifest, changes_since(folder, listings, built.others))
-    if last_build(folder) != built:
-        write_record(folder, BUILT, built)
+    # Also where it is as before: whoever cleans takes what is newer for that of a build that has not ended.
+    write_record(folder, BUILT, built)
 
 
 def changes_since(

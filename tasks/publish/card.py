@@ -122,7 +122,7 @@ def configurations(manifest: Published) -> list[dict[str, Any]]:
 
 def dedup_sentences(dedup: Dedup) -> str:
     """Say in sentences how duplicates were found, and which of them stayed."""
-    return f"{dedup.words.method}\n{dedup.who_stayed()}"
+    return f"{dedup.sentences.method}\n{dedup.who_stayed()}"
 
 
 def against(manifest: Published) -> list[str]:

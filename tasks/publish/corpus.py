@@ -49,21 +49,28 @@ def publish_corpus(
     inputs: list[SourcePlan],
     others: dict[str, ReferenceCorpus],
     ingested: list[Receipt],
-    about_all: dict[str, Receipt],
+    corpus_receipts: dict[str, Receipt],
     published: list[Receipt],
     reasons: dict[str, dict[str, str]],
 ) -> bool:
     """Put the published folder in place; return False where it is there already, whole.
 
-    others: corpora that a round is against, by their URLs. about_all: clusters, audits and band keys, by their
-    folders. reasons: of each stage that lets documents go, with a sentence about a document.
+    others: corpora that a round is against, by their URLs. corpus_receipts: those of clusters,
+    audits and band keys, by their folders. reasons: of each stage that lets documents go, with a sentence about
+    one.
 
     Raises Damaged where a file that is to be published is not as it was made.
     """
     folder = recipe.folder
-    files = corpus_files(folder, ingested, about_all, published)
+    files = corpus_files(folder, ingested, corpus_receipts, published)
     manifest = new_manifest(
-        recipe, ledger, inputs, reasons, headlines(recipe, about_all), keys(recipe, about_all), files
+        recipe,
+        ledger,
+        inputs,
+        reasons,
+        headlines(recipe, corpus_receipts),
+        keys(recipe, corpus_receipts),
+        files,
     )
     named = {other.label: other.digest for other in others.values()}
     against = tuple(NamedDigest(name=name, sha256=digest) for name, digest in named.items())
@@ -176,24 +183,24 @@ def lists_of(inputs: Sequence[SourcePlan]) -> tuple[NamedDigest, ...]:
     return tuple(NamedDigest(name=name, sha256=digest) for name, digest in sorted(lists))
 
 
-def headlines(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, AuditCounts]:
+def headlines(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, AuditCounts]:
     """Return what the audit of each round found."""
     found = dict[str, AuditCounts]()
     for of_round in rounds_of(recipe):
-        if receipt := about_all.get(of_round.name_of("audit")):
+        if receipt := corpus_receipts.get(of_round.name_of("audit")):
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.shards[0])
             found[of_round.name_of("audit")] = count_unlike(pairs, near(of_round), by_index_of(audit))
     return found
 
 
-def keys(recipe: Recipe, about_all: dict[str, Receipt]) -> dict[str, PublishedKeys]:
+def keys(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, PublishedKeys]:
     """Return what the published band keys of each round were made with."""
     places = [of_round.name_of("bands") for of_round in rounds_of(recipe)]
     return {
-        place: load_manifest(recipe.folder, about_all[place]).facts_as(PublishedKeys)
+        place: load_manifest(recipe.folder, corpus_receipts[place]).facts_as(PublishedKeys)
         for place in places
-        if place in about_all
+        if place in corpus_receipts
     }
 
 

@@ -69,7 +69,7 @@ class Reason(NamedTuple):
     sentence: str
 
 
-class Words(NamedTuple):
+class Sentences(NamedTuple):
     """What a kind of round says of itself.
 
     reason: why a document goes for another one of this corpus, reference_reason: for one of a corpus that the round
@@ -159,7 +159,7 @@ class Dedup(Strict):
 
     @property
     @abstractmethod
-    def words(self) -> Words:
+    def sentences(self) -> Sentences:
         """What it says of itself to people."""
 
     @property

@@ -16,20 +16,20 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Verify, Words
+from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences, Verify
 from tasks.recipe.values import Number
 
 EXACT, MINHASH = "<exact>", "<minhash>"  # which kind a round is of; no recipe has such names
 
 
 EQUALS = {
-    "text": Words(
+    "text": Sentences(
         Reason("exact_duplicate", "its text is that of a document that is preferred"),
         Reason("text_in_other_corpus", "another corpus, which stays as it is, has its text"),
         "Documents with the same text were found by a hash of it.",
         ("equal texts, byte by byte",),
     ),
-    "normalised": Words(
+    "normalised": Sentences(
         Reason("same_words", "its words are those of a document that is preferred, in the same order"),
         Reason(
             "words_in_other_corpus", "another corpus, which stays as it is, has its words in the same order"
@@ -74,7 +74,7 @@ class ExactRound(Dedup):
         return {"exact": self.exact} | ({"unicode": unidata_version} if self.exact == "normalised" else {})
 
     @property
-    def words(self) -> Words:
+    def sentences(self) -> Sentences:
         return EQUALS[self.exact]
 
 
@@ -177,8 +177,8 @@ class MinHashRound(Dedup):
         return self.verify.share if self.verify else self.half_found
 
     @property
-    def words(self) -> Words:
-        return Words(
+    def sentences(self) -> Sentences:
+        return Sentences(
             Reason("duplicate", "it is a near-duplicate of a document that is preferred"),
             Reason(
                 "in_other_corpus", "another corpus, which stays as it is, has it or a near-duplicate of it"

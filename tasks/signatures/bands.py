@@ -5,15 +5,17 @@ largest key of a row group stand in the file's footer, so a range of a band cost
 it touches.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from tasks.storage.artifacts import Shard
@@ -29,6 +31,8 @@ WIDE_ROWS = pa.schema(
     [*BAND_ROWS, ("low", pa.uint64())]
 )  # of keys of 128 bits, of which `key` is the upper half
 FILES_AT_ONCE = 8
+GROUPS: LRUCache[str, "Groups"] = LRUCache(1 << 24, getsizeof=lambda groups: len(groups.rows))  # row groups
+GROUPS_LOCK = Lock()
 
 Keys = NDArray[np.uint64]
 
@@ -85,8 +89,7 @@ ALL_KEYS = KeyRange(0, 1 << 64)
 def key_ranges(rows: int) -> list[KeyRange]:
     """Cut the 64-bit keys of a band of so many rows into ranges of one width, of RANGE_ROWS or fewer.
 
-    That is if keys spread, as hashes do. A bucket is never cut: one of a billion equal documents is a
-    range of a billion rows, and takes 16 GB of the memory of the worker that gets it.
+    That is if keys spread, as hashes do: a bucket of a billion equal documents is in one range.
     """
     # A power of two, so that equal steps end at 2**64 and leave no key over.
     count = 1 << (rows // RANGE_ROWS).bit_length()
@@ -108,27 +111,83 @@ def read_range(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRang
     return found, rows.column("doc_id").to_numpy()
 
 
+class Groups(NamedTuple):
+    """Of each row group of a file with rows: its number, band, smallest and largest key, and rows, (n,) each."""
+
+    numbers: NDArray[np.int64]
+    bands: NDArray[np.int64]
+    first: Keys
+    last: Keys
+    rows: NDArray[np.int64]
+
+    def of_range(self, band: int, keys: KeyRange) -> NDArray[np.bool_]:
+        """Say which have keys of a range: (n,)."""
+        highest = np.uint64(keys.high - 1)  # `high` itself may be 2**64, which no uint64 holds
+        return (self.bands == band) & (self.first <= highest) & (self.last >= np.uint64(keys.low))
+
+
+def groups_of(folder: Folder, shard: Shard) -> Groups:
+    """Return the row groups of a file, by its footer, which is read once for all ranges."""
+    with GROUPS_LOCK:
+        if known := GROUPS.get(shard.footer_digest):
+            return known
+    footer = footer_of(folder, shard)
+    with_rows = [g for g in range(footer.num_row_groups) if footer.row_group(g).num_rows]
+    groups = [footer.row_group(g) for g in with_rows]
+    keys = [group.column(1).statistics for group in groups]
+    found = Groups(
+        np.array(with_rows, np.int64),
+        np.array([group.column(0).statistics.min for group in groups], np.int64),
+        np.array([key.min for key in keys], np.uint64),
+        np.array([key.max for key in keys], np.uint64),
+        np.array([group.num_rows for group in groups], np.int64),
+    )
+    with GROUPS_LOCK:
+        GROUPS[shard.footer_digest] = found
+    return found
+
+
+def heavy_keys(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange, most: int) -> list[int]:
+    """Return the keys of a range that have more than `most` rows in row groups of their own, ascending."""
+    of_keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    for shard in shards:
+        groups = groups_of(folder, shard)
+        is_own = groups.of_range(band, keys) & (groups.first == groups.last)
+        of_keys.append(groups.first[is_own])
+        rows.append(groups.rows[is_own])
+    distinct, places = np.unique(np.concatenate(of_keys), return_inverse=True)
+    counts = np.bincount(places, np.concatenate(rows), len(distinct))
+    return [int(key) for key in distinct[counts > most].tolist()]
+
+
+def tables_in(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange) -> Iterator[pa.Table]:
+    """Read one range of one band, a row group at a time: all columns but `band`."""
+    for shard in shards:
+        for group in groups_in(folder, shard, band, keys):
+            yield rows_in(folder, shard, band, keys, [group])
+
+
+def groups_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> list[int]:
+    groups = groups_of(folder, shard)
+    numbers: list[int] = groups.numbers[groups.of_range(band, keys)].tolist()
+    return numbers
+
+
 def is_wide(folder: Folder, shard: Shard) -> bool:
     return "low" in footer_of(folder, shard).schema.names
 
 
-def rows_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> pa.Table:
-    """Read one range of one band from a file: all columns but `band`."""
-    footer = footer_of(folder, shard)
+def rows_in(
+    folder: Folder, shard: Shard, band: int, keys: KeyRange, groups: Sequence[int] | None = None
+) -> pa.Table:
+    """Read one range of one band from a file, or from some row groups of it: all columns but `band`."""
     names = rows_schema(is_wide=is_wide(folder, shard)).names[1:]
-    groups = [g for g in range(footer.num_row_groups) if touches(footer.row_group(g), band, keys)]
+    groups = groups_in(folder, shard, band, keys) if groups is None else groups
     if not groups:
         return rows_schema(is_wide=is_wide(folder, shard)).empty_table().select(names)
     with open_table(folder, shard) as parquet:
-        rows = parquet.read_row_groups(groups, names)
+        rows = parquet.read_row_groups(list(groups), names)
     # `high` itself may be 2**64, which no uint64 holds.
     is_above = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))
     is_below = pc.less_equal(rows.column("key"), pa.scalar(keys.high - 1, pa.uint64()))
     return rows.filter(pc.and_(is_above, is_below))
-
-
-def touches(group: pq.RowGroupMetaData, band: int, keys: KeyRange) -> bool:
-    band_range, key_range = group.column(0).statistics, group.column(1).statistics
-    if not group.num_rows:  # a shard of which no document has a shingle
-        return False
-    return bool(band_range.min == band and key_range.min < keys.high and key_range.max >= keys.low)

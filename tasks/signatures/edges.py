@@ -5,8 +5,10 @@ is the bucket's smallest doc_id: a star for each bucket, so a bucket of n docume
 edges, not n(n - 1) / 2.
 """
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,17 @@ from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.gpu.self_test import COMPARED, expect_same
 from tasks.log import warn
 from tasks.recipe.rounds import Round
-from tasks.signatures.bands import KeyRange, key_ranges, read_range, upper
+from tasks.signatures.bands import (
+    RANGE_ROWS,
+    KeyRange,
+    heavy_keys,
+    key_ranges,
+    read_range,
+    tables_in,
+    upper,
+)
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import RecordJob
 from tasks.stage.stage import stage
 from tasks.storage.artifacts import (
     Counts,
@@ -28,13 +38,17 @@ from tasks.storage.artifacts import (
     Receipt,
     Shard,
     load_manifest,
+    shard_path,
     stage_key,
 )
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
 from tasks.storage.tables import write_table
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import DEVICE, is_on_gpu
 
-VERSION = 1
+VERSION = 2
+MOST_ROWS = RANGE_ROWS // 2  # of a bucket that are read together with others
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 
 
@@ -87,14 +101,20 @@ def in_shared_buckets(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
     return keys[shared_rows], doc_ids[shared_rows]
 
 
+class EdgeFiles(Record):
+    """The edges of a range: one file, or more where they are too many for one task."""
+
+    shards: tuple[Shard, ...]
+
+
 @dataclass(frozen=True)
-class EdgesOfRange(ShardJob):
-    """The edges of one range of one band. `counts.documents` of the result is the number of rows read.
+class EdgesOfRange(RecordJob[EdgeFiles]):
+    """The edges of one range of one band. `counts.documents` of its files is the number of rows read.
 
     of_stage: the key of the stage, a hash of all the files of band keys.
     """
 
-    stage, version = "edges", VERSION
+    stage, version, kind = "edges", VERSION, EdgeFiles
 
     manifests: tuple[Receipt, ...]
     band: int
@@ -110,11 +130,70 @@ class EdgesOfRange(ShardJob):
     def key(self) -> str:
         return self.of_stage
 
-    def make(self) -> Shard:
+    def make(self) -> EdgeFiles:
         shards = [s for receipt in self.manifests for s in load_manifest(self.folder, receipt).shards]
-        keys, doc_ids = read_range(self.folder, shards, self.band, self.keys)
-        table, counts = star_edges(keys, doc_ids), Counts(documents=len(keys))
-        return write_table(self.folder, self.path, self.name, table, counts=counts)
+        written = list[Shard]()
+        for table, rows in edges_in(self.folder, shards, self.band, self.keys):
+            name = f"{self.name}-{len(written)}" if written else self.name
+            path = shard_path(self.stage, None, name, self.key)
+            written.append(write_table(self.folder, path, name, table, counts=Counts(documents=rows)))
+        return self.recorded(EdgeFiles(shards=tuple(written)))
+
+
+def edges_in(
+    folder: Folder, shards: Sequence[Shard], band: int, keys: KeyRange
+) -> Iterator[tuple[pa.Table, int]]:
+    """Yield the edges of a range of keys, with the number of rows that were read for them.
+
+    Those of a bucket that has more rows than a range should have are apart, some rows at a time.
+    """
+    low = keys.low
+    for key in [*heavy_keys(folder, shards, band, keys, MOST_ROWS), keys.high]:
+        if key > low:
+            found, doc_ids = read_range(folder, shards, band, KeyRange(low, key))
+            yield star_edges(found, doc_ids), len(found)
+        if key < keys.high:
+            yield from edges_of_key(folder, shards, band, KeyRange(key, key + 1))
+        low = key + 1
+
+
+def edges_of_key(
+    folder: Folder, shards: Sequence[Shard], band: int, keys: KeyRange
+) -> Iterator[tuple[pa.Table, int]]:
+    """Yield the edges of one key: to the smallest document of it, or of each bucket, where keys have 128 bits."""
+    smallest = dict[int, int]()
+    for lows, doc_ids in rows_of_key(folder, shards, band, keys):
+        for low, first in zip(*first_of_each(lows, doc_ids), strict=True):
+            smallest[low] = min(first, smallest.get(low, first))
+    for lows, doc_ids in rows_of_key(folder, shards, band, keys):
+        distinct, places = np.unique(lows, return_inverse=True)
+        a = np.array([smallest[low] for low in distinct.tolist()], np.uint64)[places]
+        is_edge = a != doc_ids
+        yield pa.table([a[is_edge], doc_ids[is_edge]], schema=EDGES), len(doc_ids)
+
+
+def first_of_each(lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> tuple[list[int], list[int]]:
+    """Return different values, and the smallest document of each: (n,) twice to (m,) twice."""
+    order = np.lexsort((doc_ids, lows))
+    distinct, firsts = np.unique(lows[order], return_index=True)
+    return distinct.tolist(), doc_ids[order][firsts].tolist()
+
+
+def rows_of_key(
+    folder: Folder, shards: Sequence[Shard], band: int, keys: KeyRange
+) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+    """Yield the rows of one key, MOST_ROWS of them at a time: the lower half of it, or 0, and the documents."""
+    waiting, rows = list[pa.Table](), 0
+    for table in chain(tables_in(folder, shards, band, keys), [None]):
+        if waiting and (table is None or rows + len(table) > MOST_ROWS):
+            whole = pa.concat_tables(waiting)
+            doc_ids = whole.column("doc_id").to_numpy()
+            lows = whole.column("low").to_numpy() if "low" in whole.column_names else np.zeros_like(doc_ids)
+            yield lows, doc_ids
+            waiting, rows = [], 0
+        if table is not None:
+            waiting.append(table)
+            rows += len(table)
 
 
 def key(of_round: Round, sketched: list[Receipt]) -> str:
@@ -132,14 +211,15 @@ def edges(of_round: Round, sketched: list[Receipt]) -> Manifest:
         for band in range(bands)
         for number, keys in enumerate(key_ranges(rows // bands))
     ]
-    shards = fan_out(
-        ShardJob.__call__,
+    files = fan_out(
+        EdgesOfRange.__call__,
         jobs,
         stage=of_round.name_of("edges"),
         source=None,
         engine=of_round.recipe.engine,
         gpus=SHARE,
     )
+    shards = [shard for of_range in files for shard in of_range.shards]
     if (read := sum(shard.counts.documents for shard in shards)) != rows:
         raise NotConserved(f"edges: {rows:,} rows of band keys were written and {read:,} read")
     return Manifest(stage="edges", shards=tuple(shards))

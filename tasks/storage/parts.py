@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from tasks.storage.artifacts import Shard
@@ -22,11 +24,13 @@ from tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_BYTES = 8 << 20  # of text in a row group
 GROUP_ROWS = 1 << 17  # in one without texts
+GROUPS: LRUCache[str, dict[int, list[int]]] = LRUCache(1 << 20, getsizeof=len)  # by the digests of footers
+GROUPS_LOCK = Lock()
 
 
-def write_parts(scratch: Path, rows: pa.Table, dictionaries: list[str]) -> None:
-    """Write rows, which are sorted by part. dictionaries: columns of few different values."""
-    with parquet_writer(scratch, rows.schema, use_dictionary=dictionaries) as writer:
+def write_parts(scratch: Path, rows: pa.Table, **options: Any) -> None:
+    """Write rows, which are sorted by part. options: the writer's."""
+    with parquet_writer(scratch, rows.schema, **options) as writer:
         for group in row_groups(rows):
             writer.write_table(group, row_group_size=max(1, len(group)))
 
@@ -62,16 +66,25 @@ def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
 def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator[pa.Table]:
     """Read the rows of a part, a row group at a time."""
     for shard in shards:
-        footer = footer_of(folder, shard)
-        groups = [g for g in range(footer.num_row_groups) if is_of_part(footer.row_group(g), part)]
-        if groups:
+        if groups := groups_by_part(folder, shard).get(part):
             with open_table(folder, shard) as parquet:
                 for group in groups:
                     yield parquet.read_row_group(group)
 
 
-def is_of_part(group: pq.RowGroupMetaData, part: int) -> bool:
-    return bool(group.num_rows and group.column(0).statistics.min == part)
+def groups_by_part(folder: Folder, shard: Shard) -> dict[int, list[int]]:
+    """Return the row groups of each part of a file."""
+    with GROUPS_LOCK:
+        if (groups := GROUPS.get(shard.footer_digest)) is not None:
+            return groups
+    footer, groups = footer_of(folder, shard), {}
+    for number in range(footer.num_row_groups):
+        of_group = footer.row_group(number)
+        if of_group.num_rows:
+            groups.setdefault(of_group.column(0).statistics.min, []).append(number)
+    with GROUPS_LOCK:
+        GROUPS[shard.footer_digest] = groups
+    return groups
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ FOOTERS: LRUCache[str, pq.FileMetaData] = LRUCache(
     FOOTER_CACHE_BYTES, getsizeof=lambda footer: footer.serialized_size * PARSED
 )
 FOOTERS_LOCK = Lock()
+ID_RANGES: LRUCache[str, "IdRange"] = LRUCache(1 << 16)
 
 
 def parquet_writer(scratch: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
@@ -164,19 +165,49 @@ def rows_between(folder: Folder, shards: Iterable[Shard], first: int, last: int)
 
 
 def rows_of(folder: Folder, shard: Shard, first: int, last: int) -> pa.Table:
+    of_file = ids_of(folder, shard)
+    if of_file.last < first or of_file.first > last:
+        return of_file.schema.empty_table()
     footer = footer_of(folder, shard)
     statistics = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
     groups = [
         i for i, of_group in enumerate(statistics)
-        if of_group is not None and of_group.has_min_max and of_group.min <= last and of_group.max >= first
+        if has_ids(of_group) and of_group.min <= last and of_group.max >= first
     ]  # fmt: skip
     if not groups:
-        return footer.schema.to_arrow_schema().empty_table()
+        return of_file.schema.empty_table()
     with open_table(folder, shard) as parquet:
         table = parquet.read_row_groups(groups)
     # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
     low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
     return table.slice(low, high - low)
+
+
+class IdRange(NamedTuple):
+    """The first and the last doc_id of an artifact, and its columns. Of none the last is -1."""
+
+    first: int
+    last: int
+    schema: pa.Schema
+
+
+def ids_of(folder: Folder, shard: Shard) -> IdRange:
+    """Return which ids an artifact has that begins with a `doc_id`: its footer is read once."""
+    with FOOTERS_LOCK:
+        if known := ID_RANGES.get(shard.footer_digest):
+            return known
+    footer = footer_of(folder, shard)
+    groups = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
+    of_groups = [of_group for of_group in groups if has_ids(of_group)]
+    first, last = (of_groups[0].min, of_groups[-1].max) if of_groups else (0, -1)
+    found = IdRange(first, last, footer.schema.to_arrow_schema())
+    with FOOTERS_LOCK:
+        ID_RANGES[shard.footer_digest] = found
+    return found
+
+
+def has_ids(statistics: Any) -> bool:
+    return statistics is not None and statistics.has_min_max
 
 
 def footer_of(folder: Folder, shard: Shard) -> pq.FileMetaData:

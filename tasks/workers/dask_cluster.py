@@ -29,6 +29,8 @@ ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gi
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
 # Dask's dashboard talks to its own pages alone; by default it does to every page that a browser shows.
 WEBSOCKETS = "distributed.scheduler.dashboard.bokeh-application.allow_websocket_origin"
+PRELOAD, OWN_HOSTS = "distributed.scheduler.preload", "tasks.workers.own_hosts"
+SCHEDULER_PRELOAD = "DASK_DISTRIBUTED__SCHEDULER__PRELOAD"
 OWN_PAGES = "DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__BOKEH_APPLICATION__ALLOW_WEBSOCKET_ORIGIN"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
@@ -141,6 +143,7 @@ def open_cluster(threads: int = 1) -> Any:
             NO_WORKERS: no_workers_timeout(),
             ENVIRON: environ,
             WEBSOCKETS: dashboard_origins(dashboard),
+            PRELOAD: [OWN_HOSTS],
             TTL: WORKER_TTL,
         }
     ):

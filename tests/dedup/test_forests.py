@@ -1,17 +1,23 @@
 """The forests of the clusters stage against a plain union-find, however the edges lie in files."""
 
+import re
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_corpus import build_here, kept_names, table_of
+from report_pages import page_of
+from small_corpus import build_here, contents, table_of
 
-from tasks.dedup import clusters
-from tasks.dedup.clusters import Forest, forest_of_edges, join_forests
+from tasks.dedup import cluster_files, clusters, contraction, decisions, forests
+from tasks.dedup.forests import Forest, forest_of_edges, join_forests
+from tasks.lookup.explain import explain
 from tasks.signatures.edges import EDGES
 from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table, write_table
+from tasks.storage.tables import write_table
 from textkernels import forest
 
 SOURCE_800 = 800 << 54  # an id that is negative where someone takes it for signed
@@ -37,32 +43,47 @@ def plain_clusters(edges):
     return labels
 
 
-def clusters_of(folder, files):
-    """Reduce files of edges as the stage does, level after level."""
+def one_by_one(jobs):
+    return [job() for job in jobs]
+
+
+def write_edges(folder, files):
     shards = []
     for i, edges in enumerate(files):
         columns = [
             pa.array(column, pa.uint64()) for column in (zip(*edges, strict=True) if edges else ([], []))
         ]
         shards.append(write_table(folder, f"{i}.parquet", str(i), pa.table(columns, schema=EDGES)))
-    level = 0
-    while True:
-        jobs = clusters.jobs_of_level(folder, shards, level)
-        shards = [job() for job in jobs]
-        if jobs[0].is_last:
-            return read_table(folder, shards[0])
-        level += 1
+    return shards
 
 
-@settings(max_examples=60, deadline=None)
-@given(files=FILES, most=st.sampled_from([1, 10, 1000]))
-def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, most):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clusters, "MAX_ROWS", most)
-        patch.setattr(clusters, "GROUP_ROWS", 3)
-        found = clusters_of(Folder(str(tmp_path_factory.mktemp("edges"))), files)
+# What one step may have, the last one, and a part of a round: all at once, a tree, rounds.
+WAYS = {"whole": (1000, 1000, 1000), "tree": (30, 80, 1000), "rounds": (9, 9, 7), "small rounds": (1, 1, 1)}
+
+
+def go(monkeypatch, way):
+    monkeypatch.setattr(clusters, "MAX_ROWS", WAYS[way][0])
+    monkeypatch.setattr(clusters, "LAST_ROWS", WAYS[way][1])
+    monkeypatch.setattr(contraction, "PART_ROWS", WAYS[way][2])
+
+
+@settings(max_examples=15, deadline=None)
+@given(files=FILES, cuts=st.lists(IDS, max_size=3, unique=True).map(sorted))
+def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, cuts):
+    found = dict[str, list[bytes]]()
+    for way in WAYS:
+        with pytest.MonkeyPatch.context() as patch:
+            go(patch, way)
+            patch.setattr(forests, "GROUP_ROWS", 3)
+            folder = Folder(str(tmp_path_factory.mktemp("edges")))
+            shards = clusters.clusters_of(folder, write_edges(folder, files), tuple(cuts), one_by_one)
+            found[way] = [folder.read(shard.path) for shard in shards]
+    assert all(of_way == found["whole"] for of_way in found.values())
+    tables = [pq.read_table(pa.BufferReader(content)) for content in found["whole"]]
+    for table, (low, high) in zip(tables, pairwise([0, *cuts, 1 << 64]), strict=True):
+        assert all(low <= doc_id < high for doc_id in table.column("doc_id").to_pylist())
     expected = plain_clusters([edge for edges in files for edge in edges])
-    ids, labels, sizes, sources = (column.to_pylist() for column in found.columns)
+    ids, labels, sizes, sources = (column.to_pylist() for column in pa.concat_tables(tables).columns)
     assert ids == sorted(expected)
     assert dict(zip(ids, labels, strict=True)) == expected
     members = {label: [i for i in expected if expected[i] == label] for label in labels}
@@ -93,14 +114,37 @@ def test_places_beyond_32_bits_are_joined_alike(monkeypatch):
     assert small.roots.tolist() == large.roots.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("scope", ["across", "global"])
-def test_row_groups_of_one_document_decide_alike(corpus, monkeypatch, scope):
-    whole = corpus.load(dedup={"scope": scope})
+ROUNDS = [
+    {"scope": "across"},
+    {"scope": "global"},
+    {"scope": "global", "prefer": ["longest"]},
+    {"scope": "global", "verify": {"containment": 0.7}},
+]
+
+
+@pytest.mark.parametrize("dedup", ROUNDS, ids=lambda dedup: " ".join(map(str, dedup.values())))
+def test_build_publishes_the_same_whatever_a_task_can_hold(corpus, monkeypatch, dedup):
+    whole = corpus.load(dedup=dedup)
     build_here(whole)
-    monkeypatch.setattr(clusters, "GROUP_ROWS", 1)
-    monkeypatch.setattr(clusters, "MAX_ROWS", 1)
-    cut = corpus.load(name="cut", dedup={"scope": scope})
+    go(monkeypatch, "rounds")
+    monkeypatch.setattr(decisions, "PART_ROWS", 2)
+    in_rounds = corpus.load(storage=str(corpus.folder / "in rounds"), dedup=dedup)
+    build_here(in_rounds)
+    assert any("rootsofpart" in path for path in in_rounds.folder.files("work/clusters"))
+    assert contents(in_rounds) == contents(whole)
+    # And the same is said of each document where each few have a file of clusters of their own.
+    monkeypatch.setattr(forests, "GROUP_ROWS", 1)
+    monkeypatch.setattr(cluster_files, "FILE_DOCUMENTS", 3)
+    cut = corpus.load(name="cut", dedup=dedup)
     build_here(cut)
-    assert kept_names(cut) == kept_names(whole)
-    assert table_of(cut, "removed") == table_of(whole, "removed")
-    assert table_of(cut, "clusters") == table_of(whole, "clusters")
+    assert len(cut.folder.files("published/clusters")) > 2
+    for place in ("clusters", "removed", "best", "middle", "worst"):
+        assert table_of(cut, place) == table_of(whole, place)
+    for row in table_of(whole, "removed"):
+        assert explain(cut, str(row["doc_id"])) == explain(whole, str(row["doc_id"]))
+    assert report_of(cut) == report_of(whole)
+
+
+def report_of(recipe):
+    """Return the report without times, the corpus's name, and the ids of what is drawn."""
+    return re.sub(r"[\d: ]+UTC|recipe \w+|cut|\b(m|p|image)[0-9a-f]{10}\b", "small", page_of(recipe))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from small_corpus import build_here, rows, table_of, write_rows
 
-from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Words
+from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences
 from tasks.recipe.kinds import ExactRound
 from tasks.signatures.keys import KEYS, keys_of_texts
 
@@ -28,8 +28,8 @@ class FirstWords(Dedup):
         return {"kind": "first words"}
 
     @property
-    def words(self):
-        return Words(
+    def sentences(self):
+        return Sentences(
             Reason("same_first_word", "it begins as a document that is preferred"),
             Reason("first_word_in_other_corpus", "another corpus has one that begins like it"),
             "Documents that begin with the same word were found.",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, contents, edited, prose, rows, table_of, write_rows, zyda
 
 from tasks.accounts.published import corpus_of
-from tasks.dedup import by_documents, contested, large, verify
+from tasks.dedup import by_documents, cluster_files, contested, large, verify
 from tasks.dedup.large import LargeCluster
 from tasks.errors import BadRecipe
 from tasks.lookup.explain import Corpus as Published
@@ -249,7 +249,7 @@ def test_same_however_it_is_cut(chains, monkeypatch):
     build_here(small)
     assert removed_of(small) == removed_of(whole)
     monkeypatch.setattr(by_documents, "PART_BYTES", 2000)
-    monkeypatch.setattr(by_documents, "RANGE_ROWS", 1)
+    monkeypatch.setattr(cluster_files, "FILE_DOCUMENTS", 3)
     monkeypatch.setattr(parts_module, "GROUP_BYTES", 500)
     monkeypatch.setattr(contested, "FILE_BYTES", 3000)
     parts = chains.load(name="parts", dedup=dedup, shard_mib=0.002)

@@ -15,7 +15,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from flows.command.explain import decision, print_explanation
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
-from tasks.documents.planning import Plan, later_statistics, plan_documents
+from tasks.documents.planning import FIRST_MEASURED, Plan, later_statistics, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, BadRecipe
 from tasks.ingest import ingest as ingesting
@@ -590,7 +590,7 @@ def test_rule_that_is_added_to_a_set_has_what_was_measured_before_made_anew(corp
     assert ingest_key(recipe) == ingest_key(corpus.load(**steps))
 
 
-@pytest.mark.parametrize("name", [name for name in SETS if name != "gopher-repetition"])
+@pytest.mark.parametrize("name", [name for name in FIRST_MEASURED if name != "gopher-repetition"])
 def test_key_of_a_set_that_measures_what_it_did_at_first_has_no_word_of_it(corpus, name):
     recipe = corpus.load(documents=[{"measure": name}])
     assert later_statistics(plan_documents(recipe, "best")) == []

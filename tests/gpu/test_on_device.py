@@ -300,7 +300,7 @@ def test_edges_and_clusters_of_other_bits_are_not_believed(tmp_path, on_gpu, mon
         on_gpu(lambda: edges.star_edges(keys, doc_ids))
     monkeypatch.setattr(rapids, "to_host", to_host)
     monkeypatch.setattr(rapids, "components", lambda count, a, b: components(count, a[:1], b[:1]))
-    job = clusters.ReducedFiles(folder, None, files, 0, 0, True)
+    job = clusters.ForestOfFiles(folder, None, files, 0, 0)
     with pytest.raises(WrongBits, match="makes other clusters than its CPU"):
         on_gpu(job.make)
     assert not folder.exists(job.path)
@@ -403,9 +403,9 @@ def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatc
     elif room == "for fewer edges":
         monkeypatch.setattr(joining, "MOST_EDGES", 100)
     shards = tuple(file(number) for number in range(4))
-    for level, is_last in ((0, False), (1, True)):
+    for level in (0, 1):
         jobs = [
-            clusters.ReducedFiles(folder, None, pair, level, n, is_last)
+            clusters.ForestOfFiles(folder, None, pair, level, n)
             for n, pair in enumerate([shards[:2], shards[2:]][: len(shards) // 2])
         ]
         digests = [both(job, on_gpu) for job in jobs]

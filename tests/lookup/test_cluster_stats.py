@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.dedup.clusters import CLUSTERS
+from tasks.dedup.forests import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import SOURCE_SHIFT
 from tasks.lookup import cluster_stats

@@ -127,6 +127,23 @@ def test_ids_of_an_earlier_version_are_not_read_as_those_of_now(built, tmp_path)
     corpus.write()
 
 
+def test_keys_that_this_version_does_not_make_are_not_looked_up(built, tmp_path):
+    corpus, recipe = built
+    shutil.copytree(recipe.folder.path("published"), tmp_path / "small/published")
+    manifest = tmp_path / "small/published/manifest.json"
+    published = json.loads(manifest.read_text())
+    of_another = corpus.elsewhere(corpus.folder).load(storage=str(tmp_path))
+    for changed in ({"kind": "first words"}, {"bands": -1}):
+        keys = {
+            place: {**of, "parameters": {**of["parameters"], **changed}}
+            for place, of in published["bands"].items()
+        }
+        manifest.write_text(json.dumps({**published, "bands": keys}))
+        with pytest.raises(Denied, match="band keys are of another version of this software or of Unicode"):
+            nearest(of_another, prose("best alone"))
+    corpus.write()
+
+
 def test_first_does_not_depend_on_how_many_are_shown(tmp_path):
     corpus = Corpus(tmp_path)
     family = {f"family{i}": edited(prose("family", 400), i % 25) for i in range(60)}

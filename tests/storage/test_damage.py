@@ -510,3 +510,14 @@ def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path)
     before = set(folder.files("work"))
     forget(folder, ["work/built.json"])
     assert before - set(folder.files("work")) == {"work/built.json"}
+
+
+def test_repaired_corpus_can_be_cleaned_at_once(tmp_path):
+    """What a repair has written is no build's that has not come to its end."""
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load()
+    build_here(recipe)
+    cut(sorted((tmp_path / "out/small/published/best").glob("*.parquet"))[0])
+    assert zyda("verify", str(corpus.path), "--repair").returncode == 0
+    said = zyda("clean", str(corpus.path))
+    assert (said.returncode, said.stderr) == (0, "")

@@ -8,12 +8,15 @@ import pytest
 from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
 
 from tasks.accounts.published import FileStamps
+from tasks.dedup.cluster_files import ClusterFiles
+from tasks.dedup.exchange import FileList
 from tasks.errors import Damaged, Denied
 from tasks.ingest.pieces import IngestedPiece
 from tasks.lookup.verify_and_clean import files_to_check
 from tasks.planning.history import Build, builds_of
 from tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
 from tasks.publish.files import PublishedShard
+from tasks.signatures.edges import EdgeFiles
 from tasks.sources.listing import Listing
 from tasks.sources.register import Register, load_register
 from tasks.storage.artifacts import Manifest, Shard, load_manifest, receipt_of
@@ -29,6 +32,9 @@ KINDS = {
     "work/built.json": BuildRecord,
     "work/published.json": FileStamps,
     "history/": Build,
+    "work/edges/": EdgeFiles,
+    "work/clusters/files-": FileList,
+    "work/clusters/": ClusterFiles,
 }
 
 

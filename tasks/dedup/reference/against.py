@@ -48,7 +48,7 @@ class AgainstOfShard(VerdictJob):
 
     @property
     def reason(self) -> str:
-        return self.judging.dedup.words.reference_reason.name
+        return self.judging.dedup.sentences.reference_reason.name
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ def evidence_of(of_round: Round) -> pa.Schema:
 
 def key(of_round: Round, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> str:
     judging, labels = judging_of(of_round.dedup), [other.label for other in others]
-    how: tuple[Any, ...] = of_round.dedup.words.reference_reason.name, labels, ()
+    how: tuple[Any, ...] = of_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(judging, ByTexts):
         how = judging.rule, labels, contents(others)
     params = [*how, of_round.recipe.may_go(trail.source)]
@@ -194,7 +194,7 @@ def is_compared(of_round: Round, source: str) -> bool:
 
 def reasons_of(of_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason, where it has corpora to be against."""
-    return dict([of_round.dedup.words.reference_reason]) if of_round.dedup.against else {}
+    return dict([of_round.dedup.sentences.reference_reason]) if of_round.dedup.against else {}
 
 
 @stage(

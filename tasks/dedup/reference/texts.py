@@ -67,7 +67,7 @@ class TextsByPart(ShardJob):
         rows = pa.concat_tables(tables).sort_by([("part", "ascending"), ("doc_id", "ascending")])
 
         def fill(scratch: Path) -> None:
-            write_parts(scratch, rows, ["part", "corpus"])
+            write_parts(scratch, rows, use_dictionary=["part", "corpus"])
 
         return write_shard(self.folder, self.path, self.name, fill)
 

@@ -1,0 +1,178 @@
+"""The files of clusters: the clustered documents of a range of doc_ids each, sorted, with what is said of clusters.
+
+Where a file ends depends on the documents that the sources have, and on nothing of how the clusters were found.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.dedup import forests
+from tasks.dedup.contraction import ROOTS, Spread
+from tasks.dedup.exchange import PART, Naming, PartJob, RowsByPart, list_files, run_starts, table_of
+from tasks.dedup.forests import CLUSTERS, SIZES, Forest
+from tasks.ids import sources_of
+from tasks.signatures.bands import place_of
+from tasks.sources.listing import NumberedSource
+from tasks.stage.jobs import RecordJob, ShardJob
+from tasks.storage.artifacts import Receipt, Shard, load_manifest, shard_path
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
+from tasks.storage.tables import footer_of, parquet_writer, write_shard
+
+FILE_DOCUMENTS = 8 << 20  # of the sources, clustered or not, between the first of one file and of the next
+COUNTED = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), ("count", pa.uint32())])
+SIZED = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), *SIZES])
+PLACED = pa.schema([PART, *CLUSTERS])
+
+
+class ClusterFiles(Record):
+    """The files of all clusters."""
+
+    shards: tuple[Shard, ...]
+
+
+def cuts_of(
+    folder: Folder, trails: Sequence[Sequence[Receipt]], sources: Sequence[NumberedSource]
+) -> tuple[int, ...]:
+    """Return the first document of each file of clusters but the first, by what ingest wrote of each source."""
+    numbers = {source.source: source.number for source in sources}
+    cuts, documents = list[int](), 0
+    for ingested in sorted((trail[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
+        shards = sorted(load_manifest(folder, ingested).shards, key=place_of)
+        for shard in shards:
+            documents += shard.rows
+            if documents > FILE_DOCUMENTS and shard.rows:
+                cuts.append(first_document(folder, shard))
+                documents = shard.rows
+    return tuple(cuts)
+
+
+def first_document(folder: Folder, shard: Shard) -> int:
+    """Return the smallest doc_id of a shard that has documents, by its footer."""
+    footer = footer_of(folder, shard)
+    return int(footer.row_group(0).column(footer.schema.names.index("doc_id")).statistics.min)
+
+
+def write_clusters(folder: Folder, path: str, name: str, tables: Iterable[pa.Table]) -> Shard:
+    def fill(scratch: Any) -> None:
+        with parquet_writer(scratch, CLUSTERS, use_dictionary=False) as writer:
+            for table in tables:
+                writer.write_table(table)
+
+    return write_shard(folder, path, name, fill)
+
+
+def files_of_forest(job: RecordJob[ClusterFiles], whole: Forest, cuts: Sequence[int]) -> ClusterFiles:
+    """Write a forest as the files of its clusters."""
+    ends = np.searchsorted(whole.ids, np.array(cuts, np.uint64)).tolist()
+    shards = list[Shard]()
+    for number, (start, end) in enumerate(pairwise([0, *ends, len(whole.ids)])):
+        name = f"{number:05d}"
+        groups = (
+            whole.clusters(slice(at, min(end, at + forests.GROUP_ROWS)))
+            for at in range(start, end, forests.GROUP_ROWS)
+        )
+        path = shard_path("clusters", None, name, job.key)
+        shards.append(write_clusters(job.folder, path, name, groups))
+    return ClusterFiles(shards=tuple(shards))
+
+
+@dataclass(frozen=True)
+class CountedClusters(RowsByPart):
+    """What a part knows of the clusters of its documents, of each source. own: their roots."""
+
+    def rows(self) -> pa.Table:
+        names, roots = self.own_columns(ROOTS)
+        ids, clusters = self.naming.ids(names), self.naming.names(roots)
+        order = np.lexsort([ids, clusters])
+        ids, clusters = ids[order], clusters[order]
+        starts = run_starts(clusters, sources_of(ids))
+        counts = np.diff(np.append(starts, len(ids))).astype(np.uint32)
+        ids, clusters = ids[starts], clusters[starts]
+        return table_of(COUNTED, self.naming.parts(clusters), clusters, ids, counts)
+
+
+@dataclass(frozen=True)
+class SizedClusters(RowsByPart):
+    """The first document, the size and the sources of a part's clusters, for the parts that have such documents.
+
+    of_all: what these know of them.
+    """
+
+    def rows(self) -> pa.Table:
+        (clusters, firsts, counts), askers = self.part_columns(COUNTED)
+        order = np.lexsort([firsts, clusters])
+        clusters, firsts, counts = clusters[order], firsts[order], counts[order]
+        starts = run_starts(clusters)
+        if not len(starts):
+            return SIZED.empty_table()
+        is_new = np.zeros(len(clusters), np.uint16)
+        is_new[run_starts(clusters, sources_of(firsts))] = 1
+        sizes = np.add.reduceat(counts.astype(np.uint64), starts).astype(np.uint32)
+        of_clusters = (clusters[starts], firsts[starts], sizes, np.add.reduceat(is_new, starts))
+        # A part knows of each source of a cluster apart, and is answered once.
+        places = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(clusters))))
+        askers = askers[order]
+        by_asker = np.lexsort((places, askers))
+        by_asker = by_asker[run_starts(askers[by_asker], places[by_asker])]
+        return table_of(SIZED, askers[by_asker], *(column[places[by_asker]] for column in of_clusters))
+
+
+@dataclass(frozen=True)
+class PlacedDocuments(RowsByPart):
+    """A part's documents with their clusters, by the file that they belong in.
+
+    own: their roots. of_all: what was answered about clusters. cuts: the first document of each file but the first.
+    """
+
+    cuts: tuple[int, ...] = ()
+
+    @property
+    def params(self) -> list[Any]:
+        return [*super().params, self.cuts]
+
+    def rows(self) -> pa.Table:
+        names, roots = self.own_columns(ROOTS)
+        (clusters, *of_clusters), _ = self.part_columns(SIZED)
+        places, ids = np.searchsorted(clusters, self.naming.names(roots)), self.naming.ids(names)
+        order = np.argsort(ids)
+        ids, places = ids[order], places[order]
+        files = np.searchsorted(np.array(self.cuts, np.uint64), ids, side="right").astype(np.uint16)
+        return table_of(PLACED, files, ids, *(column[places] for column in of_clusters))
+
+
+@dataclass(frozen=True)
+class ClustersOfRange(PartJob[Shard], ShardJob):
+    """The clustered documents of one file, its part. of_all: those of all parts."""
+
+    def make(self) -> Shard:
+        columns, _ = self.part_columns(PLACED)
+        order = np.argsort(columns[0])
+        groups = (
+            table_of(CLUSTERS, *(column[order[at : at + forests.GROUP_ROWS]] for column in columns))
+            for at in range(0, len(order), forests.GROUP_ROWS)
+        )
+        return write_clusters(self.folder, self.path, self.name, groups)
+
+    @property
+    def name(self) -> str:
+        return f"{self.part:05d}"
+
+
+def files_of_roots(
+    folder: Folder, naming: Naming, roots: Sequence[Shard], cuts: tuple[int, ...], spread: Spread
+) -> tuple[Shard, ...]:
+    """Write the files of clusters whose documents' roots are known, by part."""
+    counting = [CountedClusters(folder, None, naming, i, (own,)) for i, own in enumerate(roots)]
+    counted = list_files(folder, spread(counting))
+    sizing = [SizedClusters(folder, None, naming, part, of_all=counted) for part in naming.numbers]
+    sized = list_files(folder, spread(sizing))
+    placing = [PlacedDocuments(folder, None, naming, i, (own,), sized, cuts) for i, own in enumerate(roots)]
+    placed = list_files(folder, spread(placing))
+    of_files = [ClustersOfRange(folder, None, naming, i, of_all=placed) for i in range(len(cuts) + 1)]
+    return tuple(spread(of_files))

@@ -1,0 +1,231 @@
+"""Contraction: the components of more edges than one task can hold, in rounds over parts of the documents.
+
+In each round every document takes a label: of its neighbours and itself, the one whose name is smallest. Documents
+with one label become one, and the edges are those between labels. Names are hashes, other ones in each round, so
+that in expectation a constant share of the documents is gone after each (Łącki, Mirrokni and Włodarczyk, "Connected
+Components at Scale via Local Contractions", 2018): after some rounds what is left fits one task, and the labels
+are followed back, round by round. Before each round the edges of some files are reduced to trees, which a document
+enters once for each file, so that no document has more rows than there are files.
+
+Whoever wants to know something of another's part asks for it once, and is answered (`tasks.dedup.exchange`): a
+label of a billion documents is asked for once by each part.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.dedup.exchange import (
+    PART,
+    Ids,
+    Naming,
+    PartJob,
+    RowsByPart,
+    list_files,
+    place_among,
+    run_starts,
+    table_of,
+    write_numbers,
+)
+from tasks.dedup.forests import forest_of_edges, read_forest
+from tasks.stage.jobs import RecordJob, ShardJob
+from tasks.storage.artifacts import Shard
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
+from textkernels import forest
+
+PART_ROWS = 8 << 20  # of a round's rows in one part, about: 1 GiB of memory
+EDGES_BY_NAME = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
+TREES = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
+LABELS = pa.schema([("name", pa.uint64()), ("label", pa.uint64())])
+ROOTS = pa.schema([("name", pa.uint64()), ("root", pa.uint64())])  # of which the root is a doc_id
+ASKED = pa.schema([PART, ("name", pa.uint64())])
+ANSWERED = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
+
+Spread = Callable[[Sequence[Any]], list[Any]]  # makes what some jobs make, on whichever workers
+
+
+@dataclass(frozen=True)
+class TreesOfFiles(RowsByPart):
+    """The trees of some files of edges, `own`: each document with the root of its tree.
+
+    In the first round a file is a forest of documents, in those after it edges between their names.
+    """
+
+    def rows(self) -> pa.Table:
+        if self.naming.number == 0:
+            (shard,) = self.own
+            trees = read_forest(self.folder, shard)
+            names = self.naming.names(trees.ids)
+            smallest = names.copy()  # of each tree, at the place of its root
+            forest.keep_smallest(smallest, np.empty_like(names), trees.roots, names, names)
+            order = np.argsort(names, kind="stable")
+            names, roots = names[order], smallest[trees.roots[order]]
+        else:
+            trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
+            names, roots = trees.ids, trees.ids[trees.roots]
+        return table_of(TREES, self.naming.parts(names), names, roots)
+
+
+class LabelledPart(Record):
+    """The labels of a part's documents, and the edges that they give: what joins a root to another's label."""
+
+    labels: Shard
+    edges: Shard
+
+
+@dataclass(frozen=True)
+class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
+    """The labels of a part's documents. of_all: the trees of all files."""
+
+    kind = LabelledPart
+
+    def make(self) -> LabelledPart:
+        (names, roots), _ = self.part_columns(TREES)
+        order = np.argsort(names, kind="stable")
+        names, roots = names[order], roots[order]
+        starts = run_starts(names)
+        labels = np.minimum.reduceat(roots, starts) if len(names) else names
+        of_rows = np.repeat(labels, np.diff(np.append(starts, len(names))))
+        # What a root is to itself is known: its label is that of the others of its trees.
+        is_edge = roots != names
+        a, b = distinct_pairs(roots[is_edge], of_rows[is_edge])
+        return self.recorded(
+            LabelledPart(
+                labels=self.write("labels", table_of(LABELS, names[starts], labels)),
+                edges=self.write("edges", table_of(TREES, self.naming.parts(a), a, b)),
+            )
+        )
+
+    def write(self, which: str, rows: pa.Table) -> Shard:
+        path = self.path.removesuffix(".parquet") + f"-{which}.parquet"
+        return write_numbers(self.folder, path, f"{self.name}-{which}", rows)
+
+
+@dataclass(frozen=True)
+class EdgesOfPart(PartJob[Shard], ShardJob):
+    """The edges between labels that a part's documents give, by their names in the next round.
+
+    own: the labels of the part. of_all: the edges of all parts.
+    """
+
+    def make(self) -> Shard:
+        names, labels = self.own_columns(LABELS)
+        (a, b), _ = self.part_columns(TREES)
+        a = labels[np.searchsorted(names, a)]
+        is_edge = a != b
+        following = Naming(self.naming.number + 1, 0)
+        ends = [following.names(self.naming.ids(end[is_edge])) for end in (a, b)]
+        a, b = distinct_pairs(np.minimum(*ends), np.maximum(*ends))
+        return write_numbers(self.folder, self.path, self.name, table_of(EDGES_BY_NAME, a, b))
+
+
+@dataclass(frozen=True)
+class LastRoots(PartJob[Shard], ShardJob):
+    """The roots of all documents of the last round, in which the edges, `own`, fit one task."""
+
+    def make(self) -> Shard:
+        trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
+        roots = self.naming.ids(trees.ids[trees.roots])
+        return write_numbers(self.folder, self.path, self.name, table_of(ROOTS, trees.ids, roots))
+
+
+@dataclass(frozen=True)
+class AskedRoots(RowsByPart):
+    """The labels whose roots a part of the round before asks for. own: the labels of that part."""
+
+    def rows(self) -> pa.Table:
+        _, labels = self.own_columns(LABELS)
+        before = Naming(self.naming.number - 1, 0)
+        names = np.sort(self.naming.names(before.ids(np.unique(labels))))
+        return table_of(ASKED, self.naming.parts(names), names)
+
+
+@dataclass(frozen=True)
+class AnsweredRoots(RowsByPart):
+    """The roots that others ask for. own: those of the part, or of more. of_all: what the round before asks for."""
+
+    def rows(self) -> pa.Table:
+        names, roots = self.own_columns(ROOTS)
+        (wanted,), askers = self.part_columns(ASKED)
+        places, is_known = place_among(names, wanted)
+        return table_of(ANSWERED, askers[is_known], wanted[is_known], roots[places[is_known]])
+
+
+@dataclass(frozen=True)
+class RootsOfPart(PartJob[Shard], ShardJob):
+    """The roots of a part's documents. own: its labels. of_all: what was answered about labels, if anybody asked.
+
+    A label that has no edge in the next round is the root.
+    """
+
+    def make(self) -> Shard:
+        names, labels = self.own_columns(LABELS)
+        (known, of_known), _ = self.part_columns(ANSWERED)
+        order = np.argsort(known)
+        roots = self.naming.ids(labels)
+        wanted = Naming(self.naming.number + 1, 0).names(roots)
+        places, is_known = place_among(known[order], wanted)
+        roots[is_known] = of_known[order][places[is_known]]
+        return write_numbers(self.folder, self.path, self.name, table_of(ROOTS, names, roots))
+
+
+def roots_of(
+    folder: Folder, shards: Sequence[Shard], spread: Spread, most_rows: int, number: int = 0
+) -> tuple[Naming, list[Shard]]:
+    """Find the root of each document of some forests, by part: ROOTS, sorted by name.
+
+    spread: makes what jobs make. most_rows: of edges that one task may have. number: of the round; from the second
+    on, the files are edges.
+    """
+    rows = sum(shard.rows for shard in shards)
+    if number and rows <= most_rows:
+        last = Naming(number, 0)
+        return last, spread([LastRoots(folder, None, last, 0, tuple(shards))])
+    naming = Naming(number, (rows // PART_ROWS).bit_length())
+    groups = grouped(shards, most_rows) if number else [(shard,) for shard in shards]
+    trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
+    of_all = list_files(folder, spread(trees))
+    labelled: list[LabelledPart] = spread(
+        [LabelsOfPart(folder, None, naming, part, of_all=of_all) for part in naming.numbers]
+    )
+    edges, labels = list_files(folder, [one.edges for one in labelled]), [(one.labels,) for one in labelled]
+    further = spread([EdgesOfPart(folder, None, naming, i, own, edges) for i, own in enumerate(labels)])
+    answers = None
+    if any(shard.rows for shard in further):
+        above, roots = roots_of(folder, further, spread, most_rows, number + 1)
+        # As many parts as here: of most labels somebody asks, though most have no edge any more.
+        asking = Naming(above.number, max(naming.bits, above.bits))
+        asked = list_files(
+            folder, spread([AskedRoots(folder, None, asking, i, own) for i, own in enumerate(labels)])
+        )
+        answering = [
+            AnsweredRoots(folder, None, asking, part, (roots[part >> asking.bits - above.bits],), asked)
+            for part in asking.numbers
+        ]
+        answers = list_files(folder, spread(answering))
+    return naming, spread(
+        [RootsOfPart(folder, None, naming, i, own, answers) for i, own in enumerate(labels)]
+    )
+
+
+def grouped(shards: Sequence[Shard], most_rows: int) -> list[tuple[Shard, ...]]:
+    """Put neighbouring files together while one task can hold their rows."""
+    groups, rows = [list[Shard]()], 0
+    for shard in shards:
+        rows += shard.rows
+        if groups[-1] and rows > most_rows:
+            groups.append([])
+            rows = shard.rows
+        groups[-1].append(shard)
+    return [tuple(group) for group in groups]
+
+
+def distinct_pairs(a: Ids, b: Ids) -> tuple[Ids, Ids]:
+    """Return pairs once each, sorted: (n,) twice to (m,) twice."""
+    order = np.lexsort([b, a])
+    starts = order[run_starts(a[order], b[order])]
+    return a[starts], b[starts]

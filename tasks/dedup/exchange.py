@@ -1,0 +1,209 @@
+"""Exchange: rows that many files have for each other, by part, so that a task has one part of them in memory.
+
+A part is a range of names. The names of documents, and of clusters, are hashes of their ids that can be undone:
+ranges of one width have about as many rows, whatever the ids are.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.errors import Damaged
+from tasks.ids import hash_ids, ids_of_hashes
+from tasks.stage.jobs import Job, Made, ShardJob
+from tasks.storage.artifacts import WORK, Shard
+from tasks.storage.folder import Folder
+from tasks.storage.parts import rows_of_part, write_parts
+from tasks.storage.records import Record, digest_of, read_record, write_record
+from tasks.storage.tables import parquet_writer, read_table, write_shard
+
+VERSION = 1
+FILES_AT_ONCE = 8
+STEP = (
+    0x9E3779B97F4A7C15  # between the ids of one round and of the next: odd, so that all rounds are different
+)
+PART = pa.field("part", pa.uint16())
+
+Ids = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How documents are named in a round, by its number, and the 2**bits parts that names are cut into."""
+
+    number: int
+    bits: int
+
+    def names(self, ids: Ids) -> Ids:
+        """Name documents: (n,) to (n,)."""
+        return hash_ids(ids + self.offset)
+
+    def ids(self, names: Ids) -> Ids:
+        """Return the documents that are named so: (n,) to (n,)."""
+        return np.asarray(ids_of_hashes(names) - self.offset)
+
+    def parts(self, names: Ids) -> NDArray[np.uint16]:
+        """Return the part that each name belongs to, ascending as names are: (n,) to (n,)."""
+        # In two steps: NumPy leaves a number that is shifted by all of its 64 bits as it is.
+        return (names >> np.uint64(63 - self.bits) >> np.uint64(1)).astype(np.uint16)
+
+    @property
+    def offset(self) -> np.uint64:
+        return np.uint64(self.number * STEP % (1 << 64))
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of all parts."""
+        return range(1 << self.bits)
+
+
+class FileList(Record):
+    """Files that each job of a step reads."""
+
+    shards: tuple[Shard, ...]
+
+
+@dataclass(frozen=True)
+class Files:
+    """A list of files, by the record in which it stands: jobs by the thousand name files by the thousand."""
+
+    folder: Folder
+    path: str
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        return files_in(self)
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+    def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint16]]:
+        """Read a part of all files: its rows, and for each the place of its file in the list, (n,).
+
+        A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
+        """
+
+        def read(shard: Shard) -> list[pa.Table]:
+            return [*rows_of_part(self.folder, [shard], number)]
+
+        with ThreadPoolExecutor(1 if self.folder.is_local else FILES_AT_ONCE) as readers:
+            of_files = list(readers.map(read, self.shards))
+        sizes = [sum(map(len, tables)) for tables in of_files]
+        places = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint16)
+        return [table for tables in of_files for table in tables], places
+
+
+@lru_cache(maxsize=8)
+def files_in(files: Files) -> tuple[Shard, ...]:
+    found = read_record(files.folder, files.path, FileList)
+    if found is None:
+        raise Damaged(f"{files.folder.url}/{files.path} is gone", files.path)
+    return found.shards
+
+
+def list_files(folder: Folder, shards: Iterable[Shard]) -> Files:
+    """Write down which files a step reads."""
+    listed = FileList(shards=tuple(shards))
+    digest = digest_of([[shard.path, shard.digest] for shard in listed.shards])
+    path = f"{WORK}/clusters/files-{digest}.json"
+    write_record(folder, path, listed)
+    return Files(folder, path)
+
+
+@dataclass(frozen=True)
+class PartJob(Job[Made]):
+    """The work of a step on one part, or on what one file has for all parts.
+
+    naming: that of the parts. own: files to read whole. of_all: those of which its part is read.
+    """
+
+    version = VERSION
+    stage = "clusters"
+
+    naming: Naming
+    part: int
+    own: tuple[Shard, ...] = ()
+    of_all: Files | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.naming.number}-{type(self).__name__.lower()}-{self.part:05d}"
+
+    @property
+    def params(self) -> list[Any]:
+        return [type(self).__name__, self.naming.number, self.naming.bits, self.part]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (*(shard.digest for shard in self.own), *([self.of_all.path] if self.of_all else []))
+
+    def own_columns(self, schema: pa.Schema) -> list[Any]:
+        """Read its own files: their columns but PART, (n,) each."""
+        return columns_of([read_table(self.folder, shard) for shard in self.own], schema)
+
+    def part_columns(self, schema: pa.Schema) -> tuple[list[Any], NDArray[np.uint16]]:
+        """Read its part of all files: their columns but PART, (n,) each, and the place of each row's file, (n,)."""
+        tables, places = self.of_all.part(self.part) if self.of_all else ([], np.zeros(0, np.uint16))
+        return columns_of(tables, schema), places
+
+
+@dataclass(frozen=True)
+class RowsByPart(PartJob[Shard], ShardJob):
+    """Rows that a file has for other parts, or for other files, by their places in their list."""
+
+    @abstractmethod
+    def rows(self) -> pa.Table:
+        """Return them, PART first, sorted by it."""
+
+    def make(self) -> Shard:
+        return write_numbers(self.folder, self.path, self.name, self.rows())
+
+
+def columns_of(tables: Sequence[pa.Table], schema: pa.Schema) -> list[Any]:
+    """Return the columns of some tables but PART: (n,) each."""
+    rows = pa.concat_tables([schema.empty_table(), *tables])
+    return [rows.column(name).to_numpy() for name in schema.names if name != PART.name]
+
+
+def table_of(schema: pa.Schema, *columns: Any) -> pa.Table:
+    return pa.table([pa.array(column) for column in columns], schema=schema)
+
+
+def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table) -> Shard:
+    """Write columns of hashes, which nothing makes smaller; by part where they have PART."""
+    is_by_part = PART.name in rows.column_names
+    options = {"compression": "none", "use_dictionary": [PART.name] if is_by_part else False}
+
+    def fill(scratch: Path) -> None:
+        if is_by_part:
+            write_parts(scratch, rows, write_statistics=[PART.name], **options)
+        else:
+            with parquet_writer(scratch, rows.schema, **options) as writer:
+                writer.write_table(rows)
+
+    return write_shard(folder, path, name, fill)
+
+
+def run_starts(*columns: Any) -> NDArray[np.int64]:
+    """Return the place at which each run of rows begins that are equal in some columns: (n,) each to (m,)."""
+    is_first = np.ones(len(columns[0]), np.bool_)
+    is_first[1:] = False
+    for column in columns:
+        is_first[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(is_first)
+
+
+def place_among(known: Ids, wanted: Ids) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the place of each wanted name among those known, ascending, and whether it is there: (n,) twice."""
+    places = np.searchsorted(known, wanted)
+    places[places == len(known)] = 0
+    return places, known[places] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
