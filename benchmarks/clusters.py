@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import as_workers_are, show
-from tasks.dedup import cluster_files, clusters, contraction
+from tasks.dedup import cluster_files, clusters, exchange
 from tasks.dedup.clusters import clusters_of
 from tasks.signatures.bands import key_ranges, read_range, write_band_rows
 from tasks.signatures.edges import EDGES, star_edges
@@ -90,7 +90,7 @@ def edges_of(documents: int, share: float, rows: int) -> Iterator[tuple[int, pa.
     clustered, step = int(documents * share), documents * 618 // 1000 | 1
     while np.gcd(step, documents) != 1:
         step += 2
-    chance, at, number = np.random.default_rng(0), 0, 0
+    chance, at = np.random.default_rng(0), 0
     while at < clustered:
         sizes = np.minimum(2 + chance.pareto(1.2, rows // 4), clustered // 100).astype(np.int64)
         if not at:
@@ -107,7 +107,6 @@ def edges_of(documents: int, share: float, rows: int) -> Iterator[tuple[int, pa.
             firsts = np.repeat(members[starts], np.diff(np.append(starts, len(members))))
             is_edge = firsts != members
             yield band, pa.table([firsts[is_edge], members[is_edge]], schema=EDGES)
-        number += 1
 
 
 def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list[Shard]:
@@ -121,8 +120,8 @@ def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list
 
 def apart(limit: float, job: Any) -> tuple[Any, float, float]:
     """Do a job in this process: what it made, its seconds, and the MiB of memory that it took at its peak."""
-    limits = {(clusters, "MAX_ROWS"): 16 << 20, (clusters, "LAST_ROWS"): 32 << 20,
-              (contraction, "PART_ROWS"): 8 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20}  # fmt: skip
+    limits = {(clusters, "STEP_DOCUMENTS"): 16 << 20, (clusters, "LAST_DOCUMENTS"): 32 << 20,
+              (exchange, "PART_ROWS"): 8 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20}  # fmt: skip
     for (module, name), value in limits.items():
         setattr(module, name, int(value * limit))
     Path("/proc/self/clear_refs").write_text("5")  # the peak is the memory of now

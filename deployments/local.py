@@ -30,7 +30,6 @@ from tasks.workers.dask_cluster import (
     CPU,
     GPU,
     GPU_FLAGS,
-    OWN_HOSTS,
     OWN_PAGES,
     SCHEDULER_PRELOAD,
     WORKER_PROCESS,
@@ -40,6 +39,7 @@ from tasks.workers.dask_cluster import (
     gpus_hidden_from,
     memory_limits,
     private_folder,
+    scheduler_preloads,
 )
 from tasks.workers.engine import Engine, requested_engine
 from tasks.workers.ports import LOOPBACK, free_port, is_free
@@ -159,7 +159,7 @@ def start_scheduler(stack: Stack) -> ServiceProcess:
         **scheduling(),
         **tls_environment(home()),
         OWN_PAGES: json.dumps(dashboard_origins(dashboard)),
-        SCHEDULER_PRELOAD: OWN_HOSTS,
+        SCHEDULER_PRELOAD: json.dumps(scheduler_preloads()),
     }
     process = start("scheduler", ["distributed.cli.dask_scheduler", *flags], environment, home())
     return service_process(

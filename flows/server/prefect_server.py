@@ -42,6 +42,7 @@ fetch("/api/admin/version", {headers: {Authorization: `Basic ${login}`}})
   .then((answer) => { if (answer.ok) localStorage.setItem("prefect-password", login); })
   .finally(() => location.replace("/runs"));
 </script>"""
+API = "/api/"  # for programs, which have the login for the address that they ask
 CDN_PAGES = ("/docs", "/redoc")  # pages whose scripts come from another site, and could read the login
 SECONDS = 1  # between collections of what is young
 FULL = 60  # of these, then one of everything
@@ -65,17 +66,19 @@ def collect_garbage() -> None:
 class OwnPagesAlone:
     """Lets the dashboard's pages ask nobody but this server, and no page show one inside itself.
 
-    There a person would click without seeing on what. The pages know the server by the address `page`: who comes by
-    another name of this machine is sent there.
+    There a person would click without seeing on what. The pages know the server by the address `page`: who asks for
+    one by another name of this machine is sent there.
     """
 
     def __init__(self, app: Any, page: str) -> None:
         self.app, self.page = app, page
-        self.other_name = urlsplit(page)._replace(netloc=f"localhost:{urlsplit(page).port}").netloc.encode()
+        self.other_name = f"localhost:{urlsplit(page).port}".encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and (b"host", self.other_name) in scope["headers"]:
-            await RedirectResponse(f"{self.page}{scope['path']}")(scope, receive, send)
+        is_page = scope["type"] == "http" and not scope["path"].startswith(API)
+        if is_page and (b"host", self.other_name) in scope["headers"]:
+            query = f"?{scope['query_string'].decode()}" if scope["query_string"] else ""
+            await RedirectResponse(f"{self.page}{scope['path']}{query}")(scope, receive, send)
             return
 
         async def send_with_policy(message: Any) -> None:

@@ -4,7 +4,7 @@ Where a file ends depends on the documents that the sources have, and on nothing
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +39,12 @@ class ClusterFiles(Record):
 def cuts_of(
     folder: Folder, trails: Sequence[Sequence[Receipt]], sources: Sequence[NumberedSource]
 ) -> tuple[int, ...]:
-    """Return the first document of each file of clusters but the first, by what ingest wrote of each source."""
+    """Return the first document of each file of clusters but the first, by what ingest wrote of each source.
+
+    Reads nothing where the documents of all sources are in one file.
+    """
+    if not of_several(trails):
+        return ()
     numbers = {source.source: source.number for source in sources}
     cuts, documents = list[int](), 0
     for ingested in sorted((trail[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
@@ -50,6 +55,11 @@ def cuts_of(
                 cuts.append(first_document(folder, shard))
                 documents = shard.rows
     return tuple(cuts)
+
+
+def of_several(trails: Sequence[Sequence[Receipt]]) -> bool:
+    """Say whether the documents of all sources are more than one file may be of."""
+    return sum(trail[0].out.documents for trail in trails) > FILE_DOCUMENTS
 
 
 def first_document(folder: Folder, shard: Shard) -> int:
@@ -130,7 +140,7 @@ class PlacedDocuments(RowsByPart):
     own: their roots. of_all: what was answered about clusters. cuts: the first document of each file but the first.
     """
 
-    cuts: tuple[int, ...] = ()
+    cuts: tuple[int, ...] = field(kw_only=True)
 
     @property
     def params(self) -> list[Any]:
@@ -142,7 +152,7 @@ class PlacedDocuments(RowsByPart):
         places, ids = np.searchsorted(clusters, self.naming.names(roots)), self.naming.ids(names)
         order = np.argsort(ids)
         ids, places = ids[order], places[order]
-        files = np.searchsorted(np.array(self.cuts, np.uint64), ids, side="right").astype(np.uint16)
+        files = np.searchsorted(np.array(self.cuts, np.uint64), ids, side="right").astype(np.uint32)
         return table_of(PLACED, files, ids, *(column[places] for column in of_clusters))
 
 
@@ -172,7 +182,9 @@ def files_of_roots(
     counted = list_files(folder, spread(counting))
     sizing = [SizedClusters(folder, None, naming, part, of_all=counted) for part in naming.numbers]
     sized = list_files(folder, spread(sizing))
-    placing = [PlacedDocuments(folder, None, naming, i, (own,), sized, cuts) for i, own in enumerate(roots)]
+    placing = [
+        PlacedDocuments(folder, None, naming, i, (own,), sized, cuts=cuts) for i, own in enumerate(roots)
+    ]
     placed = list_files(folder, spread(placing))
     of_files = [ClustersOfRange(folder, None, naming, i, of_all=placed) for i in range(len(cuts) + 1)]
     return tuple(spread(of_files))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tasks.dedup.cluster_files import ClusterFiles, cuts_of, files_of_forest, files_of_roots
+from tasks.dedup.cluster_files import ClusterFiles, cuts_of, files_of_forest, files_of_roots, of_several
 from tasks.dedup.contraction import Spread, grouped, roots_of
 from tasks.dedup.forests import FOREST, Forest, Ids, forest_of_edges, join_all, read_forest
 from tasks.log import warn
@@ -30,8 +30,10 @@ from tasks.storage.tables import parquet_writer, read_table, tables_of, write_sh
 from tasks.workers.engine import is_on_gpu
 
 VERSION = 4
-MAX_ROWS = 16 << 20  # edges or documents that one step reads, unless they are all: about 1 GiB
-LAST_ROWS = 32 << 20  # that the last step reads at the most
+# Documents that one step may have, and the last: 0.8 and 1.1 GiB where each edge has two of its own.
+STEP_DOCUMENTS = 16 << 20
+LAST_DOCUMENTS = 32 << 20
+OF_EDGE = 2  # documents
 
 
 @dataclass(frozen=True)
@@ -123,11 +125,14 @@ class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
         return self.recorded(files_of_forest(self, self.forest(), self.cuts))
 
 
-def groups_of_files(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
-    """Put neighbouring files together, as many as one step can hold; all of them where the last step can."""
-    if sum(shard.rows for shard in shards) <= LAST_ROWS:
+def groups_of_files(shards: Sequence[Shard], of_row: int) -> list[tuple[Shard, ...]]:
+    """Put neighbouring files together, as many as one step can hold; all of them where the last step can.
+
+    of_row: the documents that a row may have.
+    """
+    if of_row * sum(shard.rows for shard in shards) <= LAST_DOCUMENTS:
         return [tuple(shards)]
-    return grouped(shards, MAX_ROWS)
+    return grouped(shards, STEP_DOCUMENTS // of_row)
 
 
 def clusters_of(
@@ -135,10 +140,10 @@ def clusters_of(
 ) -> tuple[Shard, ...]:
     """Find the clusters of files of edges, level by level. spread: makes what some jobs make."""
     level = 0
-    while len(groups := groups_of_files(shards)) > 1:
+    while len(groups := groups_of_files(shards, 1 if level else OF_EDGE)) > 1:
         # A level that leaves almost as many files as there were comes to no end.
         if level and len(groups) > len(shards) * 3 // 4:
-            naming, roots = roots_of(folder, shards, spread, MAX_ROWS)
+            naming, roots = roots_of(folder, shards, spread, STEP_DOCUMENTS // OF_EDGE)
             return files_of_roots(folder, naming, roots, cuts, spread)
         shards = spread([ForestOfFiles(folder, None, group, level, i) for i, group in enumerate(groups)])
         level += 1
@@ -147,7 +152,9 @@ def clusters_of(
 
 
 def key(of_round: Round, trails: list[list[Receipt]], edged: Receipt, sources: list[NumberedSource]) -> str:
-    return stage_key("clusters", VERSION, cuts_of(of_round.folder, trails, sources), edged.identity)
+    # Where files end is a matter of what ingest wrote, if there are several.
+    ingested = [trail[0].identity for trail in trails] if of_several(trails) else []
+    return stage_key("clusters", VERSION, None, edged.identity, *ingested)
 
 
 @stage("clusters", key, scope="corpus", inputs=("trails", "edges", "sources"), published_as="clusters")

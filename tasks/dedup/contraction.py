@@ -37,7 +37,6 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from textkernels import forest
 
-PART_ROWS = 8 << 20  # of a round's rows in one part, about: 1 GiB of memory
 EDGES_BY_NAME = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 TREES = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
 LABELS = pa.schema([("name", pa.uint64()), ("label", pa.uint64())])
@@ -174,19 +173,19 @@ class RootsOfPart(PartJob[Shard], ShardJob):
 
 
 def roots_of(
-    folder: Folder, shards: Sequence[Shard], spread: Spread, most_rows: int, number: int = 0
+    folder: Folder, shards: Sequence[Shard], spread: Spread, most_edges: int, number: int = 0
 ) -> tuple[Naming, list[Shard]]:
     """Find the root of each document of some forests, by part: ROOTS, sorted by name.
 
-    spread: makes what jobs make. most_rows: of edges that one task may have. number: of the round; from the second
-    on, the files are edges.
+    spread: makes what jobs make. most_edges: that one task may have. number: of the round; from the second on, the
+    files are edges.
     """
     rows = sum(shard.rows for shard in shards)
-    if number and rows <= most_rows:
+    if number and rows <= most_edges:
         last = Naming(number, 0)
         return last, spread([LastRoots(folder, None, last, 0, tuple(shards))])
-    naming = Naming(number, (rows // PART_ROWS).bit_length())
-    groups = grouped(shards, most_rows) if number else [(shard,) for shard in shards]
+    naming = Naming.of_rows(rows, number)
+    groups = grouped(shards, most_edges) if number else [(shard,) for shard in shards]
     trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
     of_all = list_files(folder, spread(trees))
     labelled: list[LabelledPart] = spread(
@@ -196,7 +195,7 @@ def roots_of(
     further = spread([EdgesOfPart(folder, None, naming, i, own, edges) for i, own in enumerate(labels)])
     answers = None
     if any(shard.rows for shard in further):
-        above, roots = roots_of(folder, further, spread, most_rows, number + 1)
+        above, roots = roots_of(folder, further, spread, most_edges, number + 1)
         # As many parts as here: of most labels somebody asks, though most have no edge any more.
         asking = Naming(above.number, max(naming.bits, above.bits))
         asked = list_files(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from tasks.accounts.audited import Decided
 from tasks.dedup.by_documents import decided_by_documents
 from tasks.dedup.clusters import cluster_rows
-from tasks.dedup.contraction import PART_ROWS
 from tasks.dedup.exchange import PART, Files, Naming, RowsByPart, columns_of, list_files, run_starts, table_of
 from tasks.dedup.forests import CLUSTERS
 from tasks.dedup.preference import Preference, order_of, preference_of
@@ -49,8 +48,7 @@ Ids = NDArray[np.uint64]
 Scope = Literal["across", "global"]
 
 
-@dataclass(frozen=True)
-class Winners:
+class Winners(NamedTuple):
     """The best document of each cluster: `clusters` (c,) uint64, ascending, and two arrays beside it."""
 
     clusters: Ids
@@ -80,20 +78,18 @@ def best_of(clusters: Ids, priority: Ids, doc_ids: Ids) -> Winners:
 def best_of_file(folder: Folder, clustered: Shard, order: Preference) -> Winners:
     """Find the best of a file's documents of each cluster, some row groups at a time."""
     parts = [best_of(clusters, order.priority(ids), ids) for ids, clusters in cluster_rows(folder, clustered)]
-    columns = [
-        [part.clusters for part in parts],
-        [part.priority for part in parts],
-        [p.doc_ids for p in parts],
-    ]
-    return best_of(*(np.concatenate([np.empty(0, np.uint64), *column]) for column in columns))
+    columns = zip(*parts, strict=True) if parts else [[np.empty(0, np.uint64)]] * len(Winners._fields)
+    return best_of(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True)
 class BestOfFile(RowsByPart):
     """The best of a file's documents of each cluster, by the cluster's name. own: the file."""
 
+    stage, version = "decisions", VERSION
+
     order: Preference = field(kw_only=True)
-    order_key: str = ""
+    order_key: str = field(kw_only=True)
 
     @property
     def params(self) -> list[Any]:
@@ -104,20 +100,20 @@ class BestOfFile(RowsByPart):
         best = best_of_file(self.folder, clustered, self.order)
         names = self.naming.names(best.clusters)
         by_name = np.argsort(names)
-        columns = [column[by_name] for column in (best.clusters, best.priority, best.doc_ids)]
-        return table_of(BEST, self.naming.parts(names[by_name]), *columns)
+        return table_of(BEST, self.naming.parts(names[by_name]), *(column[by_name] for column in best))
 
 
 @dataclass(frozen=True)
 class BestOfAll(RowsByPart):
     """The best documents of a part's clusters, for the files that have such clusters. of_all: what these have."""
 
+    stage, version = "decisions", VERSION
+
     def rows(self) -> pa.Table:
         (clusters, priority, doc_ids), askers = self.part_columns(BEST)
         best = best_of(clusters, priority, doc_ids)
         places = np.searchsorted(best.clusters, clusters)
-        columns = [column[places] for column in (best.clusters, best.priority, best.doc_ids)]
-        return table_of(BEST, askers, *columns)
+        return table_of(BEST, askers, *(column[places] for column in best))
 
 
 @dataclass(frozen=True)
@@ -168,7 +164,7 @@ def decided_by_ids(
     spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
     of_all = None
     if len(tables) > 1:
-        naming = Naming(0, (sum(one.rows for one in tables) // PART_ROWS).bit_length())
+        naming = Naming.of_rows(sum(one.rows for one in tables))
         best = [
             BestOfFile(folder, None, naming, number, (one,), order=order, order_key=order_key)
             for number, one in enumerate(tables)

@@ -26,11 +26,11 @@ from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.tables import parquet_writer, read_table, write_shard
 
 VERSION = 1
+PART_ROWS = 8 << 20  # in one part, about: 1 GiB of memory
 FILES_AT_ONCE = 8
-STEP = (
-    0x9E3779B97F4A7C15  # between the ids of one round and of the next: odd, so that all rounds are different
-)
-PART = pa.field("part", pa.uint16())
+# Between the ids of one round and of the next: odd, so that all rounds are different.
+STEP = 0x9E3779B97F4A7C15
+PART = pa.field("part", pa.uint32())
 
 Ids = NDArray[np.uint64]
 
@@ -42,6 +42,11 @@ class Naming:
     number: int
     bits: int
 
+    @classmethod
+    def of_rows(cls, rows: int, number: int = 0) -> "Naming":
+        """Return a naming with as many parts as so many rows need."""
+        return cls(number, (rows // PART_ROWS).bit_length())
+
     def names(self, ids: Ids) -> Ids:
         """Name documents: (n,) to (n,)."""
         return hash_ids(ids + self.offset)
@@ -50,10 +55,10 @@ class Naming:
         """Return the documents that are named so: (n,) to (n,)."""
         return np.asarray(ids_of_hashes(names) - self.offset)
 
-    def parts(self, names: Ids) -> NDArray[np.uint16]:
+    def parts(self, names: Ids) -> NDArray[np.uint32]:
         """Return the part that each name belongs to, ascending as names are: (n,) to (n,)."""
         # In two steps: NumPy leaves a number that is shifted by all of its 64 bits as it is.
-        return (names >> np.uint64(63 - self.bits) >> np.uint64(1)).astype(np.uint16)
+        return (names >> np.uint64(63 - self.bits) >> np.uint64(1)).astype(np.uint32)
 
     @property
     def offset(self) -> np.uint64:
@@ -86,7 +91,7 @@ class Files:
     def rows(self) -> int:
         return sum(shard.rows for shard in self.shards)
 
-    def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint16]]:
+    def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint32]]:
         """Read a part of all files: its rows, and for each the place of its file in the list, (n,).
 
         A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
@@ -98,7 +103,7 @@ class Files:
         with ThreadPoolExecutor(1 if self.folder.is_local else FILES_AT_ONCE) as readers:
             of_files = list(readers.map(read, self.shards))
         sizes = [sum(map(len, tables)) for tables in of_files]
-        places = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint16)
+        places = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint32)
         return [table for tables in of_files for table in tables], places
 
 
@@ -114,7 +119,7 @@ def list_files(folder: Folder, shards: Iterable[Shard]) -> Files:
     """Write down which files a step reads."""
     listed = FileList(shards=tuple(shards))
     digest = digest_of([[shard.path, shard.digest] for shard in listed.shards])
-    path = f"{WORK}/clusters/files-{digest}.json"
+    path = f"{WORK}/files/{digest}.json"
     write_record(folder, path, listed)
     return Files(folder, path)
 
@@ -150,9 +155,9 @@ class PartJob(Job[Made]):
         """Read its own files: their columns but PART, (n,) each."""
         return columns_of([read_table(self.folder, shard) for shard in self.own], schema)
 
-    def part_columns(self, schema: pa.Schema) -> tuple[list[Any], NDArray[np.uint16]]:
+    def part_columns(self, schema: pa.Schema) -> tuple[list[Any], NDArray[np.uint32]]:
         """Read its part of all files: their columns but PART, (n,) each, and the place of each row's file, (n,)."""
-        tables, places = self.of_all.part(self.part) if self.of_all else ([], np.zeros(0, np.uint16))
+        tables, places = self.of_all.part(self.part) if self.of_all else ([], np.zeros(0, np.uint32))
         return columns_of(tables, schema), places
 
 

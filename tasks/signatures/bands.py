@@ -7,6 +7,7 @@ it touches.
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -31,7 +32,8 @@ WIDE_ROWS = pa.schema(
     [*BAND_ROWS, ("low", pa.uint64())]
 )  # of keys of 128 bits, of which `key` is the upper half
 FILES_AT_ONCE = 8
-GROUPS: LRUCache[str, "Groups"] = LRUCache(1 << 24, getsizeof=lambda groups: len(groups.rows))  # row groups
+# Of 40 bytes for each row group, by the digests of footers.
+GROUPS: LRUCache[str, "Groups"] = LRUCache(2 << 20, getsizeof=lambda groups: len(groups.rows))
 GROUPS_LOCK = Lock()
 
 Keys = NDArray[np.uint64]
@@ -142,7 +144,7 @@ def groups_of(folder: Folder, shard: Shard) -> Groups:
         np.array([key.max for key in keys], np.uint64),
         np.array([group.num_rows for group in groups], np.int64),
     )
-    with GROUPS_LOCK:
+    with GROUPS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
         GROUPS[shard.footer_digest] = found
     return found
 

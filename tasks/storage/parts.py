@@ -6,7 +6,7 @@ rows have a text, a part's texts are read into a local file: they may be more th
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +24,8 @@ from tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_BYTES = 8 << 20  # of text in a row group
 GROUP_ROWS = 1 << 17  # in one without texts
-GROUPS: LRUCache[str, dict[int, list[int]]] = LRUCache(1 << 20, getsizeof=len)  # by the digests of footers
-GROUPS_LOCK = Lock()
+PARTS: LRUCache[str, NDArray[np.int64]] = LRUCache(4 << 20, getsizeof=len)  # by the digests of footers
+PARTS_LOCK = Lock()
 
 
 def write_parts(scratch: Path, rows: pa.Table, **options: Any) -> None:
@@ -66,25 +66,23 @@ def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
 def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator[pa.Table]:
     """Read the rows of a part, a row group at a time."""
     for shard in shards:
-        if groups := groups_by_part(folder, shard).get(part):
+        if groups := np.flatnonzero(parts_of_groups(folder, shard) == part).tolist():
             with open_table(folder, shard) as parquet:
                 for group in groups:
                     yield parquet.read_row_group(group)
 
 
-def groups_by_part(folder: Folder, shard: Shard) -> dict[int, list[int]]:
-    """Return the row groups of each part of a file."""
-    with GROUPS_LOCK:
-        if (groups := GROUPS.get(shard.footer_digest)) is not None:
-            return groups
-    footer, groups = footer_of(folder, shard), {}
-    for number in range(footer.num_row_groups):
-        of_group = footer.row_group(number)
-        if of_group.num_rows:
-            groups.setdefault(of_group.column(0).statistics.min, []).append(number)
-    with GROUPS_LOCK:
-        GROUPS[shard.footer_digest] = groups
-    return groups
+def parts_of_groups(folder: Folder, shard: Shard) -> NDArray[np.int64]:
+    """Return the part of each row group of a file, (n,), by its footer, which is read once."""
+    with PARTS_LOCK:
+        if (parts := PARTS.get(shard.footer_digest)) is not None:
+            return parts
+    footer = footer_of(folder, shard)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    parts = np.array([group.column(0).statistics.min if group.num_rows else -1 for group in groups], np.int64)
+    with PARTS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
+        PARTS[shard.footer_digest] = parts
+    return parts
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ FOOTERS: LRUCache[str, pq.FileMetaData] = LRUCache(
     FOOTER_CACHE_BYTES, getsizeof=lambda footer: footer.serialized_size * PARSED
 )
 FOOTERS_LOCK = Lock()
-ID_RANGES: LRUCache[str, "IdRange"] = LRUCache(1 << 16)
+ID_RANGES: LRUCache[str, tuple[int, int]] = LRUCache(1 << 16)  # by the digests of footers
 
 
 def parquet_writer(scratch: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
@@ -160,22 +160,18 @@ def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Itera
 
 def rows_between(folder: Folder, shards: Iterable[Shard], first: int, last: int) -> pa.Table:
     """Read the documents from `first` to `last`, of artifacts that begin with a `doc_id` and ascend by it."""
-    parts = [rows_of(folder, shard, first, last) for shard in shards]
-    return pa.concat_tables(parts)
+    shards = list(shards)
+    within = [shard for shard in shards if overlaps(ids_of(folder, shard), first, last)]
+    schema = footer_of(folder, (within or shards)[0]).schema.to_arrow_schema()
+    return pa.concat_tables([schema.empty_table(), *(rows_of(folder, one, first, last) for one in within)])
+
+
+def overlaps(ids: tuple[int, int], first: int, last: int) -> bool:
+    return ids[0] <= last and ids[1] >= first
 
 
 def rows_of(folder: Folder, shard: Shard, first: int, last: int) -> pa.Table:
-    of_file = ids_of(folder, shard)
-    if of_file.last < first or of_file.first > last:
-        return of_file.schema.empty_table()
-    footer = footer_of(folder, shard)
-    statistics = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
-    groups = [
-        i for i, of_group in enumerate(statistics)
-        if has_ids(of_group) and of_group.min <= last and of_group.max >= first
-    ]  # fmt: skip
-    if not groups:
-        return of_file.schema.empty_table()
+    groups = [i for i, ids in ids_of_groups(footer_of(folder, shard)) if overlaps(ids, first, last)]
     with open_table(folder, shard) as parquet:
         table = parquet.read_row_groups(groups)
     # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
@@ -183,31 +179,24 @@ def rows_of(folder: Folder, shard: Shard, first: int, last: int) -> pa.Table:
     return table.slice(low, high - low)
 
 
-class IdRange(NamedTuple):
-    """The first and the last doc_id of an artifact, and its columns. Of none the last is -1."""
-
-    first: int
-    last: int
-    schema: pa.Schema
-
-
-def ids_of(folder: Folder, shard: Shard) -> IdRange:
-    """Return which ids an artifact has that begins with a `doc_id`: its footer is read once."""
+def ids_of(folder: Folder, shard: Shard) -> tuple[int, int]:
+    """Return the first and the last doc_id of an artifact, by its footer, which is read once; 0 and -1 of none."""
     with FOOTERS_LOCK:
         if known := ID_RANGES.get(shard.footer_digest):
             return known
-    footer = footer_of(folder, shard)
-    groups = [footer.row_group(group).column(0).statistics for group in range(footer.num_row_groups)]
-    of_groups = [of_group for of_group in groups if has_ids(of_group)]
-    first, last = (of_groups[0].min, of_groups[-1].max) if of_groups else (0, -1)
-    found = IdRange(first, last, footer.schema.to_arrow_schema())
+    groups = [ids for _, ids in ids_of_groups(footer_of(folder, shard))]
+    found = (groups[0][0], groups[-1][1]) if groups else (0, -1)
     with FOOTERS_LOCK:
         ID_RANGES[shard.footer_digest] = found
     return found
 
 
-def has_ids(statistics: Any) -> bool:
-    return statistics is not None and statistics.has_min_max
+def ids_of_groups(footer: pq.FileMetaData) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield the row groups with rows of an artifact that begins with a `doc_id`: each with its first and last."""
+    for number in range(footer.num_row_groups):
+        statistics = footer.row_group(number).column(0).statistics
+        if statistics is not None and statistics.has_min_max:
+            yield number, (statistics.min, statistics.max)
 
 
 def footer_of(folder: Folder, shard: Shard) -> pq.FileMetaData:

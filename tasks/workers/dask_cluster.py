@@ -143,7 +143,7 @@ def open_cluster(threads: int = 1) -> Any:
             NO_WORKERS: no_workers_timeout(),
             ENVIRON: environ,
             WEBSOCKETS: dashboard_origins(dashboard),
-            PRELOAD: [OWN_HOSTS],
+            PRELOAD: scheduler_preloads(),
             TTL: WORKER_TTL,
         }
     ):
@@ -162,6 +162,11 @@ def open_cluster(threads: int = 1) -> Any:
             n_workers=cores, threads_per_worker=threads, memory_limit="auto",
             preload_nanny=[WORKER_PROCESS], env=dict(os.environ) | gpus_hidden_from(engine), **common,
         )  # fmt: skip
+
+
+def scheduler_preloads() -> list[str]:
+    """Return what a scheduler on this machine loads first: what people have configured, and who may ask it."""
+    return [*dask.config.get(PRELOAD), OWN_HOSTS]
 
 
 def dashboard_origins(port: int) -> list[str]:

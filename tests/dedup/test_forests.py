@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_pages import page_of
 from small_corpus import build_here, contents, table_of
 
-from tasks.dedup import cluster_files, clusters, contraction, decisions, forests
+from tasks.dedup import cluster_files, clusters, exchange, forests
 from tasks.dedup.forests import Forest, forest_of_edges, join_forests
 from tasks.lookup.explain import explain
 from tasks.signatures.edges import EDGES
@@ -57,14 +57,14 @@ def write_edges(folder, files):
     return shards
 
 
-# What one step may have, the last one, and a part of a round: all at once, a tree, rounds.
-WAYS = {"whole": (1000, 1000, 1000), "tree": (30, 80, 1000), "rounds": (9, 9, 7), "small rounds": (1, 1, 1)}
+# Documents of a step, of the last one, and rows of a part of a round: all at once, a tree, rounds.
+WAYS = {"whole": (1000, 1000, 1000), "tree": (60, 80, 1000), "rounds": (18, 18, 7), "small rounds": (2, 1, 1)}
 
 
 def go(monkeypatch, way):
-    monkeypatch.setattr(clusters, "MAX_ROWS", WAYS[way][0])
-    monkeypatch.setattr(clusters, "LAST_ROWS", WAYS[way][1])
-    monkeypatch.setattr(contraction, "PART_ROWS", WAYS[way][2])
+    monkeypatch.setattr(clusters, "STEP_DOCUMENTS", WAYS[way][0])
+    monkeypatch.setattr(clusters, "LAST_DOCUMENTS", WAYS[way][1])
+    monkeypatch.setattr(exchange, "PART_ROWS", WAYS[way][2])
 
 
 @settings(max_examples=15, deadline=None)
@@ -127,7 +127,6 @@ def test_build_publishes_the_same_whatever_a_task_can_hold(corpus, monkeypatch, 
     whole = corpus.load(dedup=dedup)
     build_here(whole)
     go(monkeypatch, "rounds")
-    monkeypatch.setattr(decisions, "PART_ROWS", 2)
     in_rounds = corpus.load(storage=str(corpus.folder / "in rounds"), dedup=dedup)
     build_here(in_rounds)
     assert any("rootsofpart" in path for path in in_rounds.folder.files("work/clusters"))

@@ -33,7 +33,7 @@ KINDS = {
     "work/published.json": FileStamps,
     "history/": Build,
     "work/edges/": EdgeFiles,
-    "work/clusters/files-": FileList,
+    "work/files/": FileList,
     "work/clusters/": ClusterFiles,
 }
 
