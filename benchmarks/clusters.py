@@ -121,7 +121,7 @@ def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list
 def apart(limit: float, job: Any) -> tuple[Any, float, float]:
     """Do a job in this process: what it made, its seconds, and the MiB of memory that it took at its peak."""
     limits = {(clusters, "STEP_DOCUMENTS"): 16 << 20, (clusters, "LAST_DOCUMENTS"): 32 << 20,
-              (exchange, "PART_ROWS"): 8 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20}  # fmt: skip
+              (exchange, "PART_ROWS"): 6 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20}  # fmt: skip
     for (module, name), value in limits.items():
         setattr(module, name, int(value * limit))
     Path("/proc/self/clear_refs").write_text("5")  # the peak is the memory of now

@@ -127,10 +127,11 @@ class SizedClusters(RowsByPart):
         of_clusters = (clusters[starts], firsts[starts], sizes, np.add.reduceat(is_new, starts))
         # A part knows of each source of a cluster apart, and is answered once.
         places = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(clusters))))
+        del clusters, firsts, counts
         askers = askers[order]
-        by_asker = np.lexsort((places, askers))
-        by_asker = by_asker[run_starts(askers[by_asker], places[by_asker])]
-        return table_of(SIZED, askers[by_asker], *(column[places[by_asker]] for column in of_clusters))
+        order = np.argsort(askers, kind="stable")
+        order = order[run_starts(askers[order], places[order])]
+        return table_of(SIZED, askers[order], *(column[places[order]] for column in of_clusters))
 
 
 @dataclass(frozen=True)

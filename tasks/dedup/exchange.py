@@ -26,7 +26,7 @@ from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.tables import parquet_writer, read_table, write_shard
 
 VERSION = 1
-PART_ROWS = 8 << 20  # in one part, about: 1 GiB of memory
+PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two
 FILES_AT_ONCE = 8
 # Between the ids of one round and of the next: odd, so that all rounds are different.
 STEP = 0x9E3779B97F4A7C15
