@@ -90,7 +90,7 @@ def start_missing_parts(stack: Stack, say: Callable[[str], None], workers: int |
             end_parts(stack, say, *DEPENDENTS[name], name)
             say(f"starting the {name}")
             with hold_back_signals():  # what has been started is known, or nothing could end it
-                stack.parts[name] = begin(stack)
+                stack.parts[name] = begin(stack, say)
                 save(stack)
     wait_until_healthy(stack.parts["server"], api_of(stack), home() / "server.log")
     mark_crashed_runs(stack, say)
@@ -134,23 +134,25 @@ def mark_crashed_runs(stack: Stack, say: Callable[[str], None]) -> None:
             say(f"marked the run `{run.name}` as crashed: its process is gone")
 
 
-def port_for(stack: Stack, name: str) -> int:
+def port_for(stack: Stack, name: str, say: Callable[[str], None]) -> int:
     """Return the port of a part: the one of the last time, so that bookmarks and addresses stay good."""
-    wanted = [stack.ports.get(name), PREFERRED_PORTS[name]]
-    stack.ports[name] = next((port for port in wanted if port and is_free(port)), None) or free_port()
-    return stack.ports[name]
+    wanted = [stack.ports.get(name) or PREFERRED_PORTS[name], PREFERRED_PORTS[name]]
+    port = stack.ports[name] = next((port for port in wanted if is_free(port)), None) or free_port()
+    if port != wanted[0]:
+        say(f"port {wanted[0]} is taken by another program; the {name} listens on {port}")
+    return port
 
 
-def start_stack_server(stack: Stack) -> ServiceProcess:
+def start_stack_server(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
     """Start the server, with a new login: while it was away, anybody could listen on its port for the old one."""
-    port, api_port = port_for(stack, "server"), port_for(stack, "Prefect API")
+    port, api_port = port_for(stack, "server", say), port_for(stack, "Prefect API", say)
     process, api = start_server(port, home() / "server.log", api_port=api_port)
     save_api(api, home())
     return service_process("server", process, api.url)
 
 
-def start_scheduler(stack: Stack) -> ServiceProcess:
-    port, dashboard = port_for(stack, "scheduler"), port_for(stack, "dask dashboard")
+def start_scheduler(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
+    port, dashboard = port_for(stack, "scheduler", say), port_for(stack, "dask dashboard", say)
     flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
     flags += ["--dashboard-address", f"{LOOPBACK}:{dashboard}"]
     make_certificate(home())

@@ -19,6 +19,7 @@ fault) and exits with status 1. Anything else is a bug and shows its traceback.
 
 from collections.abc import Mapping, Sequence
 
+WITHOUT_LINES = (".parquet", ".arrow", ".feather", ".ipc")  # how files are named whose rows are no lines
 ADVICE = ". What to do: "  # between what was found and what can be done, where both are one line
 
 
@@ -126,14 +127,16 @@ def one_line(text: str) -> str:
 def bad_input(source: str, found: str, *, file: str = "", row: int | None = None) -> BadInput:
     """Return the error for what was `found` in a source, at a file and row where known.
 
-    row: counted from 0, as in a doc_id; the message also gives the line, counted from 1.
+    row: counted from 0, as in a doc_id; of a file of lines the message also gives the line, counted from 1.
     """
     where = f"source {source}"
     if file:
         where += f", file {file}"
+    has_lines = not file.endswith(WITHOUT_LINES)
     if row is not None:
-        where += f", row {row} (line {row + 1})"
+        where += f", row {row} (line {row + 1})" if has_lines else f", row {row}"
     error = BadInput(f"{where}: {one_line(found)}")
-    known = {"source": source, "file": file, "row": "" if row is None else f"{row:,} (line {row + 1:,})"}
+    line = f" (line {(row or 0) + 1:,})" if has_lines else ""
+    known = {"source": source, "file": file, "row": "" if row is None else f"{row:,}{line}"}
     error.where = {what: value for what, value in known.items() if value}
     return error

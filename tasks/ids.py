@@ -58,9 +58,10 @@ def ids_of_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.asarray(ids ^ (ids >> SHIFT))
 
 
-def parse(text: str) -> int:
-    """Read a doc_id written in decimal or, with 0x, in hexadecimal."""
-    number = int(text, 0)
-    if not 0 <= number < 1 << 64:
-        raise ValueError(f"{text} is not a 64-bit number")
-    return number
+def parse(text: str) -> int | None:
+    """Read a doc_id written in decimal or, with 0x, in hexadecimal; None where it is none of 64 bits."""
+    try:
+        number = int(text, 0)
+    except ValueError:
+        return None
+    return number if 0 <= number < 1 << 64 else None

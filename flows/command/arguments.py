@@ -31,6 +31,13 @@ def patterns(incomplete: str) -> Iterator[str]:
         yield from (f"{escape(incomplete)}{folders}{ending}" for ending in ENDINGS)
 
 
+def part_of_all(part: float | None) -> float | None:
+    """Return a part of the input as it is. Raises BadParameter where it is nothing, or more than all."""
+    if part is not None and not 0 < part <= 1:
+        raise typer.BadParameter(f"{part} is not a part of the input; expected more than 0 and at most 1")
+    return part
+
+
 RecipePath = Annotated[
     str,
     typer.Argument(
@@ -51,6 +58,7 @@ Sample = Annotated[
     float | None,
     typer.Option(
         metavar="PART",
+        callback=part_of_all,
         help="Use this part of the input, 0.001 say; what is built from it is a corpus of its own.",
     ),
 ]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
-from flows.command.ledger import print_ledger
-from flows.command.terminal import console, say
+from flows.command.ledger import show_corpus
+from flows.command.terminal import console
 from flows.server.signals import RESUME_ADVICE, end_in_order
 from tasks.errors import Unavailable
 
@@ -53,20 +53,6 @@ def build_and_show(
     recipe: str, storage: str | None, sample: float | None, plan: "Recipe", *, replace: bool = False
 ) -> None:
     show_corpus(plan, run_build(recipe, storage, sample, plan, replace=replace))
-
-
-def show_corpus(plan: "Recipe", ledger: "Ledger") -> None:
-    """Print a corpus's ledger and where it is."""
-    from tasks.accounts.published import corpus_of  # late
-
-    print_ledger(ledger)
-    manifest = corpus_of(plan)[1]
-    for stage in (stage for stage in ledger.stages if stage.startswith("against")):
-        removed = ledger.removed(stage).documents
-        typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")
-    for headline in manifest.audits.values():
-        say(headline.sentence())
-    say(f"published: {plan.folder.url}/published")
 
 
 def run_build(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda find recipe.yaml page.txt", "cat page.txt | zyda find recipe.yaml -")
 LONGEST_NAME = 4096  # of a file; what is longer is a text
+LONGEST_HINT = 80  # characters of a text, where it may be a name
 LONGEST_TEXT = 64 << 20  # bytes
 
 
@@ -46,8 +47,8 @@ def print_nearest(plan: "Recipe", file_or_text: str, most: int) -> bool:
     found = nearest(plan, text, most)
     if not found:
         is_one_word = text == file_or_text and not any(c.isspace() for c in text)
-        hint = ", which names no file" if is_one_word else ""
-        console().print(f"no published document shares a bucket with this text{hint}", markup=False)
+        hint = f"{text[:LONGEST_HINT]} is no file; read as a text: " if is_one_word else ""
+        console().print(f"{hint}no published document shares a bucket with this text", markup=False)
         return False
     columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
     table = table_of(*columns, words=["document", "source", "file", "begins"])

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import console, table_of
+from flows.command.terminal import console, say, table_of
 
 if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
+    from tasks.recipe.fields import Recipe
 
 EXAMPLES = ("zyda ledger recipe.yaml --format markdown",)
 MAX_COLUMNS = 6
@@ -36,9 +37,23 @@ def ledger(
 
     its_ledger = published_ledger(plan)
     if output is LedgerFormat.TEXT:
-        print_ledger(its_ledger)
+        show_corpus(plan, its_ledger)
     else:
         typer.echo(as_json(its_ledger) if output is LedgerFormat.JSON else as_markdown(its_ledger), nl=False)
+
+
+def show_corpus(plan: "Recipe", ledger: "Ledger") -> None:
+    """Print a corpus's ledger, what its audits found and where it is."""
+    from tasks.accounts.published import corpus_of  # late
+
+    print_ledger(ledger)
+    manifest = corpus_of(plan)[1]
+    for stage in (stage for stage in ledger.stages if stage.startswith("against")):
+        removed = ledger.removed(stage).documents
+        typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")
+    for headline in manifest.audits.values():
+        say(headline.sentence())
+    say(f"published: {plan.folder.url}/published")
 
 
 def print_ledger(ledger: "Ledger") -> None:

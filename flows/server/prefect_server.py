@@ -43,7 +43,8 @@ fetch("/api/admin/version", {headers: {Authorization: `Basic ${login}`}})
   .finally(() => location.replace("/runs"));
 </script>"""
 API = "/api/"  # for programs, which have the login for the address that they ask
-CDN_PAGES = ("/docs", "/redoc")  # pages whose scripts come from another site, and could read the login
+# Pages whose scripts come from another site, and could read the login; and the list of routes that they read.
+CDN_PAGES = ("/docs", "/redoc", "/openapi.json")
 SECONDS = 1  # between collections of what is young
 FULL = 60  # of these, then one of everything
 

@@ -157,10 +157,9 @@ def groups_with(
 
 def explain(recipe: Recipe, doc_id: str) -> Explanation:
     """Look a document up in the published corpus. Raises BadInput for an id that it never had."""
-    try:
-        wanted = parse(doc_id)
-    except ValueError as error:
-        raise BadInput(f"{doc_id!r} is not a document id: {error}") from error
+    wanted = parse(doc_id)
+    if wanted is None:
+        raise BadInput(f"{doc_id!r} is not a document id; expected a number, in decimals or as 0x...")
     corpus = Corpus(recipe)
     place = corpus.place(wanted)
     removed = corpus.rows("removed", "doc_id", wanted)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from huggingface_hub.utils import logging as hub_logging
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -34,6 +35,7 @@ def load_tokenizer(name: str) -> Tokenizer:
     """Load a tokenizer.json, or the tokenizer of a hub name. Raises BadRecipe where there is none."""
     try:
         is_file = name.endswith(".json") or Path(name).is_file()
+        hub_logging.disable_propagation()  # what it says of retries is printed by itself, and not twice
         tokenizer = Tokenizer.from_file(name) if is_file else Tokenizer.from_pretrained(name)
         tokenizer.encode(
             UNHEARD_OF, add_special_tokens=False

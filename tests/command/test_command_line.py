@@ -185,8 +185,17 @@ def test_ledger_prints_text_json_and_markdown(corpus, built):
         zyda("ledger", str(corpus.path), "--format", form).stdout for form in ("text", "json", "markdown")
     )
     assert "middle" in text
+    assert "Audit: of " in text
+    assert "published: " in text
     assert {row["source"] for row in json.loads(as_json)} == {"best", "middle", "worst"}
     assert markdown.startswith("| source | start |")
+
+
+def test_part_of_the_input_is_more_than_nothing_and_no_more_than_all(corpus):
+    for part in ("0", "1.5", "nan", "-1"):
+        said = zyda("build", corpus.write(), f"--sample={part}")
+        assert said.returncode == 2
+        assert "is not a part of the input" in said.stderr
 
 
 def test_ledger_of_nothing_says_so(corpus):
@@ -218,7 +227,8 @@ def test_explain_of_a_document_that_stayed_or_was_filtered(corpus, built):
 @pytest.mark.parametrize(
     ("doc_id", "fault"),
     [
-        ("x", "is not a document id"),
+        ("x", "'x' is not a document id; expected a number"),
+        (str(1 << 64), "is not a document id; expected a number"),
         (str((1 << 54) + 63), "is no document"),
         (str(9 << 54), "no document of this corpus"),
     ],

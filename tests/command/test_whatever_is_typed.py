@@ -241,7 +241,7 @@ INPUTS = {  # a file's name, its bytes, and what is said
     "Parquet with a broken page": ("x.parquet", GOOD[:60] + bytes(90) + GOOD[150:], r"x\.parquet"),
     "Parquet without rows": ("x.parquet", parquet(pa.table({"text": pa.array([], pa.string())})), "no document"),
     "Parquet without columns": ("x.parquet", parquet(pa.table({})), "no column 'text'"),
-    "null text": ("x.parquet", parquet(pa.table({"text": [None, "a"]})), r"row 0 \(line 1\).*null"),
+    "null text": ("x.parquet", parquet(pa.table({"text": [None, "a"]})), r"row 0: .*null"),
     "two columns of one name": (
         "x.parquet", parquet(pa.table([["a"], ["b"], ["c"]], names=["text", "n", "n"])), r"x\.parquet.*'n'",
     ),
@@ -379,7 +379,6 @@ def test_any_change_of_an_input_is_read_or_told(zyda, tmp_path, seed, kind):
 def test_options_that_say_nothing(zyda, tmp_path):
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
     is_told(*zyda("build", "recipe.yaml", "--storage", ""), "storage: ")
-    is_told(*zyda("build", "recipe.yaml", "--sample", "7"), "sample: ")
     is_told(*zyda("build", "recipe.yaml", "--storage", "nosuch://x"), "nosuch")
     assert not (tmp_path / "swept").exists()
 

@@ -143,7 +143,7 @@ def test_what_a_run_brings_besides_its_parameters_is_left_out(stack, api, key):
     assert read["job_variables"] in ({}, None)
 
 
-@pytest.mark.parametrize("page", ["docs", "redoc"])
+@pytest.mark.parametrize("page", ["docs", "redoc", "openapi.json"])
 def test_no_page_loads_scripts_of_another_site(api, page):
     assert status_of(f"{api.dashboard}/{page}") == 404
 

@@ -95,7 +95,9 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     nobody = zyda("find", str(corpus.path), "nobody has this text")
     assert (nobody.returncode, nobody.stdout) == (1, "no published document shares a bucket with this text\n")
     mistyped = zyda("find", str(corpus.path), "no-such-file.txt")
-    assert mistyped.stdout == "no published document shares a bucket with this text, which names no file\n"
+    assert mistyped.stdout == (
+        "no-such-file.txt is no file; read as a text: no published document shares a bucket with this text\n"
+    )
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with ThreadPoolExecutor() as writer:

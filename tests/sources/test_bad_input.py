@@ -116,7 +116,7 @@ def test_bad_row_stops_the_build_and_says_where(corpus, case):
     recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}])
     with pytest.raises(ZydaError) as raised:
         build_here(recipe)
-    where = rf"source odd, file .*{re.escape(name)}, row {row if row is not None else r'[0-9]+'} \(line "
+    where = rf"source odd, file .*{re.escape(name)}, row {row if row is not None else r'[0-9]+'}"
     assert re.search(where, str(raised.value)), str(raised.value)
     assert reason in str(raised.value)
 
