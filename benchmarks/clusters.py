@@ -28,7 +28,7 @@ from tasks.dedup import cluster_files, clusters, exchange
 from tasks.dedup.clusters import clusters_of
 from tasks.signatures.bands import key_ranges, read_range, write_band_rows
 from tasks.signatures.edges import EDGES, star_edges
-from tasks.storage.artifacts import Shard, shard_path
+from tasks.storage.artifacts import Artifact, artifact_path
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table, write_shard, write_table
 
@@ -47,11 +47,11 @@ def cluster_of_each(documents: int, chance: np.random.Generator) -> np.ndarray:
     return chance.permutation(np.concatenate([members, alone]))
 
 
-def write_keys(folder: Folder, documents: int) -> list[Shard]:
+def write_keys(folder: Folder, documents: int) -> list[Artifact]:
     """Write the band keys of all documents in files; members of a cluster share 3 bands of 4."""
     chance = np.random.default_rng(0)
     cluster = cluster_of_each(documents, chance)
-    shards = []
+    artifacts = []
     for start in range(0, documents, DOCUMENTS_PER_FILE):
         part = cluster[start : start + DOCUMENTS_PER_FILE]
         ids = np.arange(start, start + len(part), dtype=np.uint64)
@@ -63,21 +63,21 @@ def write_keys(folder: Folder, documents: int) -> list[Shard]:
                 yield band, (seed * np.uint64(0x9E3779B97F4A7C15)) ^ (seed << np.uint64(29)), ids
 
         name = f"{start:012d}"
-        path = shard_path("minhash", "synthetic", name, "0")
-        shards.append(
+        path = artifact_path("minhash", "synthetic", name, "0")
+        artifacts.append(
             write_shard(folder, path, name, lambda scratch, bands=bands: write_band_rows(scratch, bands()))
         )
-    return shards
+    return artifacts
 
 
-def find_clusters(folder: Folder, shards: list[Shard], documents: int) -> int:
+def find_clusters(folder: Folder, artifacts: list[Artifact], documents: int) -> int:
     """Go from band keys to clusters as the stages do, one range after another; return how many."""
     files = []
     for band in range(BANDS):
         for number, keys in enumerate(key_ranges(documents)):
             name = f"{band}-{number:05d}"
-            table = star_edges(*read_range(folder, shards, band, keys))
-            files.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))
+            table = star_edges(*read_range(folder, artifacts, band, keys))
+            files.append(write_table(folder, artifact_path("edges", None, name, "0"), name, table))
     made = clusters_of(folder, files, (), lambda jobs: [job() for job in jobs])
     return sum(len(np.unique(read_table(folder, one, ["cluster_id"]).column(0).to_numpy())) for one in made)
 
@@ -109,13 +109,13 @@ def edges_of(documents: int, share: float, rows: int) -> Iterator[tuple[int, pa.
             yield band, pa.table([firsts[is_edge], members[is_edge]], schema=EDGES)
 
 
-def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list[Shard]:
+def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list[Artifact]:
     """Write edges as a build has them: files of one band each, those of a band together."""
-    shards = list[Shard]()
+    artifacts = list[Artifact]()
     for number, (band, table) in enumerate(edges_of(documents, share, rows)):
         name = f"{band}-{number:05d}"
-        shards.append(write_table(folder, shard_path("edges", None, name, "0"), name, table))
-    return sorted(shards, key=lambda shard: shard.name)
+        artifacts.append(write_table(folder, artifact_path("edges", None, name, "0"), name, table))
+    return sorted(artifacts, key=lambda artifact: artifact.name)
 
 
 def apart(limit: float, job: Any) -> tuple[Any, float, float]:
@@ -161,7 +161,7 @@ def from_edges(documents: int, share: float, limit: float) -> None:
         folder = Folder(scratch)
         edges = pool.submit(write_edges, folder, documents, share, int(limit * (8 << 20))).result()
         cuts = tuple(range(int(limit * (8 << 20)), documents, int(limit * (8 << 20))))
-        count, digests = sum(shard.rows for shard in edges), list[str]()
+        count, digests = sum(artifact.rows for artifact in edges), list[str]()
         for way, of_way in {"one last step": 1e9, "as a build": limit}.items():
             apart(of_way, bool)
             spread, start = Spread(pool, of_way), time.perf_counter()
@@ -194,9 +194,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as scratch:
             folder = Folder(str(Path(scratch)))
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:  # its memory is not ours
-                shards = pool.submit(write_keys, folder, documents).result()
+                artifacts = pool.submit(write_keys, folder, documents).result()
             start = time.perf_counter()
-            found = find_clusters(folder, shards, documents)
+            found = find_clusters(folder, artifacts, documents)
             spent = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         rows.append(

@@ -12,7 +12,7 @@ from tasks.errors import Damaged, Denied
 from tasks.ids import BITS
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
-from tasks.storage.artifacts import WORK, Shard
+from tasks.storage.artifacts import WORK, Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, read_record
 
@@ -36,9 +36,9 @@ class File(Record):
     footer: int | None = None
     footer_sha256: str | None = None
     checked_at: str | None = None
-    made_as: Shard | None = Field(None, exclude=True)
+    made_as: Artifact | None = Field(None, exclude=True)
 
-    def to_read(self, place: str = "") -> Shard | None:
+    def to_read(self, place: str = "") -> Artifact | None:
         """Return the file as an artifact, to be read with all checks, where the manifest has what they need.
 
         place: the folder that its path is relative to.
@@ -46,7 +46,7 @@ class File(Record):
         if self.rows is None or self.footer is None or self.footer_sha256 is None:
             return None
         name = self.path.rpartition("/")[2].rpartition("-")[0]
-        return Shard(
+        return Artifact(
             name=name, path=f"{place}{self.path}", digest=self.sha256, rows=self.rows, size=self.size,
             footer=self.footer, footer_digest=self.footer_sha256,
         )  # fmt: skip

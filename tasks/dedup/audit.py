@@ -21,16 +21,16 @@ from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.rounds import Round
 from tasks.signatures.bands import place_of
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import (
+    Artifact,
     Counts,
     Manifest,
     Receipt,
-    Shard,
+    artifact_path,
     load_manifest,
-    shard_path,
     stage_key,
     total,
 )
@@ -44,12 +44,12 @@ TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a ti
 
 
 @dataclass(frozen=True)
-class TextsOfShard(ShardJob):
+class TextsOfShard(ArtifactJob):
     """The texts of some documents of a shard: `doc_id`, `text`."""
 
     stage, version = "audit", VERSION
 
-    shard: Shard
+    shard: Artifact
     doc_ids: Ids
 
     @property
@@ -64,7 +64,7 @@ class TextsOfShard(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return (self.shard.digest,)
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         wanted = pc.field("doc_id").isin(pa.array(self.doc_ids))
         parts = [part.filter(wanted) for part in tables_of(self.folder, self.shard, ["doc_id", "text"])]
         table = pa.concat_tables(parts)
@@ -107,7 +107,7 @@ def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> M
     folder = of_round.folder
     pairings = pairings_of(folder, trails, pairs)
     reading = texts_to_read(folder, trails, ids_in(pairings))
-    texts = fan_out(ShardJob.__call__, reading, stage="audit texts", source=None)
+    texts = fan_out(ArtifactJob.__call__, reading, stage="audit texts", source=None)
     read = total(text.counts for text in texts)
     jobs = list[ComparedPairs]()
     for some in in_batches(pairings, read.bytes / max(1, read.documents)):
@@ -117,11 +117,11 @@ def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> M
         jobs.append(ComparedPairs(folder, near(of_round), tuple(some), tuple(needed)))
     tables = fan_out(lambda job: job(), jobs, stage=of_round.name_of("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
-    path = shard_path("audit", None, "all", key(of_round, trails, pairs))
+    path = artifact_path("audit", None, "all", key(of_round, trails, pairs))
     shard = write_table(folder, path, "all", table)
     return Manifest(
         stage="audit",
-        shards=(shard,),
+        artifacts=(shard,),
         intermediate=tuple(text.path for text in texts),
         facts=AuditedRound(
             trails=tuple(map(tuple, trails)),
@@ -159,6 +159,6 @@ def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> l
     return jobs
 
 
-def number_of(folder: Folder, shards: Sequence[Shard]) -> int:
+def number_of(folder: Folder, shards: Sequence[Artifact]) -> int:
     """Return the number of a source in the ids of its documents."""
     return split(first_and_last(folder, shards[0])[0])[0]

@@ -19,9 +19,9 @@ from tasks.dedup.preference import Preference
 from tasks.dedup.verify import judging_of
 from tasks.recipe.rounds import Round
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import RecordJob, ShardJob
+from tasks.stage.jobs import ArtifactJob, RecordJob
 from tasks.stage.verdicts import with_columns
-from tasks.storage.artifacts import Shard, total
+from tasks.storage.artifacts import Artifact, total
 from tasks.storage.parts import read_part
 from tasks.storage.records import Record
 from tasks.storage.tables import read_table, rows_between, write_table
@@ -35,7 +35,7 @@ class JudgedPartOutput(Record):
     """The documents of a part that go, each with the one it goes for: JUDGED by doc_id."""
 
     KIND = "Judged"
-    shard: Shard
+    shard: Artifact
     by_index: ByIndex
 
 
@@ -68,7 +68,7 @@ class JudgedPart(RecordJob[JudgedPartOutput]):
 
     def make(self) -> JudgedPartOutput:
         with self.folder.scratch_file() as scratch:
-            reading = read_part(self.folder, self.gathered.shards, self.part, scratch)
+            reading = read_part(self.folder, self.gathered.artifacts, self.part, scratch)
             with reading as (rows, texts):
                 members = None if rows is None else in_order(rows, self.order, self.judging.dedup)
                 found = [] if members is None else [*self.judging.judged(members, texts)]
@@ -78,12 +78,12 @@ class JudgedPart(RecordJob[JudgedPartOutput]):
 
 
 @dataclass(frozen=True)
-class DecidedFile(ShardJob):
+class DecidedFile(ArtifactJob):
     """What is decided about the documents of one file of clusters: DECIDED by doc_id."""
 
     stage, version = "verify", VERSION
 
-    clustered: Shard
+    clustered: Artifact
     number: int
     judged_parts: Files
 
@@ -99,19 +99,19 @@ class DecidedFile(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return (self.clustered.digest, self.judged_parts.path)
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         rows = read_table(self.folder, self.clustered)
         ids = rows.column("doc_id").to_numpy()
         judged = [JUDGED.empty_table()]
-        if len(ids) and (parts := self.judged_parts.shards):
+        if len(ids) and (parts := self.judged_parts.artifacts):
             judged.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
         table = with_columns(rows, pa.concat_tables(judged).sort_by("doc_id"))
         return write_table(self.folder, self.path, self.name, table)
 
 
 def decided_by_documents(
-    of_round: Round, shards: Sequence[Shard], tables: Sequence[Shard], order: Preference, order_key: str
-) -> tuple[list[Shard], list[Shard], ByIndex]:
+    of_round: Round, shards: Sequence[Artifact], tables: Sequence[Artifact], order: Preference, order_key: str
+) -> tuple[list[Artifact], list[Artifact], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
     Returns the files of what is decided, those that were made on the way, and what was judged by an index.
@@ -120,7 +120,7 @@ def decided_by_documents(
     is_across = of_round.dedup.scope == "across"
     of_files = [ContestedDocuments(folder, None, one, number, is_across) for number, one in enumerate(tables)]
     contested = list_files(
-        folder, fan_out(ShardJob.__call__, of_files, stage=of_round.name_of("contested"), source=None)
+        folder, fan_out(ArtifactJob.__call__, of_files, stage=of_round.name_of("contested"), source=None)
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
@@ -129,7 +129,7 @@ def decided_by_documents(
         RowsByCluster(folder, None, group, contested, bits, order, judging)
         for group in neighbours(shards, share)
     ]
-    gathered = fan_out(ShardJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
+    gathered = fan_out(ArtifactJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
     listed = list_files(folder, gathered)
     parts = [JudgedPart(folder, None, listed, part, order, order_key, judging) for part in range(1 << bits)]
     of_parts = fan_out(JudgedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
@@ -137,5 +137,5 @@ def decided_by_documents(
     by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
     judged = list_files(folder, [shard for shard in judged_parts if shard.rows])
     files = [DecidedFile(folder, None, one, number, judged) for number, one in enumerate(tables)]
-    decided = fan_out(ShardJob.__call__, files, stage=of_round.name_of("decisions"), source=None)
-    return decided, [*contested.shards, *gathered, *judged_parts], by_index
+    decided = fan_out(ArtifactJob.__call__, files, stage=of_round.name_of("decisions"), source=None)
+    return decided, [*contested.artifacts, *gathered, *judged_parts], by_index

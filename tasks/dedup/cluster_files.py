@@ -18,10 +18,10 @@ from tasks.dedup.forests import CLUSTERS, SIZES, Forest
 from tasks.ids import sources_of
 from tasks.signatures.bands import place_of
 from tasks.sources.listing import NumberedSource
-from tasks.stage.jobs import RecordJob, ShardJob
-from tasks.storage.artifacts import Receipt, Shard, load_manifest, shard_path
+from tasks.stage.jobs import ArtifactJob, RecordJob
+from tasks.storage.artifacts import Artifact, Receipt, artifact_path, load_manifest
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from tasks.storage.records import Record, stored_as
 from tasks.storage.tables import footer_of, parquet_writer, write_shard
 
 FILE_DOCUMENTS = 8 << 20  # of the sources, clustered or not, between the first of one file and of the next
@@ -33,7 +33,7 @@ PLACED = pa.schema([PART, *CLUSTERS])
 class ClusterFiles(Record):
     """The files of all clusters."""
 
-    shards: tuple[Shard, ...]
+    artifacts: tuple[Artifact, ...] = stored_as("shards")
 
 
 def cuts_of(
@@ -48,12 +48,12 @@ def cuts_of(
     numbers = {source.source: source.number for source in sources}
     cuts, documents = list[int](), 0
     for ingested in sorted((trail[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
-        shards = sorted(load_manifest(folder, ingested).shards, key=place_of)
-        for shard in shards:
-            documents += shard.rows
-            if documents > FILE_DOCUMENTS and shard.rows:
-                cuts.append(first_document(folder, shard))
-                documents = shard.rows
+        artifacts = sorted(load_manifest(folder, ingested).artifacts, key=place_of)
+        for artifact in artifacts:
+            documents += artifact.rows
+            if documents > FILE_DOCUMENTS and artifact.rows:
+                cuts.append(first_document(folder, artifact))
+                documents = artifact.rows
     return tuple(cuts)
 
 
@@ -62,13 +62,13 @@ def of_several(trails: Sequence[Sequence[Receipt]]) -> bool:
     return sum(trail[0].out.documents for trail in trails) > FILE_DOCUMENTS
 
 
-def first_document(folder: Folder, shard: Shard) -> int:
+def first_document(folder: Folder, artifact: Artifact) -> int:
     """Return the smallest doc_id of a shard that has documents, by its footer."""
-    footer = footer_of(folder, shard)
+    footer = footer_of(folder, artifact)
     return int(footer.row_group(0).column(footer.schema.names.index("doc_id")).statistics.min)
 
 
-def write_clusters(folder: Folder, path: str, name: str, tables: Iterable[pa.Table]) -> Shard:
+def write_clusters(folder: Folder, path: str, name: str, tables: Iterable[pa.Table]) -> Artifact:
     def fill(scratch: Any) -> None:
         with parquet_writer(scratch, CLUSTERS, use_dictionary=False) as writer:
             for table in tables:
@@ -80,16 +80,16 @@ def write_clusters(folder: Folder, path: str, name: str, tables: Iterable[pa.Tab
 def files_of_forest(job: RecordJob[ClusterFiles], whole: Forest, cuts: Sequence[int]) -> ClusterFiles:
     """Write a forest as the files of its clusters."""
     ends = np.searchsorted(whole.ids, np.array(cuts, np.uint64)).tolist()
-    shards = list[Shard]()
+    artifacts = list[Artifact]()
     for number, (start, end) in enumerate(pairwise([0, *ends, len(whole.ids)])):
         name = f"{number:05d}"
         groups = (
             whole.clusters(slice(at, min(end, at + forests.GROUP_ROWS)))
             for at in range(start, end, forests.GROUP_ROWS)
         )
-        path = shard_path("clusters", None, name, job.key)
-        shards.append(write_clusters(job.folder, path, name, groups))
-    return ClusterFiles(shards=tuple(shards))
+        path = artifact_path("clusters", None, name, job.key)
+        artifacts.append(write_clusters(job.folder, path, name, groups))
+    return ClusterFiles(artifacts=tuple(artifacts))
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,10 @@ class PlacedDocuments(RowsByPart):
 
 
 @dataclass(frozen=True)
-class ClustersOfRange(PartJob[Shard], ShardJob):
+class ClustersOfRange(PartJob[Artifact], ArtifactJob):
     """The clustered documents of one file, its part. of_all: those of all parts."""
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         columns, _ = self.part_columns(PLACED)
         order = np.argsort(columns[0])
         groups = (
@@ -176,8 +176,8 @@ class ClustersOfRange(PartJob[Shard], ShardJob):
 
 
 def files_of_roots(
-    folder: Folder, naming: Naming, roots: Sequence[Shard], cuts: tuple[int, ...], spread: Spread
-) -> tuple[Shard, ...]:
+    folder: Folder, naming: Naming, roots: Sequence[Artifact], cuts: tuple[int, ...], spread: Spread
+) -> tuple[Artifact, ...]:
     """Write the files of clusters whose documents' roots are known, by part."""
     counting = [CountedClusters(folder, None, naming, i, (own,)) for i, own in enumerate(roots)]
     counted = list_files(folder, spread(counting))

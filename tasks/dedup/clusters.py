@@ -22,9 +22,9 @@ from tasks.log import warn
 from tasks.recipe.rounds import Round
 from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import Job, Made, RecordJob, ShardJob
+from tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
 from tasks.stage.stage import stage
-from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
+from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard
 from tasks.workers.engine import is_on_gpu
@@ -42,7 +42,7 @@ class JoinedFiles(Job[Made]):
 
     stage, version = "clusters", VERSION
 
-    shards: tuple[Shard, ...]
+    artifacts: tuple[Artifact, ...]
     level: int
     number: int
 
@@ -52,22 +52,22 @@ class JoinedFiles(Job[Made]):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(shard.digest for shard in self.shards)
+        return tuple(artifact.digest for artifact in self.artifacts)
 
     def forest(self) -> Forest:
         return (self.on_gpu() if is_on_gpu() else None) or self.on_cpu()
 
     def on_cpu(self) -> Forest:
-        return join_all(self.forest_in(shard) for shard in self.shards)
+        return join_all(self.forest_in(artifact) for artifact in self.artifacts)
 
     def on_gpu(self) -> Forest | None:
         """Join the files on this worker's GPU, unless they have no room there."""
         from tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
         from tasks.gpu.self_test import COMPARED, expect_same
 
-        if (count := sum(shard.rows for shard in self.shards)) <= MOST_EDGES:
+        if (count := sum(artifact.rows for artifact in self.artifacts)) <= MOST_EDGES:
             with suppress(MemoryError):
-                found = Forest(*forest_of(self.edges_in(shard) for shard in self.shards))
+                found = Forest(*forest_of(self.edges_in(artifact) for artifact in self.artifacts))
                 if "clusters" not in COMPARED:
                     by_cpu = self.on_cpu()
                     expect_same("clusters", [found.ids, found.roots], [by_cpu.ids, by_cpu.roots])
@@ -76,29 +76,29 @@ class JoinedFiles(Job[Made]):
         warn(f"{count:,} edges are too many for the GPU: the CPU joins them")
         return None
 
-    def edges_in(self, shard: Shard) -> tuple[Ids, Ids]:
+    def edges_in(self, artifact: Artifact) -> tuple[Ids, Ids]:
         """Return a file's edges, or those of each document of a forest to its root: (n,) twice."""
         if self.level == 0:
-            a, b = (column.to_numpy() for column in read_table(self.folder, shard).columns)
+            a, b = (column.to_numpy() for column in read_table(self.folder, artifact).columns)
             return a, b
-        whole = read_forest(self.folder, shard)
+        whole = read_forest(self.folder, artifact)
         return whole.ids[whole.roots], whole.ids
 
-    def forest_in(self, shard: Shard) -> Forest:
+    def forest_in(self, artifact: Artifact) -> Forest:
         if self.level == 0:
-            return forest_of_edges(*self.edges_in(shard))
-        return read_forest(self.folder, shard)
+            return forest_of_edges(*self.edges_in(artifact))
+        return read_forest(self.folder, artifact)
 
 
 @dataclass(frozen=True)
-class ForestOfFiles(JoinedFiles[Shard], ShardJob):
+class ForestOfFiles(JoinedFiles[Artifact], ArtifactJob):
     """Some files to reduce to one forest."""
 
     @property
     def params(self) -> bool:
         return self.level == 0
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         whole = self.forest()
 
         def fill(scratch: Path) -> None:
@@ -125,30 +125,30 @@ class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
         return self.recorded(files_of_forest(self, self.forest(), self.cuts))
 
 
-def groups_of_files(shards: Sequence[Shard], of_row: int) -> list[tuple[Shard, ...]]:
+def groups_of_files(artifacts: Sequence[Artifact], of_row: int) -> list[tuple[Artifact, ...]]:
     """Put neighbouring files together, as many as one step can hold; all of them where the last step can.
 
     of_row: the documents that a row may have.
     """
-    if of_row * sum(shard.rows for shard in shards) <= LAST_DOCUMENTS:
-        return [tuple(shards)]
-    return grouped(shards, STEP_DOCUMENTS // of_row)
+    if of_row * sum(artifact.rows for artifact in artifacts) <= LAST_DOCUMENTS:
+        return [tuple(artifacts)]
+    return grouped(artifacts, STEP_DOCUMENTS // of_row)
 
 
 def clusters_of(
-    folder: Folder, shards: Sequence[Shard], cuts: tuple[int, ...], spread: Spread
-) -> tuple[Shard, ...]:
+    folder: Folder, artifacts: Sequence[Artifact], cuts: tuple[int, ...], spread: Spread
+) -> tuple[Artifact, ...]:
     """Find the clusters of files of edges, level by level. spread: makes what some jobs make."""
     level = 0
-    while len(groups := groups_of_files(shards, 1 if level else OF_EDGE)) > 1:
+    while len(groups := groups_of_files(artifacts, 1 if level else OF_EDGE)) > 1:
         # A level that leaves almost as many files as there were comes to no end.
-        if level and len(groups) > len(shards) * 3 // 4:
-            naming, roots = roots_of(folder, shards, spread, STEP_DOCUMENTS // OF_EDGE)
+        if level and len(groups) > len(artifacts) * 3 // 4:
+            naming, roots = roots_of(folder, artifacts, spread, STEP_DOCUMENTS // OF_EDGE)
             return files_of_roots(folder, naming, roots, cuts, spread)
-        shards = spread([ForestOfFiles(folder, None, group, level, i) for i, group in enumerate(groups)])
+        artifacts = spread([ForestOfFiles(folder, None, group, level, i) for i, group in enumerate(groups)])
         level += 1
     last: ClusterFiles = spread([ClustersOfFiles(folder, None, groups[0], level, 0, cuts)])[0]
-    return last.shards
+    return last.artifacts
 
 
 def key(of_round: Round, trails: list[list[Receipt]], edged: Receipt, sources: list[NumberedSource]) -> str:
@@ -167,11 +167,11 @@ def clusters(
         fan_out, Job.__call__, stage=of_round.name_of("clusters"), source=None, engine=of_round.recipe.engine
     )
     cuts = cuts_of(folder, trails, sources)
-    shards = clusters_of(folder, load_manifest(folder, edged).shards, cuts, spread)
-    return Manifest(stage="clusters", shards=shards)
+    artifacts = clusters_of(folder, load_manifest(folder, edged).artifacts, cuts, spread)
+    return Manifest(stage="clusters", artifacts=artifacts)
 
 
-def cluster_rows(folder: Folder, clustered: Shard) -> Iterator[tuple[Ids, Ids]]:
+def cluster_rows(folder: Folder, clustered: Artifact) -> Iterator[tuple[Ids, Ids]]:
     """Read documents and their clusters, some MiB at a time: (n,) uint64 each."""
     for table in tables_of(folder, clustered, ["doc_id", "cluster_id"]):
         doc_ids, cluster_ids = table.columns

@@ -20,8 +20,8 @@ from tasks.dedup.exchange import Files
 from tasks.dedup.judging import Judging
 from tasks.dedup.preference import Preference
 from tasks.ids import hash_ids
-from tasks.stage.jobs import ShardJob
-from tasks.storage.artifacts import Shard
+from tasks.stage.jobs import ArtifactJob
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.parts import write_parts
 from tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_shard
@@ -39,12 +39,12 @@ Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class ContestedDocuments(ShardJob):
+class ContestedDocuments(ArtifactJob):
     """The documents of contested clusters in one file of clusters, CONTESTED by doc_id."""
 
     stage, version = "verify", VERSION
 
-    cluster_table: Shard
+    cluster_table: Artifact
     number: int
     across: bool
 
@@ -60,7 +60,7 @@ class ContestedDocuments(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return (self.cluster_table.digest,)
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         def fill(scratch: Path) -> None:
             with parquet_writer(scratch, CONTESTED, use_dictionary=["pieces"]) as writer:
                 for table in tables_of(self.folder, self.cluster_table):
@@ -76,7 +76,7 @@ class ContestedDocuments(ShardJob):
 
 
 @dataclass(frozen=True)
-class RowsByCluster(ShardJob):
+class RowsByCluster(ArtifactJob):
     """What is needed of the contested documents of some neighbouring shards, by part, cluster and piece.
 
     PLACES, the values of the preference, and the columns by which they are judged. bits: there are 2**bits parts.
@@ -84,7 +84,7 @@ class RowsByCluster(ShardJob):
 
     stage, version = "verify", VERSION
 
-    shards: tuple[Shard, ...]
+    shards: tuple[Artifact, ...]
     contested: Files
     bits: int
     order: Preference
@@ -107,7 +107,7 @@ class RowsByCluster(ShardJob):
     def documents(self) -> pa.Table:
         """CONTESTED of these shards."""
         ranges = [first_and_last(self.folder, shard) for shard in self.shards]
-        return pa.concat_tables(rows_between(self.folder, self.contested.shards, *both) for both in ranges)
+        return pa.concat_tables(rows_between(self.folder, self.contested.artifacts, *both) for both in ranges)
 
     @cached_property
     def contested_here(self) -> str:
@@ -120,7 +120,7 @@ class RowsByCluster(ShardJob):
         """In how many pieces the cluster of each document comes."""
         return self.documents.column("pieces").to_numpy()
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         wanted = ["doc_id", *self.order.columns, *self.judging.columns]
         parts = [
             self.with_places(table)
@@ -153,7 +153,7 @@ class RowsByCluster(ShardJob):
         return rows
 
 
-def columns_in(folder: Folder, shard: Shard, wanted: Sequence[str]) -> list[str]:
+def columns_in(folder: Folder, shard: Artifact, wanted: Sequence[str]) -> list[str]:
     """Return those columns that a shard has: a file may lack one that others of its source have."""
     there = footer_of(folder, shard).schema.to_arrow_schema().names
     return [name for name in dict.fromkeys(wanted) if name in there]
@@ -166,9 +166,9 @@ def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.u
     return (hashes >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.uint16)
 
 
-def neighbours(shards: Sequence[Shard], share: float) -> list[tuple[Shard, ...]]:
+def neighbours(shards: Sequence[Artifact], share: float) -> list[tuple[Artifact, ...]]:
     """Put neighbouring shards together from which one file is made. share: of their text, the part that is."""
-    groups = list[list[Shard]]()
+    groups = list[list[Artifact]]()
     size = 0
     for shard in shards:
         size += shard.counts.bytes
@@ -179,7 +179,7 @@ def neighbours(shards: Sequence[Shard], share: float) -> list[tuple[Shard, ...]]
     return [tuple(group) for group in groups]
 
 
-def first_and_last(folder: Folder, shard: Shard) -> tuple[int, int]:
+def first_and_last(folder: Folder, shard: Artifact) -> tuple[int, int]:
     """Return the smallest and the largest doc_id of a shard, by its footer."""
     footer = footer_of(folder, shard)
     place = footer.schema.names.index("doc_id")

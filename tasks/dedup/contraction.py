@@ -31,8 +31,8 @@ from tasks.dedup.exchange import (
     write_numbers,
 )
 from tasks.dedup.forests import forest_of_edges, read_forest
-from tasks.stage.jobs import RecordJob, ShardJob
-from tasks.storage.artifacts import Shard
+from tasks.stage.jobs import ArtifactJob, RecordJob
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from textkernels import forest
@@ -56,8 +56,8 @@ class TreesOfFiles(RowsByPart):
 
     def rows(self) -> pa.Table:
         if self.naming.number == 0:
-            (shard,) = self.own
-            trees = read_forest(self.folder, shard)
+            (artifact,) = self.own
+            trees = read_forest(self.folder, artifact)
             names = self.naming.names(trees.ids)
             smallest = names.copy()  # of each tree, at the place of its root
             forest.keep_smallest(smallest, np.empty_like(names), trees.roots, names, names)
@@ -72,8 +72,8 @@ class TreesOfFiles(RowsByPart):
 class LabelledPart(Record):
     """The labels of a part's documents, and the edges that they give: what joins a root to another's label."""
 
-    labels: Shard
-    edges: Shard
+    labels: Artifact
+    edges: Artifact
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,19 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
             )
         )
 
-    def write(self, which: str, rows: pa.Table) -> Shard:
+    def write(self, which: str, rows: pa.Table) -> Artifact:
         path = self.path.removesuffix(".parquet") + f"-{which}.parquet"
         return write_numbers(self.folder, path, f"{self.name}-{which}", rows)
 
 
 @dataclass(frozen=True)
-class EdgesOfPart(PartJob[Shard], ShardJob):
+class EdgesOfPart(PartJob[Artifact], ArtifactJob):
     """The edges between labels that a part's documents give, by their names in the next round.
 
     own: the labels of the part. of_all: the edges of all parts.
     """
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         names, labels = self.own_columns(LABELS)
         (a, b), _ = self.part_columns(TREES)
         a = labels[np.searchsorted(names, a)]
@@ -123,10 +123,10 @@ class EdgesOfPart(PartJob[Shard], ShardJob):
 
 
 @dataclass(frozen=True)
-class LastRoots(PartJob[Shard], ShardJob):
+class LastRoots(PartJob[Artifact], ArtifactJob):
     """The roots of all documents of the last round, in which the edges, `own`, fit one task."""
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
         roots = self.naming.ids(trees.ids[trees.roots])
         return write_numbers(self.folder, self.path, self.name, table_of(ROOTS, trees.ids, roots))
@@ -155,13 +155,13 @@ class AnsweredRoots(RowsByPart):
 
 
 @dataclass(frozen=True)
-class RootsOfPart(PartJob[Shard], ShardJob):
+class RootsOfPart(PartJob[Artifact], ArtifactJob):
     """The roots of a part's documents. own: its labels. of_all: what was answered about labels, if anybody asked.
 
     A label that has no edge in the next round is the root.
     """
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         names, labels = self.own_columns(LABELS)
         (known, of_known), _ = self.part_columns(ANSWERED)
         order = np.argsort(known)
@@ -173,19 +173,19 @@ class RootsOfPart(PartJob[Shard], ShardJob):
 
 
 def roots_of(
-    folder: Folder, shards: Sequence[Shard], spread: Spread, most_edges: int, number: int = 0
-) -> tuple[Naming, list[Shard]]:
+    folder: Folder, artifacts: Sequence[Artifact], spread: Spread, most_edges: int, number: int = 0
+) -> tuple[Naming, list[Artifact]]:
     """Find the root of each document of some forests, by part: ROOTS, sorted by name.
 
     spread: makes what jobs make. most_edges: that one task may have. number: of the round; from the second on, the
     files are edges.
     """
-    rows = sum(shard.rows for shard in shards)
+    rows = sum(artifact.rows for artifact in artifacts)
     if number and rows <= most_edges:
         last = Naming(number, 0)
-        return last, spread([LastRoots(folder, None, last, 0, tuple(shards))])
+        return last, spread([LastRoots(folder, None, last, 0, tuple(artifacts))])
     naming = Naming.of_rows(rows, number)
-    groups = grouped(shards, most_edges) if number else [(shard,) for shard in shards]
+    groups = grouped(artifacts, most_edges) if number else [(artifact,) for artifact in artifacts]
     trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
     of_all = list_files(folder, spread(trees))
     labelled: list[LabelledPart] = spread(
@@ -194,7 +194,7 @@ def roots_of(
     edges, labels = list_files(folder, [one.edges for one in labelled]), [(one.labels,) for one in labelled]
     further = spread([EdgesOfPart(folder, None, naming, i, own, edges) for i, own in enumerate(labels)])
     answers = None
-    if any(shard.rows for shard in further):
+    if any(artifact.rows for artifact in further):
         above, roots = roots_of(folder, further, spread, most_edges, number + 1)
         # As many parts as here: of most labels somebody asks, though most have no edge any more.
         asking = Naming(above.number, max(naming.bits, above.bits))
@@ -211,15 +211,15 @@ def roots_of(
     )
 
 
-def grouped(shards: Sequence[Shard], most_rows: int) -> list[tuple[Shard, ...]]:
+def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
     """Put neighbouring files together while one task can hold their rows."""
-    groups, rows = [list[Shard]()], 0
-    for shard in shards:
-        rows += shard.rows
+    groups, rows = [list[Artifact]()], 0
+    for artifact in artifacts:
+        rows += artifact.rows
         if groups[-1] and rows > most_rows:
             groups.append([])
-            rows = shard.rows
-        groups[-1].append(shard)
+            rows = artifact.rows
+        groups[-1].append(artifact)
     return [tuple(group) for group in groups]
 
 

@@ -32,10 +32,10 @@ from tasks.log import warn
 from tasks.recipe.rounds import Round
 from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import Job, ShardJob
+from tasks.stage.jobs import ArtifactJob, Job
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
-from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
+from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import parquet_writer, tables_of, write_shard
@@ -75,7 +75,7 @@ def best_of(clusters: Ids, priority: Ids, doc_ids: Ids) -> Winners:
     return Winners(clusters[firsts], priority[firsts], doc_ids[firsts])
 
 
-def best_of_file(folder: Folder, clustered: Shard, order: Preference) -> Winners:
+def best_of_file(folder: Folder, clustered: Artifact, order: Preference) -> Winners:
     """Find the best of a file's documents of each cluster, some row groups at a time."""
     parts = [best_of(clusters, order.priority(ids), ids) for ids, clusters in cluster_rows(folder, clustered)]
     columns = zip(*parts, strict=True) if parts else [[np.empty(0, np.uint64)]] * len(Winners._fields)
@@ -117,7 +117,7 @@ class BestOfAll(RowsByPart):
 
 
 @dataclass(frozen=True)
-class DecidedFile(ShardJob):
+class DecidedFile(ArtifactJob):
     """The decisions about one file of clusters.
 
     of_all: the best of each cluster, by file; None where there is one file. of_stage: the key of the stage.
@@ -125,7 +125,7 @@ class DecidedFile(ShardJob):
 
     stage, version = "decisions", VERSION
 
-    clustered: Shard
+    clustered: Artifact
     number: int
     of_all: Files | None
     order: Preference
@@ -140,7 +140,7 @@ class DecidedFile(ShardJob):
     def key(self) -> str:
         return self.of_stage
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         winners = self.winners()
 
         def fill(scratch: Path) -> None:
@@ -157,8 +157,8 @@ class DecidedFile(ShardJob):
 
 
 def decided_by_ids(
-    of_round: Round, tables: Sequence[Shard], order: Preference, order_key: str, its_key: str
-) -> list[Shard]:
+    of_round: Round, tables: Sequence[Artifact], order: Preference, order_key: str, its_key: str
+) -> list[Artifact]:
     """Decide about the files of clusters by their documents' ids."""
     folder = of_round.folder
     spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
@@ -198,12 +198,12 @@ def decisions(
 ) -> Manifest:
     """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
     folder = of_round.folder
-    tables, order = load_manifest(folder, clustered).shards, preference_of(of_round, sources)
+    tables, order = load_manifest(folder, clustered).artifacts, preference_of(of_round, sources)
     order_key = digest_of(order_of(of_round, sources))
     if judging_of(of_round.dedup).is_by_ids:
         its_key = key(of_round, trails, clustered, sources)
         decided = decided_by_ids(of_round, tables, order, order_key, its_key)
-        return Manifest(stage="decisions", shards=tuple(decided))
+        return Manifest(stage="decisions", artifacts=tuple(decided))
     taking_part = [
         trail for trail in map(trail_of, trails) if not of_round.recipe.source(trail.source).exempt
     ]
@@ -213,7 +213,7 @@ def decisions(
         warn(f"{of_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(
         stage="decisions",
-        shards=tuple(decided),
+        artifacts=tuple(decided),
         intermediate=tuple(shard.path for shard in on_the_way),
         facts=Decided(by_index=by_index if by_index.clusters else None).written(),
     )

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from tasks.errors import Damaged
 from tasks.ids import hash_ids, ids_of_hashes
-from tasks.stage.jobs import Job, Made, ShardJob
-from tasks.storage.artifacts import WORK, Shard
+from tasks.stage.jobs import ArtifactJob, Job, Made
+from tasks.storage.artifacts import WORK, Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.parts import rows_of_part, write_parts
-from tasks.storage.records import Record, digest_of, read_record, write_record
+from tasks.storage.records import Record, digest_of, read_record, stored_as, write_record
 from tasks.storage.tables import parquet_writer, read_table, write_shard
 
 VERSION = 1
@@ -73,7 +73,7 @@ class Naming:
 class FileList(Record):
     """Files that each job of a step reads."""
 
-    shards: tuple[Shard, ...]
+    artifacts: tuple[Artifact, ...] = stored_as("shards")
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class Files:
     path: str
 
     @property
-    def shards(self) -> tuple[Shard, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         return files_in(self)
 
     @property
     def rows(self) -> int:
-        return sum(shard.rows for shard in self.shards)
+        return sum(artifact.rows for artifact in self.artifacts)
 
     def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint32]]:
         """Read a part of all files: its rows, and for each the place of its file in the list, (n,).
@@ -97,28 +97,28 @@ class Files:
         A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
         """
 
-        def read(shard: Shard) -> list[pa.Table]:
-            return [*rows_of_part(self.folder, [shard], number)]
+        def read(artifact: Artifact) -> list[pa.Table]:
+            return [*rows_of_part(self.folder, [artifact], number)]
 
         with ThreadPoolExecutor(1 if self.folder.is_local else FILES_AT_ONCE) as readers:
-            of_files = list(readers.map(read, self.shards))
+            of_files = list(readers.map(read, self.artifacts))
         sizes = [sum(map(len, tables)) for tables in of_files]
         places = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint32)
         return [table for tables in of_files for table in tables], places
 
 
 @lru_cache(maxsize=8)
-def files_in(files: Files) -> tuple[Shard, ...]:
+def files_in(files: Files) -> tuple[Artifact, ...]:
     found = read_record(files.folder, files.path, FileList)
     if found is None:
         raise Damaged(f"{files.folder.url}/{files.path} is gone", files.path)
-    return found.shards
+    return found.artifacts
 
 
-def list_files(folder: Folder, shards: Iterable[Shard]) -> Files:
+def list_files(folder: Folder, artifacts: Iterable[Artifact]) -> Files:
     """Write down which files a step reads."""
-    listed = FileList(shards=tuple(shards))
-    digest = digest_of([[shard.path, shard.digest] for shard in listed.shards])
+    listed = FileList(artifacts=tuple(artifacts))
+    digest = digest_of([[artifact.path, artifact.digest] for artifact in listed.artifacts])
     path = f"{WORK}/files/{digest}.json"
     write_record(folder, path, listed)
     return Files(folder, path)
@@ -136,7 +136,7 @@ class PartJob(Job[Made]):
 
     naming: Naming
     part: int
-    own: tuple[Shard, ...] = ()
+    own: tuple[Artifact, ...] = ()
     of_all: Files | None = None
 
     @property
@@ -149,11 +149,11 @@ class PartJob(Job[Made]):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (*(shard.digest for shard in self.own), *([self.of_all.path] if self.of_all else []))
+        return (*(artifact.digest for artifact in self.own), *([self.of_all.path] if self.of_all else []))
 
     def own_columns(self, schema: pa.Schema) -> list[Any]:
         """Read its own files: their columns but PART, (n,) each."""
-        return columns_of([read_table(self.folder, shard) for shard in self.own], schema)
+        return columns_of([read_table(self.folder, artifact) for artifact in self.own], schema)
 
     def part_columns(self, schema: pa.Schema) -> tuple[list[Any], NDArray[np.uint32]]:
         """Read its part of all files: their columns but PART, (n,) each, and the place of each row's file, (n,)."""
@@ -162,14 +162,14 @@ class PartJob(Job[Made]):
 
 
 @dataclass(frozen=True)
-class RowsByPart(PartJob[Shard], ShardJob):
+class RowsByPart(PartJob[Artifact], ArtifactJob):
     """Rows that a file has for other parts, or for other files, by their places in their list."""
 
     @abstractmethod
     def rows(self) -> pa.Table:
         """Return them, PART first, sorted by it."""
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         return write_numbers(self.folder, self.path, self.name, self.rows())
 
 
@@ -183,7 +183,7 @@ def table_of(schema: pa.Schema, *columns: Any) -> pa.Table:
     return pa.table([pa.array(column) for column in columns], schema=schema)
 
 
-def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table) -> Shard:
+def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table) -> Artifact:
     """Write columns of hashes, which nothing makes smaller; by part where they have PART."""
     is_by_part = PART.name in rows.column_names
     options = {"compression": "none", "use_dictionary": [PART.name] if is_by_part else False}

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.ids import sources_of
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import tables_of
 from textkernels import forest
@@ -92,12 +92,12 @@ def join_all(forests: Iterable[Forest]) -> Forest:
     return waiting[0]
 
 
-def read_forest(folder: Folder, shard: Shard) -> Forest:
+def read_forest(folder: Folder, artifact: Artifact) -> Forest:
     """Read a file of FOREST."""
-    ids = np.empty(shard.rows, np.uint64)
-    roots = np.empty(shard.rows, forest.places_type(shard.rows))
+    ids = np.empty(artifact.rows, np.uint64)
+    roots = np.empty(artifact.rows, forest.places_type(artifact.rows))
     start = 0
-    for table in tables_of(folder, shard):
+    for table in tables_of(folder, artifact):
         stop = start + len(table)
         ids[start:stop], roots[start:stop] = (column.to_numpy() for column in table.columns)
         start = stop

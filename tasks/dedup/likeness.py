@@ -18,7 +18,7 @@ from tasks.dedup.pairings import Pairing
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.keys import band_keys
 from tasks.signatures.shingles import shingle_sets
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
 from textkernels.sets import overlaps
@@ -49,7 +49,7 @@ class ComparedPairs:
     folder: Folder
     dedup: MinHashRound
     pairings: tuple[Pairing, ...]
-    texts: tuple[Shard, ...]
+    texts: tuple[Artifact, ...]
 
     def __call__(self) -> pa.Table:
         is_wanted = pc.field("doc_id").isin(pa.array(ids_in(self.pairings)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tasks.ids import hash_ids
 from tasks.stage.fan_out import fan_out
 from tasks.stage.verdicts import REASON, load_histories, removals_in, trail_of
-from tasks.storage.artifacts import Receipt, Shard
+from tasks.storage.artifacts import Artifact, Receipt
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
 
@@ -65,11 +65,11 @@ def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list
     ]
 
 
-def verdicts_of(folder: Folder, trails: list[list[Receipt]]) -> list[tuple[str, Shard]]:
+def verdicts_of(folder: Folder, trails: list[list[Receipt]]) -> list[tuple[str, Artifact]]:
     """Return the tables of the last stage of each trail, with their sources."""
     opened = map(trail_of, trails)
     return [
-        (trail.source, history.outputs[-1].shard)
+        (trail.source, history.outputs[-1].artifact)
         for trail in opened
         for history in load_histories(folder, trail)
     ]
@@ -89,7 +89,7 @@ class Chosen:
     """Of a shard's documents that went, those whose hashes may be among the smallest `most` of all `lost` ones."""
 
     folder: Folder
-    verdicts: Shard
+    verdicts: Artifact
     most: int
     lost: int
 
@@ -117,7 +117,7 @@ class Members:
     """
 
     folder: Folder
-    verdicts: Shard
+    verdicts: Artifact
     clusters: Ids
 
     def __call__(self) -> pa.Table:
@@ -144,7 +144,7 @@ def first_of_each(clusters: Ids, most: int) -> NDArray[np.int64]:
 
 
 def documents_of(
-    folder: Folder, said: Sequence[Shard], clusters: Ids
+    folder: Folder, said: Sequence[Artifact], clusters: Ids
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """Return the kept documents of some clusters, and all documents of those that are SMALL."""
     jobs = [Members(folder, shard, clusters) for shard in said] if len(clusters) else []

@@ -69,7 +69,7 @@ class RemovalsOfShard(VerdictJob):
         ids = remaining.column("doc_id").to_numpy()
         if not len(ids):
             return self.schema.empty_table()
-        decided = rows_between(self.folder, self.decisions.shards, int(ids[0]), int(ids[-1]))
+        decided = rows_between(self.folder, self.decisions.artifacts, int(ids[0]), int(ids[-1]))
         said = with_columns(remaining.select(["doc_id"]), decided)
         for field in SIZES:
             place = said.schema.get_field_index(field.name)
@@ -103,7 +103,7 @@ def removals(of_round: Round, trail: Trail, decided: Receipt) -> Manifest:
     folder = of_round.folder
     deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(of_round) or ())
     reason, names = of_round.dedup.sentences.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
-    decided_files = list_files(folder, deciding.shards)
+    decided_files = list_files(folder, deciding.artifacts)
     jobs = [
         RemovalsOfShard(folder, trail.source, history, decided_files, evidence, reason, names)
         for history in load_histories(folder, trail)

@@ -22,7 +22,7 @@ from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.gpu.self_test import COMPARED, expect_same
 from tasks.log import warn
 from tasks.recipe.kinds import MinHashRound
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import checked_content
 from tasks.workers.engine import DEVICE
@@ -36,7 +36,7 @@ OnCpu = Callable[[pa.Table], Keys]
 FITTING = dict[tuple[str, int, int, int], int]()
 
 
-def keys_of_shard(folder: Folder, shard: Shard, dedup: MinHashRound, folded: Any, on_cpu: OnCpu) -> Keys:
+def keys_of_shard(folder: Folder, shard: Artifact, dedup: MinHashRound, folded: Any, on_cpu: OnCpu) -> Keys:
     """Make the band keys of the documents of a shard that have a shingle, in its order.
 
     folded: how words are folded, of `tasks.signatures.shingles`. on_cpu: makes them of a table of documents.

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from tasks.recipe.fields import Recipe
 from tasks.signatures.minhash import KeysOfRounds
-from tasks.stage.jobs import ShardJob
-from tasks.storage.artifacts import Shard
+from tasks.stage.jobs import ArtifactJob
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 
 
@@ -24,7 +24,7 @@ class Companion(Protocol):
     def add(self, documents: pa.Table) -> None:
         """See some more documents of the shard."""
 
-    def write(self, folder: Folder, source: str, shard: Shard) -> None:
+    def write(self, folder: Folder, source: str, shard: Artifact) -> None:
         """Write what was made of the shard, which has been seen whole."""
 
 
@@ -41,7 +41,7 @@ class OnGpus(Protocol):
 
     def with_gpus(
         self, recipe: Recipe, source: str
-    ) -> tuple[Callable[[], Companion], Callable[[Shard], Iterable[ShardJob]]]:
+    ) -> tuple[Callable[[], Companion], Callable[[Artifact], Iterable[ArtifactJob]]]:
         """Return what begins the rest, as `for_source` does, and what gives the jobs that make the others."""
 
 

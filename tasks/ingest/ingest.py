@@ -24,9 +24,9 @@ from tasks.sources.listing import load_listing
 from tasks.sources.reading import later_versions
 from tasks.sources.type_unification import ValueRanges
 from tasks.stage.fan_out import fan_out, has_gpus
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
-from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total, totals
+from tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total, totals
 from tasks.storage.records import pack, unpack
 from tasks.storage.tables import read_table
 from tasks.workers.dask_cluster import SHARE
@@ -51,7 +51,7 @@ def key(recipe: Recipe, plan: SourcePlan) -> str:
 def companions_of(recipe: Recipe, source: str) -> tuple[tuple[Callable[[], Companion], ...], FollowUp | None]:
     """Return what begins the companions of each shard, and what GPUs make of it afterwards."""
     gpus = has_gpus(recipe.engine)
-    begun, after = list[Callable[[], Companion]](), list[Callable[[Shard], Iterable[ShardJob]]]()
+    begun, after = list[Callable[[], Companion]](), list[Callable[[Artifact], Iterable[ArtifactJob]]]()
     for kind in COMPANIONS:
         if gpus and isinstance(kind, OnGpus):
             begin, jobs_of = kind.with_gpus(recipe, source)
@@ -59,11 +59,13 @@ def companions_of(recipe: Recipe, source: str) -> tuple[tuple[Callable[[], Compa
         else:
             begin = kind.for_source(recipe, source)
         begun.append(begin)
-    then = FollowUp(recipe.engine, partial(jobs_after, after), ShardJob.__call__, SHARE) if after else None
+    then = FollowUp(recipe.engine, partial(jobs_after, after), ArtifactJob.__call__, SHARE) if after else None
     return tuple(begun), then
 
 
-def jobs_after(after: list[Callable[[Shard], Iterable[ShardJob]]], piece: IngestedPiece) -> list[ShardJob]:
+def jobs_after(
+    after: list[Callable[[Artifact], Iterable[ArtifactJob]]], piece: IngestedPiece
+) -> list[ArtifactJob]:
     """Return what GPUs are to make of the shards of a piece."""
     return [job for shard in piece.shards for jobs_of in after for job in jobs_of(shard)]
 
@@ -99,13 +101,13 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     return Manifest(
         stage="ingest",
         source=plan.source,
-        shards=shards,
+        artifacts=shards,
         entering=out + Counts(documents=sum(piece.rows for piece in pieces) - out.documents),
         out=out,
         set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
         cleaned=totals(piece.cleaned for piece in pieces),
         facts=Ingested(
-            schema=pack(common_schema(pieces)),
+            packed=pack(common_schema(pieces)),
             set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),
             model=plan.model,
         ).written(),

@@ -21,7 +21,7 @@ from tasks.sources.reading import read, version_of
 from tasks.sources.rows import BadRow, Tally
 from tasks.sources.type_unification import ValueRanges, value_ranges
 from tasks.stage.jobs import RecordJob
-from tasks.storage.artifacts import CleaningCounts, Counts, Shard, shard_path, total
+from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, artifact_path, total
 from tasks.storage.documents import COUNTED
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, write_shard, write_table
@@ -47,8 +47,8 @@ class IngestedPiece(Record):
     changed.
     """
 
-    shards: tuple[Shard, ...]
-    set_aside: tuple[Shard, ...]
+    shards: tuple[Artifact, ...]
+    set_aside: tuple[Artifact, ...]
     table_schema: str
     spans: ValueRanges
     rows: int
@@ -101,7 +101,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     parts = groupby(
         number_parts(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
-    shards, schemas, spans = list[Shard](), list[pa.Schema](), ValueRanges()
+    shards, schemas, spans = list[Artifact](), list[pa.Schema](), ValueRanges()
     for (_, schema), part in parts:
         whole = unpack(schema)
         schemas.append(pa.schema([field for field in whole if field.name != STEPS]))
@@ -133,7 +133,7 @@ def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: Tally) -> Non
 
 def write_ingested(
     job: PieceToIngest, index: int, schema: pa.Schema, tables: Iterator[pa.Table]
-) -> tuple[Shard, ValueRanges]:
+) -> tuple[Artifact, ValueRanges]:
     """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
     companions, spans = [begin() for begin in job.companions], ValueRanges()
 
@@ -152,13 +152,13 @@ def write_ingested(
         return counts
 
     name = f"{job.name}-{index:03d}"
-    shard = write_shard(job.folder, shard_path("ingest", job.source, name, job.key), name, fill)
+    shard = write_shard(job.folder, artifact_path("ingest", job.source, name, job.key), name, fill)
     for companion in companions:
         companion.write(job.folder, job.source, shard)
     return shard, spans
 
 
-def write_set_aside(job: PieceToIngest, bad: list[BadRow]) -> Shard:
+def write_set_aside(job: PieceToIngest, bad: list[BadRow]) -> Artifact:
     rows = [
         {
             "source": job.source,
@@ -169,6 +169,6 @@ def write_set_aside(job: PieceToIngest, bad: list[BadRow]) -> Shard:
         }
         for row in bad
     ]
-    path = shard_path("set_aside", job.source, job.name, job.key)
+    path = artifact_path("set_aside", job.source, job.name, job.key)
     table = pa.Table.from_pylist(rows, SET_ASIDE)
     return write_table(job.folder, path, job.name, table, counts=Counts(documents=len(bad)))

@@ -28,7 +28,7 @@ from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts
 from tasks.signatures.lookup import collisions, files_by_band, looked_up
 from tasks.signatures.shingles import shingle_sets
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from tasks.storage.tables import footer_of, open_table
@@ -140,11 +140,11 @@ def dedup_of(keys: PublishedKeys) -> Dedup:
 def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDArray[np.uint64]) -> list[int]:
     """Return the documents that share a bucket with a text, once for each. keys: its own, (1, bands)."""
     files = [file.to_read(f"{PUBLISHED}/") for file in manifest.files if file.path.startswith(f"{place}/")]
-    asked = list[tuple[Shard, NDArray[np.uint64]]]()
+    asked = list[tuple[Artifact, NDArray[np.uint64]]]()
     for band, of_band in files_by_band([file for file in files if file is not None]).items():
         asked += [(file, keys[:, band]) for file in of_band]
 
-    def look(one: tuple[Shard, NDArray[np.uint64]]) -> list[int]:
+    def look(one: tuple[Artifact, NDArray[np.uint64]]) -> list[int]:
         file, key = one
         found, doc_ids = looked_up(folder, file, key, MOST_OF_BUCKET)
         ids: list[int] = collisions(key, np.zeros(1, np.uint64), found, doc_ids)[1].tolist()
@@ -163,11 +163,11 @@ def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> 
 
     def read(file: tuple[int, int]) -> dict[int, str]:
         source, number = file
-        shards = [f.to_read() for f in manifest.files if f.path.startswith(f"{sources.get(source)}/")]
+        artifacts = [f.to_read() for f in manifest.files if f.path.startswith(f"{sources.get(source)}/")]
         found = dict[int, str]()
-        for shard in shards:
-            if shard is not None and place_of(shard)[0] == number:
-                found |= texts_in(published, shard, of_files[file])
+        for artifact in artifacts:
+            if artifact is not None and place_of(artifact)[0] == number:
+                found |= texts_in(published, artifact, of_files[file])
         return found
 
     with ThreadPoolExecutor(READERS) as readers:
@@ -177,11 +177,11 @@ def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> 
     return texts
 
 
-def texts_in(folder: Folder, shard: Shard, doc_ids: Sequence[int]) -> dict[int, str]:
+def texts_in(folder: Folder, artifact: Artifact, doc_ids: Sequence[int]) -> dict[int, str]:
     """Read the texts of those documents that a file has, a row group once."""
-    footer, texts = footer_of(folder, shard), dict[int, str]()
+    footer, texts = footer_of(folder, artifact), dict[int, str]()
     place = footer.schema.names.index("doc_id")
-    with open_table(folder, shard) as parquet:
+    with open_table(folder, artifact) as parquet:
         for group in range(footer.num_row_groups):
             of_group = footer.row_group(group).column(place).statistics
             wanted = [doc_id for doc_id in doc_ids if of_group.min <= doc_id <= of_group.max]

@@ -16,7 +16,7 @@ from tasks.planning.last_build import last_build
 from tasks.publish.differences import diff
 from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.rounds import Round
-from tasks.storage.artifacts import MANIFESTS, Manifest, finished_shard, load_manifest
+from tasks.storage.artifacts import MANIFESTS, Manifest, finished_artifact, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import read_record
 from tasks.storage.tables import read_table
@@ -118,17 +118,17 @@ def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table, measure: st
 
 def texts_at_hand(folder: Folder, manifest: Manifest, doc_ids: Sequence[int]) -> dict[int, str]:
     """Read the texts of some documents that an audit has read."""
-    shards = [finished_shard(folder, path) for path in manifest.intermediate]
+    artifacts = [finished_artifact(folder, path) for path in manifest.intermediate]
     wanted, texts = pc.field("doc_id").isin(pa.array(doc_ids, pa.uint64())), dict[int, str]()
-    for shard in filter(None, shards):
-        table = read_table(folder, shard).filter(wanted)
+    for artifact in filter(None, artifacts):
+        table = read_table(folder, artifact).filter(wanted)
         texts |= dict(zip(table.column("doc_id").to_pylist(), table.column("text").to_pylist(), strict=True))
     return texts
 
 
 def pairs_of(folder: Folder, manifest: Manifest) -> pa.Table:
     """Read AUDIT."""
-    return read_table(folder, manifest.shards[0])
+    return read_table(folder, manifest.artifacts[0])
 
 
 def audit_again(of_round: Round, pairs: int) -> Manifest:

@@ -37,7 +37,7 @@ from tasks.recipe.rounds import rounds_of
 from tasks.recipe.values import in_time
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.storage.artifacts import Receipt, Shard, load_manifest
+from tasks.storage.artifacts import Artifact, Receipt, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
 
@@ -140,7 +140,7 @@ def corpus_files(
     files = [
         file(place, "", shard)
         for place, receipt in of_all.items()
-        for shard in load_manifest(folder, receipt).shards
+        for shard in load_manifest(folder, receipt).artifacts
         if shard.rows
     ]
     for receipt in ingested:
@@ -148,13 +148,13 @@ def corpus_files(
         files += [file("set_aside", f"{receipt.source}-", shard) for shard in set_aside]
     for receipt in published:
         manifest = load_manifest(folder, receipt)
-        files += [file(str(receipt.source), "", shard) for shard in manifest.shards]
+        files += [file(str(receipt.source), "", shard) for shard in manifest.artifacts]
         removed = manifest.facts_as(PublishedSource).removed
         files += [file("removed", f"{receipt.source}-", shard) for shard in removed]
     return sorted(files, key=lambda file: file.path)
 
 
-def file(place: str, prefix: str, shard: Shard) -> File:
+def file(place: str, prefix: str, shard: Artifact) -> File:
     path = f"{place}/{prefix}{shard.name}-{shard.digest[:8]}.parquet"
     return File(
         path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
@@ -189,7 +189,7 @@ def headlines(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, 
     for of_round in rounds_of(recipe):
         if receipt := corpus_receipts.get(of_round.name_of("audit")):
             audit = load_manifest(recipe.folder, receipt)
-            pairs = read_table(recipe.folder, audit.shards[0])
+            pairs = read_table(recipe.folder, audit.artifacts[0])
             found[of_round.name_of("audit")] = count_unlike(pairs, near(of_round), by_index_of(audit))
     return found
 

@@ -35,11 +35,11 @@ from tasks.stage.verdicts import (
     with_columns,
 )
 from tasks.storage.artifacts import (
+    Artifact,
     Counts,
     Manifest,
-    Shard,
+    artifact_path,
     load_manifest,
-    shard_path,
     stage_key,
     total,
 )
@@ -54,8 +54,8 @@ VERSION = 2
 class PublishedShard(Record):
     """The files of one shard: what stays, and what was removed; None where that is nothing."""
 
-    kept: Shard | None
-    removed: Shard | None
+    kept: Artifact | None
+    removed: Artifact | None
 
     @property
     def seen(self) -> Counts:
@@ -65,7 +65,7 @@ class PublishedShard(Record):
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents."""
 
-    removed: tuple[Shard, ...] = ()
+    removed: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def removed_rows(job: ShardToPublish, added: list[pa.Table], counted: pa.Table) 
     """Return every document of the shard that goes, with who said so and why, sorted by doc_id."""
     tables = [job.removed_schema.empty_table()]
     for said in job.history.outputs:
-        if said.shard.removed.documents:
-            verdicts = removals_in(read_table(job.folder, said.shard))
+        if said.artifact.removed.documents:
+            verdicts = removals_in(read_table(job.folder, said.artifact))
             tables.append(as_removed(job, said, verdicts, added, counted))
     return pa.concat_tables(tables).sort_by("doc_id")
 
@@ -146,7 +146,7 @@ def as_removed(
 
 def write_documents(
     job: ShardToPublish, left_ids: NDArray[np.uint64], added: list[pa.Table], counted: pa.Table
-) -> Shard:
+) -> Artifact:
     """Write the documents that stay."""
 
     def fill(scratch: Path) -> None:
@@ -181,8 +181,8 @@ def published_tables(
         yield table
 
 
-def write_removed(job: ShardToPublish, removed: pa.Table) -> Shard:
-    return write_table(job.folder, shard_path("removed", job.source, job.name, job.key), job.name, removed)
+def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
+    return write_table(job.folder, artifact_path("removed", job.source, job.name, job.key), job.name, removed)
 
 
 def key(recipe: Recipe, trail: Trail) -> str:

@@ -12,7 +12,7 @@ from tasks.accounts.published import MANIFEST, PUBLISHED, Published
 from tasks.accounts.published_stamps import expect_manifest
 from tasks.errors import Damaged
 from tasks.stage.fan_out import fan_out
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.scratch import SCRATCH, scratch_name
 
@@ -34,7 +34,7 @@ class DigestCheck:
     """A file that was made, to be read before it is published: its disk may have changed it since."""
 
     folder: Folder
-    made: Shard
+    made: Artifact
 
     def __call__(self) -> str | None:
         made = self.made
@@ -46,7 +46,7 @@ class Copy:
     """A file to read and copy inside an object store, on whichever worker. Returns its path where it is damaged."""
 
     folder: Folder
-    made: Shard
+    made: Artifact
     path: str
 
     def __call__(self) -> str | None:

@@ -43,7 +43,7 @@ def check_published_names(source: str, own: pa.Schema, manifests: Sequence[Manif
     """Raise NotConserved where two columns that are to be published have one name."""
     whose = dict.fromkeys([*own.names, "doc_id", "n_tokens"], f"source {source}")
     for manifest in manifests:
-        for name in manifest.beside:
+        for name in manifest.added_columns:
             if name in whose:
                 raise NotConserved(
                     f"stage {manifest.stage} puts a column {name} beside the documents of source {source}, and "

@@ -22,7 +22,7 @@ from tasks.stage.progress import told_inside
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from tasks.stage.verdicts import Trail, load_histories
-from tasks.storage.artifacts import WORK, Manifest, finished_shard, stage_key
+from tasks.storage.artifacts import WORK, Manifest, finished_artifact, stage_key
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, tables_of
 from tasks.workers.engine import Engine
@@ -97,7 +97,7 @@ class AnswersForShard(VerdictJob):
     def earlier_answers(self) -> pa.Table:
         """Return what the model said about documents of this shard in earlier builds, each once."""
         records = [path for path in self.folder.files(self.answers) if path.endswith(".parquet.json")]
-        shards = [finished_shard(self.folder, path.removesuffix(".json")) for path in records]
+        shards = [finished_artifact(self.folder, path.removesuffix(".json")) for path in records]
         tables = [self.model.table_schema.empty_table()]
         seen_ids = np.empty(0, np.uint64)
         for shard in filter(None, shards):

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from tasks.quality.forms import Model
 from tasks.stage.verdicts import Trail
-from tasks.storage.artifacts import Shard, load_manifest
+from tasks.storage.artifacts import Artifact, load_manifest
 from tasks.storage.facts import Facts
 from tasks.storage.folder import Folder
 from tasks.storage.records import unpack
@@ -18,7 +18,7 @@ class Ingested(Facts):
     """
 
     packed: str = Field(alias="schema")
-    set_aside: tuple[Shard, ...] = ()
+    set_aside: tuple[Artifact, ...] = ()
     model: Model | None = None
 
     @property

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import footer_of, open_table, parquet_writer
 
@@ -72,9 +72,9 @@ def write_band_rows(
             writer.write_table(pa.table([*map(pa.array, columns)], schema=schema), row_group_size=group_rows)
 
 
-def place_of(shard: Shard) -> list[int]:
+def place_of(artifact: Artifact) -> list[int]:
     """Return the numbers in a shard's name: of its file, of the piece, of the part."""
-    return [int(number) for number in shard.name.split("-")]
+    return [int(number) for number in artifact.name.split("-")]
 
 
 @dataclass(frozen=True)
@@ -99,13 +99,13 @@ def key_ranges(rows: int) -> list[KeyRange]:
     return [KeyRange(i * step, (i + 1) * step) for i in range(count)]
 
 
-def read_range(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange) -> tuple[Keys, Keys]:
+def read_range(folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange) -> tuple[Keys, Keys]:
     """Read one range of one band from every file: keys, (n,) uint64 or (n, 2), and doc_ids, (n,), unsorted.
 
     A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
     """
     with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
-        tables = list(readers.map(lambda shard: rows_in(folder, shard, band, keys), shards))
+        tables = list(readers.map(lambda artifact: rows_in(folder, artifact, band, keys), artifacts))
     rows = pa.concat_tables(tables) if tables else rows_schema(is_wide=False).empty_table()
     found = rows.column("key").to_numpy()
     if "low" in rows.column_names:
@@ -128,12 +128,12 @@ class Groups(NamedTuple):
         return (self.bands == band) & (self.first <= highest) & (self.last >= np.uint64(keys.low))
 
 
-def groups_of(folder: Folder, shard: Shard) -> Groups:
+def groups_of(folder: Folder, artifact: Artifact) -> Groups:
     """Return the row groups of a file, by its footer, which is read once for all ranges."""
     with GROUPS_LOCK:
-        if known := GROUPS.get(shard.footer_digest):
+        if known := GROUPS.get(artifact.footer_digest):
             return known
-    footer = footer_of(folder, shard)
+    footer = footer_of(folder, artifact)
     with_rows = [g for g in range(footer.num_row_groups) if footer.row_group(g).num_rows]
     groups = [footer.row_group(g) for g in with_rows]
     keys = [group.column(1).statistics for group in groups]
@@ -145,15 +145,17 @@ def groups_of(folder: Folder, shard: Shard) -> Groups:
         np.array([group.num_rows for group in groups], np.int64),
     )
     with GROUPS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
-        GROUPS[shard.footer_digest] = found
+        GROUPS[artifact.footer_digest] = found
     return found
 
 
-def heavy_keys(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange, most: int) -> list[int]:
+def heavy_keys(
+    folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange, most: int
+) -> list[int]:
     """Return the keys of a range that have more than `most` rows in row groups of their own, ascending."""
     of_keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for shard in shards:
-        groups = groups_of(folder, shard)
+    for artifact in artifacts:
+        groups = groups_of(folder, artifact)
         is_own = groups.of_range(band, keys) & (groups.first == groups.last)
         of_keys.append(groups.first[is_own])
         rows.append(groups.rows[is_own])
@@ -162,32 +164,32 @@ def heavy_keys(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRang
     return [int(key) for key in distinct[counts > most].tolist()]
 
 
-def tables_in(folder: Folder, shards: Iterable[Shard], band: int, keys: KeyRange) -> Iterator[pa.Table]:
+def tables_in(folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange) -> Iterator[pa.Table]:
     """Read one range of one band, a row group at a time: all columns but `band`."""
-    for shard in shards:
-        for group in groups_in(folder, shard, band, keys):
-            yield rows_in(folder, shard, band, keys, [group])
+    for artifact in artifacts:
+        for group in groups_in(folder, artifact, band, keys):
+            yield rows_in(folder, artifact, band, keys, [group])
 
 
-def groups_in(folder: Folder, shard: Shard, band: int, keys: KeyRange) -> list[int]:
-    groups = groups_of(folder, shard)
+def groups_in(folder: Folder, artifact: Artifact, band: int, keys: KeyRange) -> list[int]:
+    groups = groups_of(folder, artifact)
     numbers: list[int] = groups.numbers[groups.of_range(band, keys)].tolist()
     return numbers
 
 
-def is_wide(folder: Folder, shard: Shard) -> bool:
-    return "low" in footer_of(folder, shard).schema.names
+def is_wide(folder: Folder, artifact: Artifact) -> bool:
+    return "low" in footer_of(folder, artifact).schema.names
 
 
 def rows_in(
-    folder: Folder, shard: Shard, band: int, keys: KeyRange, groups: Sequence[int] | None = None
+    folder: Folder, artifact: Artifact, band: int, keys: KeyRange, groups: Sequence[int] | None = None
 ) -> pa.Table:
     """Read one range of one band from a file, or from some row groups of it: all columns but `band`."""
-    names = rows_schema(is_wide=is_wide(folder, shard)).names[1:]
-    groups = groups_in(folder, shard, band, keys) if groups is None else groups
+    names = rows_schema(is_wide=is_wide(folder, artifact)).names[1:]
+    groups = groups_in(folder, artifact, band, keys) if groups is None else groups
     if not groups:
-        return rows_schema(is_wide=is_wide(folder, shard)).empty_table().select(names)
-    with open_table(folder, shard) as parquet:
+        return rows_schema(is_wide=is_wide(folder, artifact)).empty_table().select(names)
+    with open_table(folder, artifact) as parquet:
         rows = parquet.read_row_groups(list(groups), names)
     # `high` itself may be 2**64, which no uint64 holds.
     is_above = pc.greater_equal(rows.column("key"), pa.scalar(keys.low, pa.uint64()))

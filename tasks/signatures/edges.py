@@ -33,16 +33,16 @@ from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import RecordJob
 from tasks.stage.stage import stage
 from tasks.storage.artifacts import (
+    Artifact,
     Counts,
     Manifest,
     Receipt,
-    Shard,
+    artifact_path,
     load_manifest,
-    shard_path,
     stage_key,
 )
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from tasks.storage.records import Record, stored_as
 from tasks.storage.tables import write_table
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import DEVICE, is_on_gpu
@@ -104,7 +104,7 @@ def in_shared_buckets(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
 class EdgeFiles(Record):
     """The edges of a range: one file, or more where they are too many for one task."""
 
-    shards: tuple[Shard, ...]
+    artifacts: tuple[Artifact, ...] = stored_as("shards")
 
 
 @dataclass(frozen=True)
@@ -131,41 +131,41 @@ class EdgesOfRange(RecordJob[EdgeFiles]):
         return self.of_stage
 
     def make(self) -> EdgeFiles:
-        shards = [s for receipt in self.manifests for s in load_manifest(self.folder, receipt).shards]
-        written = list[Shard]()
-        for table, rows in edges_in(self.folder, shards, self.band, self.keys):
+        artifacts = [s for receipt in self.manifests for s in load_manifest(self.folder, receipt).artifacts]
+        written = list[Artifact]()
+        for table, rows in edges_in(self.folder, artifacts, self.band, self.keys):
             name = f"{self.name}-{len(written)}" if written else self.name
-            path = shard_path(self.stage, None, name, self.key)
+            path = artifact_path(self.stage, None, name, self.key)
             written.append(write_table(self.folder, path, name, table, counts=Counts(documents=rows)))
-        return self.recorded(EdgeFiles(shards=tuple(written)))
+        return self.recorded(EdgeFiles(artifacts=tuple(written)))
 
 
 def edges_in(
-    folder: Folder, shards: Sequence[Shard], band: int, keys: KeyRange
+    folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield the edges of a range of keys, with the number of rows that were read for them.
 
     Those of a bucket that has more rows than a range should have are apart, some rows at a time.
     """
     low = keys.low
-    for key in [*heavy_keys(folder, shards, band, keys, MOST_ROWS), keys.high]:
+    for key in [*heavy_keys(folder, artifacts, band, keys, MOST_ROWS), keys.high]:
         if key > low:
-            found, doc_ids = read_range(folder, shards, band, KeyRange(low, key))
+            found, doc_ids = read_range(folder, artifacts, band, KeyRange(low, key))
             yield star_edges(found, doc_ids), len(found)
         if key < keys.high:
-            yield from edges_of_key(folder, shards, band, KeyRange(key, key + 1))
+            yield from edges_of_key(folder, artifacts, band, KeyRange(key, key + 1))
         low = key + 1
 
 
 def edges_of_key(
-    folder: Folder, shards: Sequence[Shard], band: int, keys: KeyRange
+    folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield the edges of one key: to the smallest document of it, or of each bucket, where keys have 128 bits."""
     smallest = dict[int, int]()
-    for lows, doc_ids in rows_of_key(folder, shards, band, keys):
+    for lows, doc_ids in rows_of_key(folder, artifacts, band, keys):
         for low, first in zip(*first_of_each(lows, doc_ids), strict=True):
             smallest[low] = min(first, smallest.get(low, first))
-    for lows, doc_ids in rows_of_key(folder, shards, band, keys):
+    for lows, doc_ids in rows_of_key(folder, artifacts, band, keys):
         distinct, places = np.unique(lows, return_inverse=True)
         a = np.array([smallest[low] for low in distinct.tolist()], np.uint64)[places]
         is_edge = a != doc_ids
@@ -180,11 +180,11 @@ def first_of_each(lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> tupl
 
 
 def rows_of_key(
-    folder: Folder, shards: Sequence[Shard], band: int, keys: KeyRange
+    folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
     """Yield the rows of one key, MOST_ROWS of them at a time: the lower half of it, or 0, and the documents."""
     waiting, rows = list[pa.Table](), 0
-    for table in chain(tables_in(folder, shards, band, keys), [None]):
+    for table in chain(tables_in(folder, artifacts, band, keys), [None]):
         if waiting and (table is None or rows + len(table) > MOST_ROWS):
             whole = pa.concat_tables(waiting)
             doc_ids = whole.column("doc_id").to_numpy()
@@ -204,7 +204,7 @@ def key(of_round: Round, sketched: list[Receipt]) -> str:
 def edges(of_round: Round, sketched: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
     folder, bands = of_round.folder, of_round.dedup.key_bands
-    rows = sum(s.rows for receipt in sketched for s in load_manifest(folder, receipt).shards)
+    rows = sum(s.rows for receipt in sketched for s in load_manifest(folder, receipt).artifacts)
     its_key = key(of_round, sketched)
     jobs = [
         EdgesOfRange(folder, None, tuple(sketched), band, keys, number, its_key)
@@ -219,7 +219,7 @@ def edges(of_round: Round, sketched: list[Receipt]) -> Manifest:
         engine=of_round.recipe.engine,
         gpus=SHARE,
     )
-    shards = [shard for of_range in files for shard in of_range.shards]
-    if (read := sum(shard.counts.documents for shard in shards)) != rows:
+    artifacts = [artifact for of_range in files for artifact in of_range.artifacts]
+    if (read := sum(artifact.counts.documents for artifact in artifacts)) != rows:
         raise NotConserved(f"edges: {rows:,} rows of band keys were written and {read:,} read")
-    return Manifest(stage="edges", shards=tuple(shards))
+    return Manifest(stage="edges", artifacts=tuple(artifacts))

@@ -23,10 +23,10 @@ from tasks.signatures.keys import index_parameters
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
-from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
+from tasks.storage.artifacts import Artifact, Manifest, Receipt, stage_key
 from tasks.storage.tables import write_shard
 
 VERSION = 1
@@ -34,7 +34,7 @@ GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids
 
 
 @dataclass(frozen=True)
-class IndexedRange(ShardJob):
+class IndexedRange(ArtifactJob):
     """The keys of one range of one band, of all sources, and whose they are, sorted by both.
 
     shards: files of band keys, those of a source with a smaller number first. of_shards: a hash of them.
@@ -42,8 +42,8 @@ class IndexedRange(ShardJob):
 
     stage, version = "index", VERSION
 
-    shards: tuple[Shard, ...]
-    of_shards: str
+    artifacts: tuple[Artifact, ...]
+    of_artifacts: str
     band: int
     keys: KeyRange
     number: int
@@ -59,10 +59,10 @@ class IndexedRange(ShardJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.of_shards,)
+        return (self.of_artifacts,)
 
-    def make(self) -> Shard:
-        keys, doc_ids = read_range(self.folder, self.shards, self.band, self.keys)
+    def make(self) -> Artifact:
+        keys, doc_ids = read_range(self.folder, self.artifacts, self.band, self.keys)
 
         def fill(scratch: Path) -> None:
             parts = [(self.band, keys, doc_ids)] if len(keys) else []
@@ -98,19 +98,19 @@ def index(of_round: Round, trails: list[list[Receipt]], sources: Sequence[Number
         for trail in in_order
     ]
     merged = tuple(file for keys in of_sources for file in keys.files)
-    of_shards = stage_key("index", VERSION, None, *(shard.digest for shard in merged))
-    rows = sum(shard.rows for shard in merged)
+    of_artifacts = stage_key("index", VERSION, None, *(artifact.digest for artifact in merged))
+    rows = sum(artifact.rows for artifact in merged)
     ranges = [
-        IndexedRange(folder, None, merged, of_shards, band, keys, number, dedup.is_wide)
+        IndexedRange(folder, None, merged, of_artifacts, band, keys, number, dedup.is_wide)
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]
-    files = fan_out(ShardJob.__call__, ranges, stage=of_round.name_of("index"), source=None)
+    files = fan_out(ArtifactJob.__call__, ranges, stage=of_round.name_of("index"), source=None)
     if (written := sum(file.rows for file in files)) != rows:
         raise NotConserved(f"index: {rows:,} rows of band keys were read and {written:,} written")
     return Manifest(
         stage="index",
-        shards=tuple(files),
+        artifacts=tuple(files),
         intermediate=(
             *(path for keys in of_sources for path in keys.on_the_way),
             *(file.path for file in merged),

@@ -11,14 +11,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.signatures.bands import Keys, rows_schema, upper
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import footer_of, open_table
 
 Ids = NDArray[np.uint64]
 
 
-def first_and_last_keys(folder: Folder, shard: Shard) -> tuple[Keys, Keys]:
+def first_and_last_keys(folder: Folder, shard: Artifact) -> tuple[Keys, Keys]:
     """Return the smallest and the largest key of each row group of a file: (g,) uint64 twice."""
     footer = footer_of(folder, shard)
     place = footer.schema.names.index("key")
@@ -37,7 +37,7 @@ def row_groups_with(keys: Keys, first: Keys, last: Keys) -> list[int]:
     return np.flatnonzero(np.cumsum(opens)[:-1] > 0).tolist()
 
 
-def looked_up(folder: Folder, shard: Shard, keys: Keys, most: int) -> tuple[Keys, Ids]:
+def looked_up(folder: Folder, shard: Artifact, keys: Keys, most: int) -> tuple[Keys, Ids]:
     """Read the rows of a file whose keys are among some, (n,) or wide (n, 2): keys and doc_ids, by key and id.
 
     most: rows of each bucket, the first by their ids.
@@ -95,9 +95,9 @@ def colliding_positions(keys: Keys, found: Keys) -> tuple[NDArray[np.int64], NDA
     return first, np.repeat(starts, counts) + offsets
 
 
-def files_by_band(files: Sequence[Shard]) -> dict[int, list[Shard]]:
+def files_by_band(files: Sequence[Artifact]) -> dict[int, list[Artifact]]:
     """Put the files of an index together by their bands, those of smaller keys first."""
-    of_bands = dict[int, list[Shard]]()
+    of_bands = dict[int, list[Artifact]]()
     for file in sorted(files, key=lambda file: file.name):
         of_bands.setdefault(int(file.name.partition("-")[0]), []).append(file)
     return of_bands

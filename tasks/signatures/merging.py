@@ -20,8 +20,8 @@ from tasks.signatures.bands import (
     write_band_rows,
 )
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ShardJob
-from tasks.storage.artifacts import Shard, total
+from tasks.stage.jobs import ArtifactJob
+from tasks.storage.artifacts import Artifact, total
 from tasks.storage.folder import Folder
 from tasks.storage.tables import write_shard
 
@@ -32,17 +32,17 @@ MOST_SHARDS = 4  # times as many, at the most
 
 
 @dataclass(frozen=True)
-class Merge(ShardJob):
+class Merge(ArtifactJob):
     """One file of the band keys of neighbouring shards."""
 
     stage, version = "bands", VERSION
 
-    shards: tuple[Shard, ...]
+    artifacts: tuple[Artifact, ...]
     bands: int
 
     @property
     def name(self) -> str:
-        return self.shards[0].name
+        return self.artifacts[0].name
 
     @property
     def params(self) -> int:
@@ -50,44 +50,46 @@ class Merge(ShardJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return tuple(shard.digest for shard in self.shards)
+        return tuple(artifact.digest for artifact in self.artifacts)
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         """Merge a range of a band at a time."""
-        rows = sum(shard.rows for shard in self.shards) // self.bands
+        rows = sum(artifact.rows for artifact in self.artifacts) // self.bands
         ranges = key_ranges(rows)
 
         def fill(scratch: Path) -> None:
             parts = (
-                (band, *read_range(self.folder, self.shards, band, keys))
+                (band, *read_range(self.folder, self.artifacts, band, keys))
                 for band in range(self.bands)
                 for keys in ranges
             )
-            schema = rows_schema(is_wide=is_wide(self.folder, self.shards[0]))
+            schema = rows_schema(is_wide=is_wide(self.folder, self.artifacts[0]))
             write_band_rows(scratch, parts, schema, max(GROUP_ROWS, rows // GROUPS_OF_BAND))
 
-        counts = total(shard.counts for shard in self.shards)
+        counts = total(artifact.counts for artifact in self.artifacts)
         return write_shard(self.folder, self.path, self.name, fill, counts=counts)
 
 
-def merge_groups(folder: Folder, source: str, shards: Sequence[Shard], bands: int) -> list[Sequence[Shard]]:
+def merge_groups(
+    folder: Folder, source: str, artifacts: Sequence[Artifact], bands: int
+) -> list[Sequence[Artifact]]:
     """Merge the files of a source while it has many; return each level's, of which the last hold its keys."""
-    levels = [shards]
-    while len(shards) > GROUP_SHARDS:
-        groups = groups_of(shards, len(levels))
+    levels = [artifacts]
+    while len(artifacts) > GROUP_SHARDS:
+        groups = groups_of(artifacts, len(levels))
         merges = [Merge(folder, source, group, bands) for group in groups if len(group) > 1]
-        merged = iter(fan_out(ShardJob.__call__, merges, stage="merge bands", source=source))
-        shards = [next(merged) if len(group) > 1 else group[0] for group in groups]
-        levels.append(shards)
+        merged = iter(fan_out(ArtifactJob.__call__, merges, stage="merge bands", source=source))
+        artifacts = [next(merged) if len(group) > 1 else group[0] for group in groups]
+        levels.append(artifacts)
     return levels
 
 
-def groups_of(shards: Iterable[Shard], level: int) -> list[tuple[Shard, ...]]:
+def groups_of(artifacts: Iterable[Artifact], level: int) -> list[tuple[Artifact, ...]]:
     """Put neighbouring files together; in each group, as in all, the documents' ids are ascending."""
-    groups = list[list[Shard]]()
-    for shard in sorted(shards, key=place_of):
-        is_start = zlib.crc32(f"{level} {shard.name}".encode()) % GROUP_SHARDS == 0
+    groups = list[list[Artifact]]()
+    for artifact in sorted(artifacts, key=place_of):
+        is_start = zlib.crc32(f"{level} {artifact.name}".encode()) % GROUP_SHARDS == 0
         if not groups or is_start or len(groups[-1]) >= MOST_SHARDS * GROUP_SHARDS:
             groups.append([])
-        groups[-1].append(shard)
+        groups[-1].append(artifact)
     return [tuple(group) for group in groups]

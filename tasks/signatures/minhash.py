@@ -29,10 +29,10 @@ from tasks.signatures.keys import VERSION, keys_of_texts
 from tasks.signatures.merging import merge_groups
 from tasks.signatures.shingles import folded_characters
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_ids
-from tasks.storage.artifacts import Counts, Manifest, Shard, stage_key, total
+from tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import tables_of, write_shard
@@ -55,7 +55,7 @@ class BandKeys:
             self.keys.append(keys[has_keys])
             self.doc_ids.append(batch.column("doc_id").to_numpy()[has_keys])
 
-    def write(self, folder: Folder, source: str, shard: Shard) -> None:
+    def write(self, folder: Folder, source: str, shard: Artifact) -> None:
         """Write the band keys of a shard that has been added whole."""
         KeysOfShard(folder, source, shard, self.dedup).write_keys(*self.doc_ids_and_keys())
 
@@ -90,7 +90,7 @@ class KeysOfRounds:
         for keys in self.of_rounds:
             keys.add(documents)
 
-    def write(self, folder: Folder, source: str, shard: Shard) -> None:
+    def write(self, folder: Folder, source: str, shard: Artifact) -> None:
         """Write the band keys of a shard that has been added whole."""
         for keys in self.of_rounds:
             keys.write(folder, source, shard)
@@ -104,12 +104,12 @@ def rounds_with_keys(recipe: Recipe, source: str) -> tuple[Dedup, ...]:
 
 
 @dataclass(frozen=True)
-class KeysOfShard(ShardJob):
+class KeysOfShard(ArtifactJob):
     """The band keys of all documents of a shard."""
 
     stage, version = "minhash", VERSION
 
-    shard: Shard
+    shard: Artifact
     dedup: Dedup
 
     @property
@@ -124,7 +124,7 @@ class KeysOfShard(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return (self.shard.digest,)
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         if is_on_gpu() and isinstance(self.dedup, MinHashRound):
             from tasks.gpu.shard_keys import keys_of_shard  # CUDA's libraries come with it
 
@@ -139,7 +139,7 @@ class KeysOfShard(ShardJob):
             keys.add(documents)
         return keys.doc_ids_and_keys()
 
-    def write_keys(self, doc_ids: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Shard:
+    def write_keys(self, doc_ids: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Artifact:
         """Write the keys of the shard's documents that have some, in the shard's order."""
 
         def fill(scratch: Path) -> None:
@@ -150,7 +150,7 @@ class KeysOfShard(ShardJob):
 
 
 @dataclass(frozen=True)
-class RemainingKeys(ShardJob):
+class RemainingKeys(ArtifactJob):
     """The band keys of a shard without those of documents that are gone."""
 
     stage, version = "keys-left", VERSION
@@ -175,7 +175,7 @@ class RemainingKeys(ShardJob):
     def params(self) -> Any:
         return self.whole.params
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         keys_of_all, gone_ids, dedup = self.whole(), self.gone_ids, self.whole.dedup
 
         def left_of(band: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -190,11 +190,13 @@ class RemainingKeys(ShardJob):
         return write_shard(self.folder, self.path, self.name, fill, counts=self.history.counts)
 
 
-def keys_in_rounds(folder: Folder, source: str, rounds: tuple[Dedup, ...], shard: Shard) -> list[KeysOfShard]:
+def keys_in_rounds(
+    folder: Folder, source: str, rounds: tuple[Dedup, ...], shard: Artifact
+) -> list[KeysOfShard]:
     return [KeysOfShard(folder, source, shard, dedup) for dedup in rounds]
 
 
-def keys_of(folder: Folder, source: str, history: ShardHistory, dedup: Dedup) -> ShardJob:
+def keys_of(folder: Folder, source: str, history: ShardHistory, dedup: Dedup) -> ArtifactJob:
     """Return the job that gives the band keys of what is left of a shard."""
     whole = KeysOfShard(folder, source, history.shard, dedup)
     return whole if history.is_whole else RemainingKeys(folder, source, history, whole)
@@ -204,7 +206,7 @@ def keys_of(folder: Folder, source: str, history: ShardHistory, dedup: Dedup) ->
 class KeysOfSource:
     """The band keys of what is left of a source, in few files, and the paths of what was made on the way."""
 
-    files: tuple[Shard, ...]
+    files: tuple[Artifact, ...]
     on_the_way: tuple[str, ...]
     counts: Counts
 
@@ -214,7 +216,7 @@ def keys_of_source(of_round: Round, source: str, history: Sequence[ShardHistory]
     folder, dedup, name = of_round.folder, of_round.dedup, of_round.name_of(stage)
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in history]
     on = of_round.recipe.engine if dedup.has_signatures else Engine.CPU
-    shards = fan_out(ShardJob.__call__, jobs, stage=name, source=source, engine=on, gpus=SHARE)
+    shards = fan_out(ArtifactJob.__call__, jobs, stage=name, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
     whole = [job.whole.path for job in jobs if isinstance(job, RemainingKeys)]
@@ -239,7 +241,7 @@ def minhash(of_round: Round, trail: Trail) -> Manifest:
     return Manifest(
         stage="minhash",
         source=source,
-        shards=keys.files,
+        artifacts=keys.files,
         intermediate=keys.on_the_way,
         entering=trail.remaining,
         out=keys.counts,

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tasks.storage.artifacts import Shard, finished_record, finished_shard, shard_path, stage_key
+from tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, finished_record, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, write_record
 
@@ -58,18 +58,18 @@ class Job(ABC, Generic[Made]):
     @property
     def path(self) -> str:
         """Where its artifact goes."""
-        return shard_path(self.stage, self.source, self.name, self.key)
+        return artifact_path(self.stage, self.source, self.name, self.key)
 
     def __call__(self) -> Made:
         return self.made_before() or self.make()
 
 
 @dataclass(frozen=True)
-class ShardJob(Job[Shard]):
+class ArtifactJob(Job[Artifact]):
     """One artifact to make; `make` writes it at `path`, and its record beside it."""
 
-    def made_before(self) -> Shard | None:
-        return finished_shard(self.folder, self.path)
+    def made_before(self) -> Artifact | None:
+        return finished_artifact(self.folder, self.path)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from tasks.storage.artifacts import Counts, Shard
+from tasks.storage.artifacts import Artifact, Counts
 from tasks.workers.events import RUN, log_event
 
 Result = TypeVar("Result")
@@ -83,7 +83,7 @@ def told_inside(stage: str, source: str | None, shard: str) -> Iterator[None]:
 
 def documents_in(result: object) -> Counts:
     """Return the documents that a stage looked at for a result: those of its shards, as far as it says so."""
-    if isinstance(result, Shard):
+    if isinstance(result, Artifact):
         return result.counts + result.removed
     seen = getattr(result, "seen", None)
     return seen if isinstance(seen, Counts) else Counts()

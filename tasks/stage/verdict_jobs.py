@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tasks.errors import NotConserved, ZydaError, first_line
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import ArtifactJob
 from tasks.stage.verdicts import (
     REASON,
     ShardHistory,
@@ -20,13 +20,13 @@ from tasks.stage.verdicts import (
     load_remaining,
     removals_in,
 )
-from tasks.storage.artifacts import Manifest, Shard, total, totals
+from tasks.storage.artifacts import Artifact, Manifest, total, totals
 from tasks.storage.tables import write_table
 from tasks.workers.engine import Engine
 
 
 @dataclass(frozen=True)
-class VerdictJob(ShardJob):
+class VerdictJob(ArtifactJob):
     """The work of a stage on one shard, which has the outputs of the stages before it.
 
     `verdicts` returns the table; this class checks it, and counts what it removes.
@@ -61,7 +61,7 @@ class VerdictJob(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return self.history.digests
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         remaining = load_remaining(self.folder, self.history)
         try:
             table = self.verdicts(remaining)
@@ -115,16 +115,16 @@ def run_jobs(
 
 
 def manifest_of(
-    stage: str, trail: Trail, shards: Sequence[Shard], *, added_columns: Sequence[str] = ()
+    stage: str, trail: Trail, shards: Sequence[Artifact], *, added_columns: Sequence[str] = ()
 ) -> Manifest:
     """Make the manifest of a stage for a source: its shards add up to the ledger's line."""
     return Manifest(
         stage=stage,
         source=trail.source,
-        shards=tuple(shards),
+        artifacts=tuple(shards),
         entering=trail.remaining,
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),
-        beside=tuple(added_columns),
+        added_columns=tuple(added_columns),
     )

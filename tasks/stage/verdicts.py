@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.storage.artifacts import Counts, Receipt, Shard, load_manifest
+from tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest
 from tasks.storage.documents import COUNTED
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
@@ -54,7 +54,7 @@ class StageOutput:
     """The table of a stage for one shard, and which of its columns are published with documents that stay."""
 
     stage: str
-    shard: Shard
+    artifact: Artifact
     added_columns: tuple[str, ...]
 
 
@@ -62,32 +62,32 @@ class StageOutput:
 class ShardHistory:
     """A shard of ingest, with the outputs of the stages since."""
 
-    shard: Shard
+    shard: Artifact
     outputs: tuple[StageOutput, ...] = ()
 
     @property
     def counts(self) -> Counts:
         """The documents that remain."""
-        return self.outputs[-1].shard.counts if self.outputs else self.shard.counts
+        return self.outputs[-1].artifact.counts if self.outputs else self.shard.counts
 
     @property
     def is_whole(self) -> bool:
         """Whether no document of the shard was removed."""
-        return not any(output.shard.removed.documents for output in self.outputs)
+        return not any(output.artifact.removed.documents for output in self.outputs)
 
     @property
     def digests(self) -> tuple[str, ...]:
-        return (self.shard.digest, *(output.shard.digest for output in self.outputs))
+        return (self.shard.digest, *(output.artifact.digest for output in self.outputs))
 
 
 def load_histories(folder: Folder, trail: Trail) -> list[ShardHistory]:
     """Return the shards of a source, each with the outputs of the stages in its trail."""
     ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
-    manifests = [manifest for manifest in later if manifest.shards]
-    outputs = [[StageOutput(m.stage, shard, m.beside) for shard in m.shards] for m in manifests]
+    manifests = [manifest for manifest in later if manifest.artifacts]
+    outputs = [[StageOutput(m.stage, a, m.added_columns) for a in m.artifacts] for m in manifests]
     return [
         ShardHistory(shard, tuple(of_shard))
-        for shard, *of_shard in zip(ingested.shards, *outputs, strict=True)
+        for shard, *of_shard in zip(ingested.artifacts, *outputs, strict=True)
     ]
 
 
@@ -113,8 +113,8 @@ def removed_ids(folder: Folder, history: ShardHistory) -> Ids:
     """Read the ids of a shard's removed documents: (n,) uint64, ascending."""
     parts = [np.empty(0, np.uint64)]
     for output in history.outputs:
-        if output.shard.removed.documents:
-            table = read_table(folder, output.shard, ["doc_id", REASON.name])
+        if output.artifact.removed.documents:
+            table = read_table(folder, output.artifact, ["doc_id", REASON.name])
             parts.append(removals_in(table).column("doc_id").to_numpy())
     return np.sort(np.concatenate(parts))  # each part ascends, and no document goes twice
 
@@ -122,7 +122,7 @@ def removed_ids(folder: Folder, history: ShardHistory) -> Ids:
 def load_added_columns(folder: Folder, history: ShardHistory) -> list[pa.Table]:
     """Read the columns that stages add to the documents of a shard: a table for each stage, with `doc_id`."""
     return [
-        read_table(folder, output.shard, ["doc_id", *output.added_columns])
+        read_table(folder, output.artifact, ["doc_id", *output.added_columns])
         for output in history.outputs
         if output.added_columns
     ]

@@ -1,6 +1,6 @@
 """What the stages leave on storage, and how a later run knows that it is there.
 
-An artifact is one Parquet file that a stage wrote for one shard. Its name carries a key: a hash of
+An artifact is one Parquet file that a stage wrote, for one shard as a rule. Its name carries a key: a hash of
 the stage, its version, the parameters that change its content and the digests of what it was made
 from. Beside it, written after it, lies a small JSON record with its digest and its counts: where
 both are, the artifact is finished and is never made again.
@@ -13,7 +13,7 @@ all that says it is finished, so that it is made again.
 Keys follow content, not time: a stage that is run again and writes the same bytes leaves the keys
 of everything after it as they were.
 
-The manifest of a stage lists the records of all its shards. Through Prefect and Dask travels only
+The manifest of a stage lists the records of all its artifacts. Through Prefect and Dask travels only
 its `Receipt` (what other systems call a materialisation record): where the manifest is, its identity,
 and the counts for the ledger.
 """
@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from tasks.errors import Damaged
 from tasks.log import warn
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record, Sealed, digest_of, read_record, write_record
+from tasks.storage.records import Record, Sealed, digest_of, read_record, stored_as, write_record
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
@@ -86,12 +86,14 @@ def totals(named: Iterable[Mapping[str, Addable]]) -> dict[str, Addable]:
     return sums
 
 
-class Shard(Record):
-    """One artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
+class Artifact(Record):
+    """The record of one artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
 
     `size` is in bytes, `footer` of them at its end, whose hash is `footer_digest`. `counts` are of the
     documents that stay, `removed` of those that this artifact says go, and `removed_by` of those by reason.
     """
+
+    KIND = "Shard"
 
     name: str
     path: str
@@ -108,7 +110,7 @@ class Shard(Record):
 class Manifest(Record):
     """All the artifacts of a stage, in the order of their names, and what they add up to.
 
-    `beside` are the columns of these artifacts that are published beside a document that stays, `evidence` those
+    `added_columns` are those of these artifacts that are published beside a document that stays, `evidence` those
     that are published of one that goes: a schema, packed.
     `intermediate` are the paths of others that were made on the way, and save work the next time.
     `removed_by` is `removed` by reason, `cleaned` what each cleaning changed, by its name. `facts` are those of
@@ -117,7 +119,7 @@ class Manifest(Record):
 
     stage: str
     source: str | None = None
-    shards: tuple[Shard, ...] = ()
+    artifacts: tuple[Artifact, ...] = stored_as("shards")
     entering: Counts = Counts()
     out: Counts = Counts()
     removed: Counts = Counts()
@@ -125,15 +127,15 @@ class Manifest(Record):
     set_aside: Counts = Counts()
     cleaned: dict[str, CleaningCounts] = {}
     facts: dict[str, Any] = {}
-    beside: tuple[str, ...] = ()
+    added_columns: tuple[str, ...] = stored_as("beside")
     evidence: str = ""
     intermediate: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
         """A hash of the content: what the keys of the stages after this one are made from."""
-        content = [(shard.name, shard.digest) for shard in self.shards]
-        published = [list(self.beside), self.evidence] if self.beside or self.evidence else []
+        content = [(artifact.name, artifact.digest) for artifact in self.artifacts]
+        published = [list(self.added_columns), self.evidence] if self.added_columns or self.evidence else []
         return digest_of([self.stage, self.source, content, self.facts, *published])
 
     def facts_as(self, kind: type[FactsOf]) -> FactsOf:
@@ -170,7 +172,7 @@ def stage_key(stage: str, version: int, parameters: Any, *inputs: str) -> str:
     return digest_of([stage, version, parameters, list(inputs), SEALED_WITH_PLACE])
 
 
-def shard_path(stage: str, source: str | None, name: str, key: str) -> str:
+def artifact_path(stage: str, source: str | None, name: str, key: str) -> str:
     return "/".join(part for part in (WORK, stage, source, f"{name}-{key}.parquet") if part)
 
 
@@ -184,26 +186,26 @@ def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | N
     except Damaged as error:
         warn(f"{error}; it is made again")
         return None
-    for shard in artifacts_of(record):
-        if folder.size_of(shard.path) != shard.size:
-            warn(f"artifact missing or truncated, rebuilding: {folder.url}/{shard.path}")
+    for artifact in artifacts_of(record):
+        if folder.size_of(artifact.path) != artifact.size:
+            warn(f"artifact missing or truncated, rebuilding: {folder.url}/{artifact.path}")
             return None
     return record
 
 
-def artifacts_of(record: Record | None) -> Iterator[Shard]:
+def artifacts_of(record: Record | None) -> Iterator[Artifact]:
     """Yield the artifacts that a record vouches for."""
-    if isinstance(record, Shard):
+    if isinstance(record, Artifact):
         yield record
     elif record is not None:
         for _, value in record:
             members = value if isinstance(value, tuple) else (value,)
-            yield from (member for member in members if isinstance(member, Shard))
+            yield from (member for member in members if isinstance(member, Artifact))
 
 
-def finished_shard(folder: Folder, path: str) -> Shard | None:
+def finished_artifact(folder: Folder, path: str) -> Artifact | None:
     """Return the record of an artifact, or None where it is not finished."""
-    return finished_record(folder, f"{path}.json", Shard)
+    return finished_record(folder, f"{path}.json", Artifact)
 
 
 def key_of(path: str) -> str:

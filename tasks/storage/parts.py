@@ -18,7 +18,7 @@ import pyarrow as pa
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import footer_of, open_table, parquet_writer
 
@@ -63,25 +63,25 @@ def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
     return np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
 
 
-def rows_of_part(folder: Folder, shards: Iterable[Shard], part: int) -> Iterator[pa.Table]:
+def rows_of_part(folder: Folder, artifacts: Iterable[Artifact], part: int) -> Iterator[pa.Table]:
     """Read the rows of a part, a row group at a time."""
-    for shard in shards:
-        if groups := np.flatnonzero(parts_of_groups(folder, shard) == part).tolist():
-            with open_table(folder, shard) as parquet:
+    for artifact in artifacts:
+        if groups := np.flatnonzero(parts_of_groups(folder, artifact) == part).tolist():
+            with open_table(folder, artifact) as parquet:
                 for group in groups:
                     yield parquet.read_row_group(group)
 
 
-def parts_of_groups(folder: Folder, shard: Shard) -> NDArray[np.int64]:
+def parts_of_groups(folder: Folder, artifact: Artifact) -> NDArray[np.int64]:
     """Return the part of each row group of a file, (n,), by its footer, which is read once."""
     with PARTS_LOCK:
-        if (parts := PARTS.get(shard.footer_digest)) is not None:
+        if (parts := PARTS.get(artifact.footer_digest)) is not None:
             return parts
-    footer = footer_of(folder, shard)
+    footer = footer_of(folder, artifact)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     parts = np.array([group.column(0).statistics.min if group.num_rows else -1 for group in groups], np.int64)
     with PARTS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
-        PARTS[shard.footer_digest] = parts
+        PARTS[artifact.footer_digest] = parts
     return parts
 
 
@@ -110,7 +110,7 @@ class TextFile:
 
 @contextmanager
 def read_part(
-    folder: Folder, shards: Iterable[Shard], part: int, scratch: Path
+    folder: Folder, artifacts: Iterable[Artifact], part: int, scratch: Path
 ) -> Iterator[tuple[pa.Table | None, TextFile]]:
     """Read a part: its rows without texts, and those into a local file. No rows are None.
 
@@ -118,7 +118,7 @@ def read_part(
     """
     tables, offsets = list[pa.Table](), [np.zeros(1, np.int64)]
     with scratch.open("w+b") as file:
-        for table in rows_of_part(folder, shards, part):
+        for table in rows_of_part(folder, artifacts, part):
             if "text" in table.column_names:
                 for chunk in table.column("text").chunks:
                     its_offsets = offsets_of(chunk)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tasks.errors import Damaged
 from tasks.storage.folder import Folder
@@ -30,7 +30,14 @@ class Record(BaseModel):
 
     KIND: ClassVar[str] = ""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(
+        frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
+
+
+def stored_as(name: str) -> Any:
+    """Return the field of a tuple, empty by default, that has another name in records on storage."""
+    return Field((), validation_alias=name, serialization_alias=name)
 
 
 Sealed = TypeVar("Sealed", bound=Record)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from cachetools import LRUCache
 
 from tasks.errors import Damaged, Denied, ZydaError, first_line
-from tasks.storage.artifacts import Counts, Shard
+from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.folder import Folder
 from tasks.storage.records import write_record
 from tasks.storage.stores import Stream
@@ -38,7 +38,9 @@ def parquet_writer(scratch: Path, schema: pa.Schema, **options: Any) -> pq.Parqu
     )
 
 
-def write_shard(folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Any) -> Shard:
+def write_shard(
+    folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Any
+) -> Artifact:
     """Write an artifact with `fill(scratch)`, put it in place, then its record.
 
     fill: may return the counts of what it wrote, where nobody knows them before.
@@ -54,15 +56,15 @@ def write_shard(folder: Folder, path: str, name: str, fill: Callable[[Path], Any
             tail = file.read()
         rows, size = pq.read_metadata(scratch).num_rows, scratch.stat().st_size
         folder.put(scratch, path, read_only=True)
-    shard = Shard(
+    artifact = Artifact(
         name=name, path=path, digest=digest, rows=rows, size=size, footer=footer,
         footer_digest=hashlib.sha256(tail).hexdigest(), **counted,
     )  # fmt: skip
-    write_record(folder, f"{path}.json", shard)
-    return shard
+    write_record(folder, f"{path}.json", artifact)
+    return artifact
 
 
-def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted: Any) -> Shard:
+def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted: Any) -> Artifact:
     """Write a narrow table as an artifact. counted: what its record says of its documents."""
 
     def fill(scratch: Path) -> None:
@@ -73,17 +75,17 @@ def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted
 
 
 @contextmanager
-def open_decoded(folder: Folder, shard: Shard) -> Iterator[Stream]:
+def open_decoded(folder: Folder, artifact: Artifact) -> Iterator[Stream]:
     """Open an artifact. Whatever goes wrong then is Denied or Unavailable by its store, or Damaged."""
     try:
-        stream = folder.open(shard.path)
+        stream = folder.open(artifact.path)
     except Denied as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise as_damaged(folder, shard, "is gone") from error
+            raise as_damaged(folder, artifact, "is gone") from error
         raise
     with stream:
-        if (size := stream.seek(0, os.SEEK_END)) != shard.size:
-            raise as_damaged(folder, shard, f"has {size:,} bytes, expected {shard.size:,}")
+        if (size := stream.seek(0, os.SEEK_END)) != artifact.size:
+            raise as_damaged(folder, artifact, f"has {size:,} bytes, expected {artifact.size:,}")
         try:
             yield stream
         except NOT_DECODED as error:
@@ -91,41 +93,41 @@ def open_decoded(folder: Folder, shard: Shard) -> Iterator[Stream]:
                 raise stream.failure from error
             if isinstance(error, ZydaError):
                 raise
-            raise as_damaged(folder, shard, f"cannot be read: {first_line(error)}") from error
+            raise as_damaged(folder, artifact, f"cannot be read: {first_line(error)}") from error
 
 
-def as_damaged(folder: Folder, shard: Shard, fault: str) -> Damaged:
-    return Damaged(f"{folder.url}/{shard.path} {fault}", shard.path)
+def as_damaged(folder: Folder, artifact: Artifact, fault: str) -> Damaged:
+    return Damaged(f"{folder.url}/{artifact.path} {fault}", artifact.path)
 
 
 @contextmanager
-def open_table(folder: Folder, shard: Shard) -> Iterator[pq.ParquetFile]:
+def open_table(folder: Folder, artifact: Artifact) -> Iterator[pq.ParquetFile]:
     """Open an artifact. Neighbouring columns of what is read at once are one request to a store."""
-    with open_decoded(folder, shard) as stream:
+    with open_decoded(folder, artifact) as stream:
         yield pq.ParquetFile(
             stream,
-            metadata=footer_in(folder, shard, stream),
+            metadata=footer_in(folder, artifact, stream),
             pre_buffer=True,
             page_checksum_verification=True,
         )
 
 
-def read_table(folder: Folder, shard: Shard, columns: list[str] | None = None) -> pa.Table:
+def read_table(folder: Folder, artifact: Artifact, columns: list[str] | None = None) -> pa.Table:
     """Read an artifact, or some of its columns. A whole one is checked against its digest."""
     if columns is not None:
-        with open_table(folder, shard) as parquet:
+        with open_table(folder, artifact) as parquet:
             return parquet.read(columns)
-    content = checked_content(folder, shard)
-    with open_decoded(folder, shard):
+    content = checked_content(folder, artifact)
+    with open_decoded(folder, artifact):
         return pq.ParquetFile(pa.BufferReader(in_arrow_memory(content))).read()
 
 
-def checked_content(folder: Folder, shard: Shard) -> bytes:
+def checked_content(folder: Folder, artifact: Artifact) -> bytes:
     """Read a whole artifact, whose bytes are those of its digest."""
-    with open_decoded(folder, shard) as stream:
+    with open_decoded(folder, artifact) as stream:
         content = read_whole(stream)
-    if hashlib.sha256(content).hexdigest() != shard.digest:
-        raise as_damaged(folder, shard, "has another content than was written")
+    if hashlib.sha256(content).hexdigest() != artifact.digest:
+        raise as_damaged(folder, artifact, "has another content than was written")
     return content
 
 
@@ -144,9 +146,9 @@ def in_arrow_memory(content: bytes) -> pa.Buffer:
     return buffer
 
 
-def tables_of(folder: Folder, shard: Shard, columns: list[str] | None = None) -> Iterator[pa.Table]:
+def tables_of(folder: Folder, artifact: Artifact, columns: list[str] | None = None) -> Iterator[pa.Table]:
     """Read an artifact in parts of some MiB: a row group, or a few where they are small."""
-    with open_table(folder, shard) as parquet:
+    with open_table(folder, artifact) as parquet:
         yield from parts_of(parquet, columns)
 
 
@@ -158,11 +160,11 @@ def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Itera
         yield parquet.read_row_groups(list(groups), columns)
 
 
-def rows_between(folder: Folder, shards: Iterable[Shard], first: int, last: int) -> pa.Table:
+def rows_between(folder: Folder, artifacts: Iterable[Artifact], first: int, last: int) -> pa.Table:
     """Read the documents from `first` to `last`, of artifacts that begin with a `doc_id` and ascend by it."""
-    shards = list(shards)
-    within = [shard for shard in shards if overlaps(ids_of(folder, shard), first, last)]
-    schema = footer_of(folder, (within or shards)[0]).schema.to_arrow_schema()
+    artifacts = list(artifacts)
+    within = [artifact for artifact in artifacts if overlaps(ids_of(folder, artifact), first, last)]
+    schema = footer_of(folder, (within or artifacts)[0]).schema.to_arrow_schema()
     return pa.concat_tables([schema.empty_table(), *(rows_of(folder, one, first, last) for one in within)])
 
 
@@ -170,24 +172,24 @@ def overlaps(ids: tuple[int, int], first: int, last: int) -> bool:
     return ids[0] <= last and ids[1] >= first
 
 
-def rows_of(folder: Folder, shard: Shard, first: int, last: int) -> pa.Table:
-    groups = [i for i, ids in ids_of_groups(footer_of(folder, shard)) if overlaps(ids, first, last)]
-    with open_table(folder, shard) as parquet:
+def rows_of(folder: Folder, artifact: Artifact, first: int, last: int) -> pa.Table:
+    groups = [i for i, ids in ids_of_groups(footer_of(folder, artifact)) if overlaps(ids, first, last)]
+    with open_table(folder, artifact) as parquet:
         table = parquet.read_row_groups(groups)
     # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
     low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
     return table.slice(low, high - low)
 
 
-def ids_of(folder: Folder, shard: Shard) -> tuple[int, int]:
+def ids_of(folder: Folder, artifact: Artifact) -> tuple[int, int]:
     """Return the first and the last doc_id of an artifact, by its footer, which is read once; 0 and -1 of none."""
     with FOOTERS_LOCK:
-        if known := ID_RANGES.get(shard.footer_digest):
+        if known := ID_RANGES.get(artifact.footer_digest):
             return known
-    groups = [ids for _, ids in ids_of_groups(footer_of(folder, shard))]
+    groups = [ids for _, ids in ids_of_groups(footer_of(folder, artifact))]
     found = (groups[0][0], groups[-1][1]) if groups else (0, -1)
     with FOOTERS_LOCK:
-        ID_RANGES[shard.footer_digest] = found
+        ID_RANGES[artifact.footer_digest] = found
     return found
 
 
@@ -199,25 +201,25 @@ def ids_of_groups(footer: pq.FileMetaData) -> Iterator[tuple[int, tuple[int, int
             yield number, (statistics.min, statistics.max)
 
 
-def footer_of(folder: Folder, shard: Shard) -> pq.FileMetaData:
+def footer_of(folder: Folder, artifact: Artifact) -> pq.FileMetaData:
     """Read a file's footer once for all the parts that a worker reads from it."""
     with FOOTERS_LOCK:
-        if footer := FOOTERS.get(shard.footer_digest):
+        if footer := FOOTERS.get(artifact.footer_digest):
             return footer
-    with open_decoded(folder, shard) as stream:
-        return footer_in(folder, shard, stream)
+    with open_decoded(folder, artifact) as stream:
+        return footer_in(folder, artifact, stream)
 
 
-def footer_in(folder: Folder, shard: Shard, stream: Stream) -> pq.FileMetaData:
+def footer_in(folder: Folder, artifact: Artifact, stream: Stream) -> pq.FileMetaData:
     """Return the footer of an open artifact, which must be the one that was written."""
     with FOOTERS_LOCK:
-        if footer := FOOTERS.get(shard.footer_digest):
+        if footer := FOOTERS.get(artifact.footer_digest):
             return footer
-    stream.seek(-shard.footer, os.SEEK_END)
-    tail = stream.read(shard.footer)
-    if hashlib.sha256(tail).hexdigest() != shard.footer_digest:
-        raise as_damaged(folder, shard, "has another footer than was written")
+    stream.seek(-artifact.footer, os.SEEK_END)
+    tail = stream.read(artifact.footer)
+    if hashlib.sha256(tail).hexdigest() != artifact.footer_digest:
+        raise as_damaged(folder, artifact, "has another footer than was written")
     footer = pq.read_metadata(pa.BufferReader(tail))
     with FOOTERS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
-        FOOTERS[shard.footer_digest] = footer
+        FOOTERS[artifact.footer_digest] = footer
     return footer

@@ -251,7 +251,7 @@ def test_audit_of_what_is_gone_says_so(corpus):
 def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
     recipe = corpus.load(sources=corpus.recipe["sources"][:1])
     build_here(recipe)
-    assert last_audit(Round(recipe, 1)).shards[0].rows == 0
+    assert last_audit(Round(recipe, 1)).artifacts[0].rows == 0
     assert (
         corpus_of(recipe)[1].audits["audit"].sentence()
         == "No document went as a near-duplicate of another one of this corpus."

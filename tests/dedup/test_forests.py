@@ -48,13 +48,13 @@ def one_by_one(jobs):
 
 
 def write_edges(folder, files):
-    shards = []
+    artifacts = []
     for i, edges in enumerate(files):
         columns = [
             pa.array(column, pa.uint64()) for column in (zip(*edges, strict=True) if edges else ([], []))
         ]
-        shards.append(write_table(folder, f"{i}.parquet", str(i), pa.table(columns, schema=EDGES)))
-    return shards
+        artifacts.append(write_table(folder, f"{i}.parquet", str(i), pa.table(columns, schema=EDGES)))
+    return artifacts
 
 
 # Documents of a step, of the last one, and rows of a part of a round: all at once, a tree, rounds.
@@ -76,8 +76,8 @@ def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, cuts):
             go(patch, way)
             patch.setattr(forests, "GROUP_ROWS", 3)
             folder = Folder(str(tmp_path_factory.mktemp("edges")))
-            shards = clusters.clusters_of(folder, write_edges(folder, files), tuple(cuts), one_by_one)
-            found[way] = [folder.read(shard.path) for shard in shards]
+            artifacts = clusters.clusters_of(folder, write_edges(folder, files), tuple(cuts), one_by_one)
+            found[way] = [folder.read(artifact.path) for artifact in artifacts]
     assert all(of_way == found["whole"] for of_way in found.values())
     tables = [pq.read_table(pa.BufferReader(content)) for content in found["whole"]]
     for table, (low, high) in zip(tables, pairwise([0, *cuts, 1 << 64]), strict=True):

@@ -77,23 +77,23 @@ def same(found, expected):
 def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_path):
     folder = built.folder.folder("copy")
     chance = random.Random(stage)
-    shards = shards_of(built, stage)
-    sizes = [shard.size for shard in shards]
+    artifacts = shards_of(built, stage)
+    sizes = [artifact.size for artifact in artifacts]
     noticed = 0
     for _ in range(FLIPS_OF_A_STAGE):
-        shard = chance.choices(shards, sizes)[0]
-        content = built.folder.read(shard.path)
+        artifact = chance.choices(artifacts, sizes)[0]
+        content = built.folder.read(artifact.path)
         expected = pq.read_table(pa.BufferReader(content))
         place = chance.randrange(8 * len(content))
         changed = bytearray(content)
         changed[place // 8] ^= 1 << place % 8
-        folder.write(shard.path, bytes(changed))
+        folder.write(artifact.path, bytes(changed))
         with pytest.raises(Damaged):
-            read_table(folder, shard)
+            read_table(folder, artifact)
         for columns in (None, expected.column_names[1:] or expected.column_names):
             tables.FOOTERS.clear()  # or the footer would not be read
             try:
-                parts = list(tables_of(folder, shard, columns))
+                parts = list(tables_of(folder, artifact, columns))
             except Damaged:
                 noticed += 1
                 continue
@@ -155,15 +155,15 @@ def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
     build_here(recipe)
     undisturbed, folder = contents(recipe), recipe.folder
     for stage in STAGES:
-        shard = max(shards_of(recipe, stage), key=lambda shard: shard.rows)
+        artifact = max(shards_of(recipe, stage), key=lambda artifact: artifact.rows)
         undo_what_reads(recipe, stage)
-        DAMAGES[damage](tmp_path / "out/small" / shard.path)
+        DAMAGES[damage](tmp_path / "out/small" / artifact.path)
         caplog.clear()
         tables.FOOTERS.clear()  # as in a worker that has not read the file before
         build_here(recipe)
         assert contents(recipe) == undisturbed, stage
-        assert shard.path in caplog.text, stage
-        assert read_table(folder, shard).num_rows == shard.rows
+        assert artifact.path in caplog.text, stage
+        assert read_table(folder, artifact).num_rows == artifact.rows
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -194,8 +194,8 @@ def test_damaged_register_says_what_to_do(tmp_path):
 def test_storage_that_damages_what_is_written_ends_the_build(tmp_path, monkeypatch):
     recipe = Corpus(tmp_path).load()
 
-    def damaged(folder, shard, stream):
-        raise tables.as_damaged(folder, shard, "bad")
+    def damaged(folder, artifact, stream):
+        raise tables.as_damaged(folder, artifact, "bad")
 
     monkeypatch.setattr(tables, "footer_in", damaged)
     with pytest.raises(Denied, match="again after it was made anew: is the storage sound"):
@@ -368,8 +368,8 @@ def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeyp
     assert said.returncode == 1
     assert said.stdout.count("has another content than was written") == 2  # it has two names
     assert said.stderr.startswith("zyda: 2 files are not as they were written")
-    shard = shards_of(recipe, "edges")[0]  # it is needed by no build that has nothing to do
-    cut(folder / shard.path)
+    artifact = shards_of(recipe, "edges")[0]  # it is needed by no build that has nothing to do
+    cut(folder / artifact.path)
     monkeypatch.setattr(build, "run_build", lambda *asked, **_: build_here(asked[3]))
     for _ in range(2):
         monkeypatch.setattr("sys.argv", ["zyda", "verify", str(corpus.path), "--repair"])

@@ -19,7 +19,7 @@ from tasks.publish.files import PublishedShard
 from tasks.signatures.edges import EdgeFiles
 from tasks.sources.listing import Listing
 from tasks.sources.register import Register, load_register
-from tasks.storage.artifacts import Manifest, Shard, load_manifest, receipt_of
+from tasks.storage.artifacts import Artifact, Manifest, load_manifest, receipt_of
 from tasks.storage.folder import Folder
 from tasks.storage.records import BODY, SEAL, body_of, read_record, seal, unseal, unseal_lasting
 from tasks.tokens.counter import Characters
@@ -40,7 +40,7 @@ KINDS = {
 
 def kind_of(path):
     if path.endswith(".parquet.json"):
-        return Shard
+        return Artifact
     named = next((kind for place, kind in KINDS.items() if path.startswith(place)), None)
     return named or (IngestedPiece if path.startswith("work/ingest/") else PublishedShard)
 

@@ -20,7 +20,7 @@ TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some t
 
 def test_store_that_fails_while_an_artifact_is_read_is_tried_again(monkeypatch):
     folder = Folder("memory://read")
-    shard = write_table(folder, "work/a.parquet", "a", TABLE)
+    artifact = write_table(folder, "work/a.parquet", "a", TABLE)
     opened = MemoryFileSystem._open
 
     class Failing:
@@ -34,7 +34,7 @@ def test_store_that_fails_while_an_artifact_is_read_is_tried_again(monkeypatch):
             raise ConnectionResetError("reset by peer")
 
     monkeypatch.setattr(MemoryFileSystem, "_open", lambda *a, **k: Failing(opened(*a, **k)))
-    for read in (lambda: read_table(folder, shard), lambda: list(tables_of(folder, shard, ["doc_id"]))):
+    for read in (lambda: read_table(folder, artifact), lambda: list(tables_of(folder, artifact, ["doc_id"]))):
         with pytest.raises(Unavailable, match=r"work/a\.parquet: ConnectionResetError"):
             read()
 
@@ -155,14 +155,14 @@ def test_footers_that_are_kept_take_a_bounded_amount_of_memory():
     from tasks.storage import tables
 
     folder, before = Folder("memory://footers"), tables.FOOTERS.maxsize
-    shards = [write_table(folder, f"work/{i}.parquet", "a", TABLE.slice(i)) for i in range(9)]
+    artifacts = [write_table(folder, f"work/{i}.parquet", "a", TABLE.slice(i)) for i in range(9)]
     try:
         tables.FOOTERS.clear()
         tables.FOOTERS._Cache__maxsize = (
-            3 * tables.footer_of(folder, shards[0]).serialized_size * tables.PARSED + 1
+            3 * tables.footer_of(folder, artifacts[0]).serialized_size * tables.PARSED + 1
         )
-        for shard in shards:
-            assert tables.footer_of(folder, shard).num_rows == shard.rows
+        for artifact in artifacts:
+            assert tables.footer_of(folder, artifact).num_rows == artifact.rows
         assert 1 <= len(tables.FOOTERS) <= 3
     finally:
         tables.FOOTERS.clear()

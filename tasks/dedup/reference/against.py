@@ -25,7 +25,7 @@ from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from tasks.stage.verdicts import REASON, Trail, load_histories
-from tasks.storage.artifacts import Manifest, Receipt, Shard, load_manifest, stage_key
+from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.parts import read_part
 from tasks.storage.tables import rows_between, tables_of
 
@@ -42,7 +42,7 @@ class AgainstOfShard(VerdictJob):
 
     stage, version = "against", VERSION
 
-    matched: tuple[Shard, ...]
+    matched: tuple[Artifact, ...]
     others: tuple[ReferenceCorpus, ...]
     judging: Judging
 
@@ -103,7 +103,7 @@ class AgainstByTexts(AgainstOfShard):
 
     judging: ByTexts
     of_texts: tuple[str, ...] = ()
-    gathered: tuple[Shard, ...] = ()
+    gathered: tuple[Artifact, ...] = ()
     part: int = 0
 
     @property
@@ -208,7 +208,7 @@ def reasons_of(of_round: Round) -> dict[str, str]:
 def against(of_round: Round, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> Manifest:
     """Find which documents of a source another corpus has already."""
     folder, name = of_round.folder, of_round.name_of("against")
-    groups, judging = load_manifest(folder, matched).shards, judging_of(of_round.dedup)
+    groups, judging = load_manifest(folder, matched).artifacts, judging_of(of_round.dedup)
     histories = load_histories(folder, trail)
     if isinstance(judging, ByTexts):
         of_texts = contents(others)

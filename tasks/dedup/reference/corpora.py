@@ -15,7 +15,7 @@ from tasks.recipe.dedup import Dedup
 from tasks.recipe.faults import place_of
 from tasks.recipe.fields import Recipe
 from tasks.signatures.keys import index_parameters
-from tasks.storage.artifacts import Shard
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of
 
@@ -117,16 +117,16 @@ def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, ReferenceCo
     # A store that lists nothing, as web servers do: what is missing is said when it is read.
     if MANIFEST not in listed:
         return
-    for shard in [*keys, *(texts_of(other) if dedup.compares_texts else [])]:
-        if shard.path not in listed:
-            reader = "" if shard in keys else ", and verify reads it"
-            raise Denied(f"{url}: {shard.path} is not there{reader}")
-        size = listed[shard.path].get("size")
-        if size is not None and size != shard.size:
-            raise Denied(f"{url}: {shard.path} has {size:,} bytes, expected {shard.size:,}")
+    for artifact in [*keys, *(texts_of(other) if dedup.compares_texts else [])]:
+        if artifact.path not in listed:
+            reader = "" if artifact in keys else ", and verify reads it"
+            raise Denied(f"{url}: {artifact.path} is not there{reader}")
+        size = listed[artifact.path].get("size")
+        if size is not None and size != artifact.size:
+            raise Denied(f"{url}: {artifact.path} has {size:,} bytes, expected {artifact.size:,}")
 
 
-def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Shard]:
+def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Artifact]:
     """Return the files of band keys that were made as those of a round are. Raises Denied where there are none."""
     manifest, params = other.manifest, index_parameters(dedup)
     differences = list[str]()
@@ -148,20 +148,20 @@ def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Shard]:
     )
 
 
-def texts_of(other: ReferenceCorpus) -> list[Shard]:
+def texts_of(other: ReferenceCorpus) -> list[Artifact]:
     """Return the files of a corpus's documents, by their paths."""
     manifest = other.manifest
-    return [shard for origin in manifest.made_of for shard in readable(manifest, f"{origin.source}/")]
+    return [artifact for origin in manifest.made_of for artifact in readable(manifest, f"{origin.source}/")]
 
 
-def readable(manifest: Published, place: str) -> list[Shard]:
+def readable(manifest: Published, place: str) -> list[Artifact]:
     """Return the files of a folder as artifacts. Raises Denied where the manifest does not say enough of them."""
-    shards = [file.to_read() for file in manifest.files if file.path.startswith(place)]
-    if None in shards:
+    artifacts = [file.to_read() for file in manifest.files if file.path.startswith(place)]
+    if None in artifacts:
         raise Denied(
             f"{manifest.name}: it was published by an older version, whose manifest does not say enough"
         )
-    return [shard for shard in shards if shard is not None]
+    return [artifact for artifact in artifacts if artifact is not None]
 
 
 def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
@@ -181,9 +181,9 @@ def as_text(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def content_of(shards: Sequence[Shard]) -> str:
+def content_of(artifacts: Sequence[Artifact]) -> str:
     """Return a hash of what some files hold."""
-    return digest_of([[shard.path, shard.digest] for shard in shards])
+    return digest_of([[artifact.path, artifact.digest] for artifact in artifacts])
 
 
 @contextmanager

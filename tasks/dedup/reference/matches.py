@@ -25,11 +25,11 @@ from tasks.signatures.merging import GROUP_SHARDS
 from tasks.signatures.minhash import keys_of_source
 from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ShardJob
+from tasks.stage.jobs import ArtifactJob
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import ShardHistory, load_histories, trail_of
-from tasks.storage.artifacts import Manifest, Receipt, Shard, stage_key
+from tasks.storage.artifacts import Artifact, Manifest, Receipt, stage_key
 from tasks.storage.tables import parquet_writer, rows_between, write_shard, write_table
 
 VERSION = 1
@@ -48,7 +48,7 @@ MATCHES = pa.schema(
 
 
 @dataclass(frozen=True)
-class CollisionsInFile(ShardJob):
+class CollisionsInFile(ArtifactJob):
     """Who shares a bucket of one file of another corpus's band keys: MET by doc_id.
 
     shards: our own band keys, of so many `bands`. of_shards: a hash of them.
@@ -57,9 +57,9 @@ class CollisionsInFile(ShardJob):
     stage, version = "matches", VERSION
 
     other: ReferenceCorpus
-    file: Shard
-    shards: tuple[Shard, ...]
-    of_shards: str
+    file: Artifact
+    artifacts: tuple[Artifact, ...]
+    of_artifacts: str
     bands: int
 
     @property
@@ -72,18 +72,18 @@ class CollisionsInFile(ShardJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.file.digest, self.of_shards)
+        return (self.file.digest, self.of_artifacts)
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         band = int(self.file.name.partition("-")[0])
         tables = [COLLISIONS.empty_table()]
         with belongs_to(self.other):
             first, last = first_and_last_keys(self.other.folder, self.file)
-        ours = sum(shard.rows for shard in self.shards) // self.bands
+        ours = sum(artifact.rows for artifact in self.artifacts) // self.bands
         for keys_at_once in key_ranges(ours):
             low, high = max(keys_at_once.low, int(first[0])), min(keys_at_once.high, int(last[-1]) + 1)
             if low < high:
-                keys, doc_ids = read_range(self.folder, self.shards, band, KeyRange(low, high))
+                keys, doc_ids = read_range(self.folder, self.artifacts, band, KeyRange(low, high))
                 with belongs_to(self.other):
                     found, found_ids = looked_up(self.other.folder, self.file, keys, MOST_OF_BUCKET)
                 both = collisions(keys, doc_ids, found, found_ids)
@@ -93,7 +93,7 @@ class CollisionsInFile(ShardJob):
 
 
 @dataclass(frozen=True)
-class MatchesOfFiles(ShardJob):
+class MatchesOfFiles(ArtifactJob):
     """The matches of the documents of some neighbouring files of a source: MATCHES.
 
     met_in: for each corpus, its files' MET. first, last: of the documents' ids.
@@ -102,7 +102,7 @@ class MatchesOfFiles(ShardJob):
     stage, version = "matches", VERSION
 
     source: str
-    met_in: tuple[tuple[Shard, ...], ...]
+    met_in: tuple[tuple[Artifact, ...], ...]
     of_met: str
     first: int
     last: int
@@ -119,7 +119,7 @@ class MatchesOfFiles(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return (self.of_met,)
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         tables = [MATCHES.empty_table()]
         for corpus, files in enumerate(self.met_in):
             rows = (
@@ -189,36 +189,36 @@ def matches(
     of_sources = [
         keys_of_source(of_round, source, of_source, "own keys") for source, of_source in history.items()
     ]
-    shards = tuple(file for keys in of_sources for file in keys.files)
-    of_shards = stage_key("matches", VERSION, None, *(shard.digest for shard in shards))
+    artifacts = tuple(file for keys in of_sources for file in keys.files)
+    of_artifacts = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
     looking = [
         [
-            CollisionsInFile(folder, None, other, file, shards, of_shards, dedup.key_bands)
+            CollisionsInFile(folder, None, other, file, artifacts, of_artifacts, dedup.key_bands)
             for file in index_of(other, dedup)
         ]
         for other in others
     ]
     collision_files = iter(
         fan_out(
-            ShardJob.__call__, [job for jobs in looking for job in jobs],
+            ArtifactJob.__call__, [job for jobs in looking for job in jobs],
             stage=of_round.name_of("matches"), source=None,
         )
     )  # fmt: skip
     met_in = tuple(tuple(next(collision_files) for _ in jobs) for jobs in looking)
-    of_met = stage_key("matches", VERSION, None, *(shard.digest for files in met_in for shard in files))
+    of_met = stage_key("matches", VERSION, None, *(artifact.digest for files in met_in for artifact in files))
     numbers = {source.source: source.number for source in sources}
     gathering = [
         MatchesOfFiles(folder, source, met_in, of_met, first, last)
         for source, of_source in history.items()
         for first, last in ranges_of_files(numbers[source], of_source)
     ]
-    gathered = fan_out(ShardJob.__call__, gathering, stage=of_round.name_of("matches"), source=None)
+    gathered = fan_out(ArtifactJob.__call__, gathering, stage=of_round.name_of("matches"), source=None)
     return Manifest(
         stage="matches",
-        shards=tuple(gathered),
+        artifacts=tuple(gathered),
         intermediate=(
             *(path for keys in of_sources for path in keys.on_the_way),
-            *(shard.path for files in (shards, *met_in) for shard in files),
+            *(artifact.path for files in (artifacts, *met_in) for artifact in files),
         ),
     )
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tasks.dedup.contested import first_and_last
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
-from tasks.stage.jobs import ShardJob
-from tasks.storage.artifacts import Shard, finished_shard, shard_path, stage_key
+from tasks.stage.jobs import ArtifactJob
+from tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.parts import write_parts
 from tasks.storage.tables import parquet_writer, rows_between, tables_of, write_shard
@@ -33,7 +33,7 @@ Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class TextsByPart(ShardJob):
+class TextsByPart(ArtifactJob):
     """The texts of some documents of some files of another corpus: TEXTS, by part, then doc_id.
 
     wanted: which, and by which parts: WANTED by doc_id.
@@ -44,8 +44,8 @@ class TextsByPart(ShardJob):
     source: str
     other: ReferenceCorpus
     corpus: int
-    files: tuple[Shard, ...]
-    wanted: Shard
+    files: tuple[Artifact, ...]
+    wanted: Artifact
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ class TextsByPart(ShardJob):
     def inputs(self) -> tuple[str, ...]:
         return (self.wanted.digest, *(file.digest for file in self.files))
 
-    def make(self) -> Shard:
+    def make(self) -> Artifact:
         tables = [TEXTS.empty_table()]
         with belongs_to(self.other):
             for file in self.files:
@@ -71,7 +71,7 @@ class TextsByPart(ShardJob):
 
         return write_shard(self.folder, self.path, self.name, fill)
 
-    def texts_in(self, file: Shard) -> Iterator[pa.Table]:
+    def texts_in(self, file: Artifact) -> Iterator[pa.Table]:
         """Yield what is wanted of a file, some MiB at a time: TEXTS."""
         folder = self.other.folder
         wanted = rows_between(self.folder, [self.wanted], *first_and_last(folder, file))
@@ -92,9 +92,9 @@ class TextsByPart(ShardJob):
                 yield pa.table(columns, schema=TEXTS)
 
 
-def in_groups(files: Sequence[Shard]) -> Iterator[tuple[Shard, ...]]:
+def in_groups(files: Sequence[Artifact]) -> Iterator[tuple[Artifact, ...]]:
     """Put neighbouring files together of which one is made."""
-    group, size = list[Shard](), 0
+    group, size = list[Artifact](), 0
     for file in files:
         if group and size + file.size > READ_BYTES:
             yield tuple(group)
@@ -105,14 +105,14 @@ def in_groups(files: Sequence[Shard]) -> Iterator[tuple[Shard, ...]]:
         yield tuple(group)
 
 
-def write_wanted(folder: Folder, source: str, ids: Ids, parts: NDArray[np.uint32]) -> Shard:
+def write_wanted(folder: Folder, source: str, ids: Ids, parts: NDArray[np.uint32]) -> Artifact:
     """Write which documents are wanted by which parts: WANTED by doc_id."""
     rows = pa.table([pa.array(ids), pa.array(parts)], schema=WANTED).take(np.lexsort((parts, ids)))
     content = sha256(b"".join(column.to_numpy().tobytes() for column in rows.columns)).hexdigest()
-    path = shard_path("matches", source, "wanted", stage_key("matches", VERSION, "wanted", content))
+    path = artifact_path("matches", source, "wanted", stage_key("matches", VERSION, "wanted", content))
 
     def fill(scratch: Path) -> None:
         with parquet_writer(scratch, WANTED) as writer:
             writer.write_table(rows, row_group_size=GROUP_ROWS)
 
-    return finished_shard(folder, path) or write_shard(folder, path, "wanted", fill)
+    return finished_artifact(folder, path) or write_shard(folder, path, "wanted", fill)
