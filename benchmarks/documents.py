@@ -20,7 +20,7 @@ import yaml
 
 from benchmarks.duplicates import WORDS
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.documents.planning import Plan, plan_documents
+from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rule_sets import SETS
@@ -53,7 +53,7 @@ for name, one in filters.items():
 """
 
 
-def plan_of(steps: list[dict[str, Any]], *, keep_text: bool) -> Plan:
+def plan_of(steps: list[dict[str, Any]], *, keep_text: bool) -> DocumentPlan:
     """Plan the steps of a recipe that has these."""
     with tempfile.TemporaryDirectory() as folder:
         chance = random.Random(0)
@@ -73,7 +73,7 @@ def set_named(name: str) -> dict[str, Any]:
     return {"filter": {name: {"lists": {"profanity": "terms.txt"}} if SETS[name].lists else {}}}
 
 
-def run_in_batches(plan: Plan, texts: pa.LargeStringArray) -> None:
+def run_in_batches(plan: DocumentPlan, texts: pa.LargeStringArray) -> None:
     for start in range(0, len(texts), AT_ONCE):
         run_steps(plan, texts[start : start + AT_ONCE])
 

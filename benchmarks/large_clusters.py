@@ -2,8 +2,8 @@
 
 python -m benchmarks.large_clusters [MEBIBYTES ...]
 
-Pages are made in several ways (KINDS), as one cluster each, and judged twice: as `textkernels.set_similarity` does,
-whose answer is that of comparing all pairs, and with the index of `tasks.dedup.large`. Shingles are of 5 words.
+Pages are made in several ways (KINDS), as one cluster each, and decided twice: as `textkernels.set_similarity`
+does, whose answer is that of comparing all pairs, and with the index of `tasks.dedup.large`. Shingles have 5 words.
 """
 
 import random
@@ -19,7 +19,7 @@ from benchmarks.measure import as_workers_are, show
 from tasks.dedup.large import LargeCluster
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
-from textkernels.set_similarity import NOBODY, judge
+from textkernels.set_similarity import NOBODY, find_duplicates
 
 WIDTH = 5
 SOURCES = 3
@@ -162,20 +162,20 @@ def cluster(kind: str, mebibytes: float, seed: int = 0) -> Sets:
 
 
 def missed(sets: Sets, measure: str, share: float, scope: str) -> dict[str, float]:
-    """Judge a cluster both ways; return how many go, how many of these are missed, and the seconds of each."""
+    """Decide a cluster both ways; return how many go, how many of these are missed, and the seconds of each."""
     hashes, ends = sets
     count = len(ends) - 1
     groups = np.arange(count) if scope == "global" else np.arange(count) * SOURCES // count
     may_go, asked = np.ones(count, np.bool_), {"share": share, "is_jaccard": measure == "jaccard"}
     start = time.perf_counter()
-    exact, _ = judge(hashes, ends, groups, may_go, np.array([0, count]), **asked)  # type: ignore[arg-type]
+    exact, _ = find_duplicates(hashes, ends, groups, may_go, np.array([0, count]), **asked)  # type: ignore[arg-type]
     between = time.perf_counter()
     found, _ = LargeCluster(
         lambda places: (hashes[ends[i] : ends[i + 1]] for i in places),
         groups,
         may_go,
         **asked,  # type: ignore[arg-type]
-    ).judge()
+    ).find_duplicates()
     gone = int((exact != NOBODY).sum())
     lost = int(((exact != NOBODY) & (found == NOBODY)).sum())
     return {

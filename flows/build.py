@@ -50,32 +50,32 @@ def build(
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
         replace: Build it also where a corpus of other sources is published under its name, which goes.
     """
-    plan = None
+    corpus_recipe = None
     try:
-        plan = load_recipe(recipe, storage=storage, sample=sample)
-        return built(plan, replace=replace)
+        corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
+        return built(corpus_recipe, replace=replace)
     except ZydaError as error:
-        return as_failed(error, recipe, plan)
+        return as_failed(error, recipe, corpus_recipe)
 
 
-def built(plan: Recipe, *, replace: bool) -> Ledger:
+def built(recipe: Recipe, *, replace: bool) -> Ledger:
     """Build a corpus in this flow run, and show it there."""
-    state = BuildState(plan)
+    state = BuildState(recipe)
     with (
-        live_page(plan, state),
-        build_lock(plan, state.wait),
+        live_page(recipe, state),
+        build_lock(recipe, state.wait),
         watch_cluster(),
         progress_bars(state),
         pass_on_warnings(),
     ):
-        plan.folder.clear_scratch()
-        forget_results_of_nothing(plan.folder)
-        keep_results_in_corpus(plan)
+        recipe.folder.clear_scratch()
+        forget_results_of_nothing(recipe.folder)
+        keep_results_in_corpus(recipe)
         ledger = rebuilding_damaged(
-            plan.folder, lambda: run_pipeline(plan, on_prefect(state), replace=replace)
+            recipe.folder, lambda: run_pipeline(recipe, on_prefect(state), replace=replace)
         )
-        show_ledger.submit(plan, ledger).result()
-        fault = make_report.submit(plan).result(raise_on_failure=False)
+        show_ledger.submit(recipe, ledger).result()
+        fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
             get_run_logger().warning("the report could not be made: %s", fault)
     return ledger

@@ -22,6 +22,6 @@ def report(recipe: str, storage: str | None = None, sample: Sample | None = None
         storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
-    plan = load_recipe(recipe, storage=storage, sample=sample)
+    corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
     with with_heartbeat("zyda-report"):
-        return show_report(plan)
+        return show_report(corpus_recipe)

@@ -35,27 +35,29 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
         storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
-    plan = load_recipe(recipe, storage=storage, sample=sample)
+    corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
     log = get_run_logger()
-    with look_lock(plan) as is_only:
+    with look_lock(corpus_recipe) as is_only:
         if not is_only:  # of two looks in one moment the second would find the listing at rest
-            log.info("%s: another run looks at its sources at this moment", plan.corpus)
+            log.info("%s: another run looks at its sources at this moment", corpus_recipe.corpus)
             return None
-        sight = detect_changes(plan)
-    show_changes(plan, sight)
+        sight = detect_changes(corpus_recipe)
+    show_changes(corpus_recipe, sight)
     if not sight.changes:
-        log.info("%s: nothing has changed since the last build", plan.corpus)
+        log.info("%s: nothing has changed since the last build", corpus_recipe.corpus)
     elif not sight.is_settled:
-        log.info("%s: files have changed since the last look; waiting for them to come to rest", plan.corpus)
+        log.info(
+            "%s: files have changed since the last look; waiting for them to settle", corpus_recipe.corpus
+        )
     elif sight.is_to_announce or (sight.is_unanswered and not is_under_way(recipe, storage, sample)):
-        ask_for_a_build(plan, sight, {"recipe": recipe, "storage": storage, "sample": sample})
-        log.info("%s: %d sources have changed; asked for a build", plan.corpus, len(sight.changes))
+        ask_for_a_build(corpus_recipe, sight, {"recipe": recipe, "storage": storage, "sample": sample})
+        log.info("%s: %d sources have changed; asked for a build", corpus_recipe.corpus, len(sight.changes))
     else:
-        log.info("%s: a build has been asked for already", plan.corpus)
+        log.info("%s: a build has been asked for already", corpus_recipe.corpus)
     return sight
 
 
-def show_changes(plan: Recipe, sight: SourceChanges) -> None:
+def show_changes(recipe: Recipe, sight: SourceChanges) -> None:
     """Put the changed files of each source into the dashboard."""
     rows = [
         {
@@ -67,15 +69,15 @@ def show_changes(plan: Recipe, sight: SourceChanges) -> None:
         }
         for change in sight.changes
     ]
-    create_table_artifact(rows, artifact_key(plan, "changes"), "Files that the last build did not see so")
+    create_table_artifact(rows, artifact_key(recipe, "changes"), "Files that the last build did not see so")
 
 
-def ask_for_a_build(plan: Recipe, sight: SourceChanges, parameters: dict[str, Any]) -> None:
+def ask_for_a_build(recipe: Recipe, sight: SourceChanges, parameters: dict[str, Any]) -> None:
     """Emit the event for which the deployment of `build` waits."""
     changes = [change.model_dump() for change in sight.changes]
     emit_event(
         CHANGED,
-        resource={"prefect.resource.id": f"zyda.corpus.{plan.corpus}"},
+        resource={"prefect.resource.id": f"zyda.corpus.{recipe.corpus}"},
         payload={**parameters, "changes": changes},
     )
 

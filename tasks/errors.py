@@ -76,9 +76,9 @@ class Damaged(ZydaError, ValueError):
 
     advice = "Start the build again: it makes what is damaged anew."
 
-    def __init__(self, found: str, *paths: str) -> None:
-        super().__init__(found, *paths)
-        self.found = found
+    def __init__(self, fault: str, *paths: str) -> None:
+        super().__init__(fault, *paths)
+        self.found = fault
         self.paths: Sequence[str] = paths
 
     def __str__(self) -> str:
@@ -124,8 +124,8 @@ def one_line(text: str) -> str:
     return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
-def bad_input(source: str, found: str, *, file: str = "", row: int | None = None) -> BadInput:
-    """Return the error for what was `found` in a source, at a file and row where known.
+def bad_input(source: str, fault: str, *, file: str = "", row: int | None = None) -> BadInput:
+    """Return the error for a `fault` of a source, at a file and row where known.
 
     row: counted from 0, as in a doc_id; of a file of lines the message also gives the line, counted from 1.
     """
@@ -135,7 +135,7 @@ def bad_input(source: str, found: str, *, file: str = "", row: int | None = None
     has_lines = not file.endswith(WITHOUT_LINES)
     if row is not None:
         where += f", row {row} (line {row + 1})" if has_lines else f", row {row}"
-    error = BadInput(f"{where}: {one_line(found)}")
+    error = BadInput(f"{where}: {one_line(fault)}")
     line = f" (line {(row or 0) + 1:,})" if has_lines else ""
     known = {"source": source, "file": file, "row": "" if row is None else f"{row:,}{line}"}
     error.where = {what: value for what, value in known.items() if value}

@@ -46,7 +46,7 @@ def could_hold(share, is_jaccard, size, other):
 
 @njit(cache=True, nogil=True)
 def all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
-    """Judge the documents from `first` to `last`, each against all before it that stay."""
+    """Decide about the documents from `first` to `last`, each against all before it that stay."""
     for i in range(first, last):
         if not may_go[i]:
             continue
@@ -130,7 +130,7 @@ def count_marked(marks, mark, numbers):
 
 @njit(cache=True, nogil=True)
 def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
-    """Judge the same with an index of those that stay: for each shingle a list of them, as they were added."""
+    """Decide the same with an index of those that stay: for each shingle a list of them, as they were added."""
     start = ends[first]
     numbers, frequencies = numbered(hashes[start : ends[last]])
     marks = np.full(frequencies.size, NOBODY, np.int32)
@@ -182,7 +182,7 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
 
 
 @njit(cache=True, nogil=True)
-def _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared):
+def _find_duplicates(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared):
     for c in range(clusters.size - 1):
         first, last = clusters[c], clusters[c + 1]
         if last - first <= FEW:
@@ -191,7 +191,7 @@ def _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, s
             prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
 
 
-def judge(
+def find_duplicates(
     hashes: NDArray[np.uint64],
     ends: NDArray[np.int64],
     groups: NDArray[np.int64],
@@ -211,5 +211,5 @@ def judge(
     """
     holders = np.full(len(groups), NOBODY, np.int64)
     shared = np.zeros(len(groups), np.int64)
-    _judge(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared)
+    _find_duplicates(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared)
     return holders, shared

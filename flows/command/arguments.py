@@ -14,16 +14,16 @@ ENDINGS = (".yaml", ".yml")
 MOST_OFFERED = 100
 
 
-def load(recipe: str, storage: str | None, sample: float | None) -> "Recipe":
+def load(recipe_path: str, storage: str | None, sample: float | None) -> "Recipe":
     from tasks.recipe.loading import load_recipe  # late
 
-    return load_recipe(recipe, storage=storage, sample=sample)
+    return load_recipe(recipe_path, storage=storage, sample=sample)
 
 
 def recipes_like(incomplete: str) -> list[str]:
     """Return the YAML files that a path may become, also those in a folder that it may become."""
-    found = chain.from_iterable(iglob(pattern) for pattern in patterns(incomplete))
-    return sorted(islice(found, MOST_OFFERED))
+    paths = chain.from_iterable(iglob(pattern) for pattern in patterns(incomplete))
+    return sorted(islice(paths, MOST_OFFERED))
 
 
 def patterns(incomplete: str) -> Iterator[str]:

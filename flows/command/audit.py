@@ -21,7 +21,7 @@ DIFF_LINES = 12
 
 
 def audit(
-    recipe: RecipePath,
+    recipe_path: RecipePath,
     pairs: Annotated[int, typer.Option(min=1, help="Removed documents to compare, at the most.")] = 10_000,
     storage: Storage = None,
     sample: Sample = None,
@@ -31,11 +31,11 @@ def audit(
     Buckets and clusters are made of signatures and chains. This says how many of the documents that went
     have no kept document like them, by source and by length, and shows the pairs that are least alike.
     """
-    plan = load(recipe, storage, sample)
+    recipe = load(recipe_path, storage, sample)
     from tasks.dedup.audit import audit as audit_stage  # late
     from tasks.recipe.rounds import rounds_of  # late
 
-    for of_round in rounds_of(plan):
+    for of_round in rounds_of(recipe):
         if audit_stage.enabled(of_round, ""):
             print_audit_of_round(of_round, pairs)
 

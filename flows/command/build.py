@@ -32,35 +32,35 @@ SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 def build(
-    recipe: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
+    recipe_path: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
 ) -> None:
     """Build the corpus, or what is missing of it, and print its ledger.
 
     The exit status is 0 only when the corpus is complete. Start it again after an interruption: what is
     finished is not done again.
     """
-    plan = load(recipe, storage, sample)
+    recipe = load(recipe_path, storage, sample)
     from tasks.planning.last_build import ledger_if_complete  # late
 
-    if ledger := ledger_if_complete(plan):
+    if ledger := ledger_if_complete(recipe):
         typer.echo("nothing to do: the corpus is complete, and its sources have not changed", err=True)
-        show_corpus(plan, ledger)
+        show_corpus(recipe, ledger)
     else:
-        build_and_show(recipe, storage, sample, plan, replace=replace)
+        build_and_show(recipe_path, storage, sample, recipe, replace=replace)
 
 
 def build_and_show(
-    recipe: str, storage: str | None, sample: float | None, plan: "Recipe", *, replace: bool = False
+    recipe_path: str, storage: str | None, sample: float | None, recipe: "Recipe", *, replace: bool = False
 ) -> None:
-    show_corpus(plan, run_build(recipe, storage, sample, plan, replace=replace))
+    show_corpus(recipe, run_build(recipe_path, storage, sample, recipe, replace=replace))
 
 
 def run_build(
-    recipe: str, storage: str | None, sample: float | None, plan: "Recipe", *, replace: bool = False
+    recipe_path: str, storage: str | None, sample: float | None, recipe: "Recipe", *, replace: bool = False
 ) -> "Ledger":
     """Run the build flow here, with what it logs in the dashboard and not on the screen.
 
-    plan: the recipe as the flow will read it, by which its cluster is chosen.
+    recipe: the recipe as the flow will read it, by which its cluster is chosen.
     """
     from flows.server.local_server import prefect_server  # late
     from flows.server.server_watchdog import server_watchdog  # late
@@ -73,7 +73,7 @@ def run_build(
     with end_in_order(RESUME_ADVICE), ExitStack() as stack:
         if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
             with err.status("looking at the sources"):
-                look_before(plan, replace=replace)
+                look_before(recipe, replace=replace)
         use_the_running_stack(err)
         with err.status("starting Prefect"):
             server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
@@ -86,17 +86,17 @@ def run_build(
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(server_watchdog(server))
-        runner = task_runner(threads_for(plan))
+        runner = task_runner(threads_for(recipe))
         stack.enter_context(cluster_explained())
-        return build.with_options(task_runner=runner)(recipe, storage, sample, replace)
+        return build.with_options(task_runner=runner)(recipe_path, storage, sample, replace)
 
 
-def look_before(plan: "Recipe", *, replace: bool) -> None:
+def look_before(recipe: "Recipe", *, replace: bool) -> None:
     """Find what can be found in seconds before any server is started. Raises BadRecipe."""
     from tasks.planning.survey import check_sources  # late
 
     with suppress(Unavailable):  # the build asks again, and again
-        check_sources(plan, replace=replace)
+        check_sources(recipe, replace=replace)
 
 
 def use_the_running_stack(err: "Console") -> None:

@@ -19,22 +19,22 @@ MOST_DAMAGED = 10  # files that are named
 
 
 def check(
-    recipe: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
+    recipe_path: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
 ) -> None:
     """Look for every fault that can be found before work, and say what a build would read. Builds nothing.
 
     Sources are listed, a part of every new file is read, tokenizer and models are looked at.
     """
-    check_recipe(load(recipe, storage, sample), replace=replace)
+    check_recipe(load(recipe_path, storage, sample), replace=replace)
 
 
-def check_recipe(plan: "Recipe", *, replace: bool) -> None:
+def check_recipe(recipe: "Recipe", *, replace: bool) -> None:
     """Print what a build would read. Raises BadRecipe with every fault."""
     from tasks.planning.prepare import preflight  # late
 
-    judged = preflight(plan, replace=replace, spread=in_threads)
-    console().print(sizes_by_source(plan, judged))
-    for line in (*judges_of(plan), *reference_corpora_lines(plan), *damaged_of(judged), *outcome(plan)):
+    survey = preflight(recipe, replace=replace, spread=in_threads)
+    console().print(sizes_by_source(recipe, survey))
+    for line in (*judges_of(recipe), *reference_corpora_lines(recipe), *damaged_of(survey), *outcome(recipe)):
         console().print(line, markup=False)
 
 
@@ -55,12 +55,12 @@ def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object
         )  # fmt: skip
 
 
-def sizes_by_source(plan: "Recipe", judged: "SourceSurvey") -> "Table":
+def sizes_by_source(recipe: "Recipe", survey: "SourceSurvey") -> "Table":
     """Make the table of the sources: files, those that are new, bytes, and rows where footers say them."""
     table = table_of("source", "files", "new", "size", "rows", words=["source"])
-    columns = zip(plan.sources, judged.chosen, judged.inspected, strict=True)
+    columns = zip(recipe.sources, survey.chosen, survey.inspected, strict=True)
     for source, files, inspected in columns:
-        known = {(file.url, file.version): file for file in judged.register.files.get(source.name, ())}
+        known = {(file.url, file.version): file for file in survey.register.files.get(source.name, ())}
         known |= {(result.file.url, result.file.version): result.file for result in inspected}
         rows = rows_of([known[file.url, file.version] for file in files])
         size = as_size(sum(file.size for file in files))
@@ -75,36 +75,36 @@ def rows_of(files: "Sequence[InputFile]") -> int | None:
     return None if None in rows else sum(row for row in rows if row is not None)
 
 
-def judges_of(plan: "Recipe") -> list[str]:
+def judges_of(recipe: "Recipe") -> list[str]:
     """Say which tokenizer and models were found in order, and what counts the tokens."""
     from tasks.tokens.counter import counted_by, load_tokenizer  # late
 
-    lines = [f"tokenizer: {plan.tokenizer}, {counted_by(load_tokenizer(plan.tokenizer))}"]
-    lines += [f"model of {s.name}: {s.classify.model}" for s in plan.sources if s.classify]
+    lines = [f"tokenizer: {recipe.tokenizer}, {counted_by(load_tokenizer(recipe.tokenizer))}"]
+    lines += [f"model of {s.name}: {s.classify.model}" for s in recipe.sources if s.classify]
     return lines
 
 
-def reference_corpora_lines(plan: "Recipe") -> list[str]:
+def reference_corpora_lines(recipe: "Recipe") -> list[str]:
     """Say which corpora a round is against, and how large they are."""
     from tasks.dedup.reference.corpora import corpora_of  # late
 
     return [
         f"against: {other.label}, {max(keys.documents for keys in other.manifest.bands.values()):,} documents"
-        for other in corpora_of(plan).values()
+        for other in corpora_of(recipe).values()
     ]
 
 
-def damaged_of(judged: "SourceSurvey") -> list[str]:
+def damaged_of(survey: "SourceSurvey") -> list[str]:
     """Name the new files that cannot be read, which a build would set aside."""
-    files = [found for inspected in judged.inspected for found in inspected if found.fault]
+    files = [found for inspected in survey.inspected for found in inspected if found.fault]
     more = [f"and {len(files) - MOST_DAMAGED:,} more"] if len(files) > MOST_DAMAGED else []
     return [f"to be set aside: {found.file.url}: {found.fault}" for found in files[:MOST_DAMAGED]] + more
 
 
-def outcome(plan: "Recipe") -> list[str]:
+def outcome(recipe: "Recipe") -> list[str]:
     """Say where the corpus goes, and whether there is anything to do."""
     from tasks.planning.last_build import ledger_if_complete  # late
 
-    is_complete = ledger_if_complete(plan) is not None
-    found = "It is complete: a build has nothing to do." if is_complete else "No fault was found."
-    return [f"corpus: {plan.folder.url}/published", found]
+    is_complete = ledger_if_complete(recipe) is not None
+    conclusion = "It is complete: a build has nothing to do." if is_complete else "No fault was found."
+    return [f"corpus: {recipe.folder.url}/published", conclusion]

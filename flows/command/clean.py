@@ -11,7 +11,7 @@ EXAMPLES = ("zyda clean recipe.yaml --dry-run",)
 
 
 def clean(
-    recipe: RecipePath,
+    recipe_path: RecipePath,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
     ] = False,
@@ -23,10 +23,10 @@ def clean(
     What a build that has not come to its end has written since stays, and so does what the next build of
     the same recipe can use again.
     """
-    plan = load(recipe, storage, sample)
+    recipe = load(recipe_path, storage, sample)
     from tasks.lookup.verify_and_clean import orphans_of, remove  # late
 
-    waste = orphans_of(plan, dry_run=dry_run)
+    waste = orphans_of(recipe, dry_run=dry_run)
     sizes = dict[str, int]()
     for file in waste:
         stage = file.path.split("/")[1]
@@ -35,5 +35,5 @@ def clean(
         say(f"{stage:12} {as_size(size)}")
     verb = "would be removed" if dry_run else "removed"
     if not dry_run:
-        remove(plan, waste)
+        remove(recipe, waste)
     say(f"{len(waste):,} files, {as_size(sum(sizes.values()))}: {verb}")

@@ -96,8 +96,8 @@ def main() -> int:
             raise
         # What was printed is lost, where that is what found no room, and Python would write it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        said = "zyda: no space left on device, where the output goes or a file of this machine"
-        print(said, file=sys.stderr)  # noqa: T201
+        message = "zyda: no space left on device, where the output goes or a file of this machine"
+        print(message, file=sys.stderr)  # noqa: T201
         return 1
 
 

@@ -8,7 +8,8 @@ from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import DIFF_STYLES, console, in_short
 
 if TYPE_CHECKING:
-    from tasks.lookup.explain import Explanation, Place
+    from tasks.lookup.corpus_reader import Place
+    from tasks.lookup.explain import Explanation
 
 EXAMPLES = ("zyda explain recipe.yaml 72057594037927936",)
 MAX_MEMBERS = 20
@@ -17,16 +18,16 @@ MAX_WIDTH = 1000
 
 
 def explain(
-    recipe: RecipePath,
+    recipe_path: RecipePath,
     doc_id: Annotated[str, typer.Argument(metavar="DOC_ID", help="A document's id, in decimals or as 0x...")],
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Say where a document came from, what was decided about it and why, with a diff to the one kept."""
-    plan = load(recipe, storage, sample)
+    recipe = load(recipe_path, storage, sample)
     from tasks.lookup.explain import explain as explain_document  # late
 
-    print_explanation(explain_document(plan, doc_id))
+    print_explanation(explain_document(recipe, doc_id))
 
 
 def print_explanation(explanation: "Explanation") -> None:
@@ -48,8 +49,8 @@ def print_explanation(explanation: "Explanation") -> None:
     if explanation.kept_went_by:
         out.print(f"(which went itself, by stage {explanation.kept_went_by})")
     if explanation.kept or explanation.diff:
-        there = "the one kept for it" if explanation.kept else "that of the other corpus"
-        out.print(f"from this document to {there}:")
+        compared_with = "the one kept for it" if explanation.kept else "that of the other corpus"
+        out.print(f"from this document to {compared_with}:")
         for line in explanation.diff or ["(no difference)"]:
             out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
     if explanation.text:
@@ -70,5 +71,5 @@ def decision(explanation: "Explanation") -> str:
     if explanation.is_published:
         return "It is in the corpus."
     why = f"It was removed by stage {explanation.stage}, reason {explanation.reason}: {explanation.sentence}."
-    found = ", ".join(f"{name} {in_short(value)}" for name, value in explanation.evidence.items())
-    return f"{why} ({found})" if found else why
+    evidence = ", ".join(f"{name} {in_short(value)}" for name, value in explanation.evidence.items())
+    return f"{why} ({evidence})" if evidence else why

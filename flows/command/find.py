@@ -20,7 +20,7 @@ LONGEST_TEXT = 64 << 20  # bytes
 
 
 def find(
-    recipe: RecipePath,
+    recipe_path: RecipePath,
     text: Annotated[
         str,
         typer.Argument(metavar="FILE-OR-TEXT", help="A file with a text, - for standard input, or a text."),
@@ -33,26 +33,26 @@ def find(
 
     Those that share a bucket with it are compared with it exactly. The exit status is 1 where there is none.
     """
-    if not print_nearest(load(recipe, storage, sample), text, most):
+    if not print_nearest(load(recipe_path, storage, sample), text, most):
         raise typer.Exit(1)
 
 
-def print_nearest(plan: "Recipe", file_or_text: str, most: int) -> bool:
+def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
     """Print the published documents that are most like a text; return whether there is any. Raises BadInput."""
     from rich.markup import escape  # late
 
     from tasks.lookup.nearest import nearest  # late
 
     text = text_of(file_or_text)
-    found = nearest(plan, text, most)
-    if not found:
+    neighbours = nearest(recipe, text, most)
+    if not neighbours:
         is_one_word = text == file_or_text and not any(c.isspace() for c in text)
         hint = f"{text[:LONGEST_HINT]} is no file; read as a text: " if is_one_word else ""
         console().print(f"{hint}no published document shares a bucket with this text", markup=False)
         return False
     columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
     table = table_of(*columns, words=["document", "source", "file", "begins"])
-    for near in found:
+    for near in neighbours:
         beginning = " ".join("".join(c if c.isprintable() else " " for c in near.beginning).split())
         numbers = (f"{near.jaccard:.3f}", f"{near.containment:.3f}", str(near.doc_id))
         table.add_row(*numbers, near.source, f"{near.row:,}", escape(near.file), escape(beginning))

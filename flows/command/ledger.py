@@ -25,35 +25,35 @@ class LedgerFormat(StrEnum):
 
 
 def ledger(
-    recipe: RecipePath,
+    recipe_path: RecipePath,
     output: Annotated[LedgerFormat, typer.Option("--format", help="How to print it.")] = LedgerFormat.TEXT,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Print the ledger of the published corpus: documents, tokens and bytes by source and stage."""
-    plan = load(recipe, storage, sample)
+    recipe = load(recipe_path, storage, sample)
     from tasks.accounts.ledger_formats import as_json, as_markdown  # late
     from tasks.accounts.published import published_ledger  # late
 
-    its_ledger = published_ledger(plan)
+    its_ledger = published_ledger(recipe)
     if output is LedgerFormat.TEXT:
-        show_corpus(plan, its_ledger)
+        show_corpus(recipe, its_ledger)
     else:
         typer.echo(as_json(its_ledger) if output is LedgerFormat.JSON else as_markdown(its_ledger), nl=False)
 
 
-def show_corpus(plan: "Recipe", ledger: "Ledger") -> None:
+def show_corpus(recipe: "Recipe", ledger: "Ledger") -> None:
     """Print a corpus's ledger, what its audits found and where it is."""
     from tasks.accounts.published import corpus_of  # late
 
     print_ledger(ledger)
-    manifest = corpus_of(plan)[1]
+    manifest = corpus_of(recipe)[1]
     for stage in (stage for stage in ledger.stages if stage.startswith("against")):
         removed = ledger.removed(stage).documents
         typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")
     for headline in manifest.audits.values():
         say(headline.sentence())
-    say(f"published: {plan.folder.url}/published")
+    say(f"published: {recipe.folder.url}/published")
 
 
 def print_ledger(ledger: "Ledger") -> None:
@@ -100,11 +100,13 @@ def print_reasons(ledger: "Ledger") -> None:
     by_rule = ledger.removed_by("rules")
     if not by_rule:
         return
-    few = ledger.sources if len(ledger.sources) <= MAX_COLUMNS else ()
-    columns = ("rule", "documents", "tokens", *few)
+    shown_sources = ledger.sources if len(ledger.sources) <= MAX_COLUMNS else ()
+    columns = ("rule", "documents", "tokens", *shown_sources)
     table = table_of(*columns, words=["rule"], title="What the rules let go")
     for rule, counts in by_rule.items():
-        of_sources = (ledger.removed_by("rules", source).get(rule, Counts()).documents for source in few)
+        of_sources = (
+            ledger.removed_by("rules", source).get(rule, Counts()).documents for source in shown_sources
+        )
         table.add_row(rule, f"{counts.documents:,}", f"{counts.tokens:,}", *(f"{n:,}" for n in of_sources))
     console().print(table)
     for row in (row for row in ledger.cleaned().to_pylist() if row["documents"]):

@@ -32,11 +32,11 @@ def params(
 
     from tasks.signatures.banding import bandings  # late
 
-    best, *others = bandings(threshold, values)[:SHOWN]
+    best, *alternatives = bandings(threshold, values)[:SHOWN]
     table = Table(title=f"{values} values, Jaccard {threshold:g}", title_justify="left")
     for name in ("bands", "rows", "values", "half found at", "false positives", "false negatives", "sum"):
         table.add_column(name, justify="right")
-    for banding in (best, *others):
+    for banding in (best, *alternatives):
         table.add_row(
             *map(str, (banding.bands, banding.rows, banding.bands * banding.rows)), f"{banding.half:.3f}",
             *(f"{share:.1%}" for share in (banding.false_positives, banding.false_negatives, banding.errors)),

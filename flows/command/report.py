@@ -6,9 +6,9 @@ from flows.command.terminal import say
 EXAMPLES = ("zyda report recipe.yaml",)
 
 
-def report(recipe: RecipePath, storage: Storage = None, sample: Sample = None) -> None:
+def report(recipe_path: RecipePath, storage: Storage = None, sample: Sample = None) -> None:
     """Make a page of plots about the published corpus, and print where it is."""
-    plan = load(recipe, storage, sample)
+    recipe = load(recipe_path, storage, sample)
     from flows.dashboard.report_artifact import write_report  # late
 
-    say(write_report(plan))
+    say(write_report(recipe))

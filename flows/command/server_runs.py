@@ -90,8 +90,8 @@ def last_runs(client: SyncPrefectClient) -> list[FlowRun]:
     return [*newest.values()][:SHOWN]
 
 
-def builds_of(client: SyncPrefectClient, plan: Recipe) -> list[FlowRun]:
+def builds_of(client: SyncPrefectClient, recipe: Recipe) -> list[FlowRun]:
     """Return the builds of a corpus that run, or wait until another has ended."""
-    limit = lock_name(plan)
+    limit = lock_name(recipe)
     ours = {life.run for life in heartbeats_in(client) if life.holds == limit and not life.is_over}
     return [run for run in runs_in(client, *UNDER_WAY, flows=["build"]) if str(run.id) in ours]

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 EXAMPLES = ("zyda status", "zyda status recipes/demo.yaml")
 
 
-def status(recipe: SomeRecipePath = None, storage: Storage = None, sample: Sample = None) -> None:
+def status(recipe_path: SomeRecipePath = None, storage: Storage = None, sample: Sample = None) -> None:
     """Say what runs, what ran last and what is watched; of a recipe, what was built and has changed since.
 
     Changes nothing and starts nothing.
     """
     out = console(soft_wrap=True)
-    for line in of_machine() if recipe is None else of_corpus(recipe, storage, sample):
+    for line in of_machine() if recipe_path is None else of_corpus(recipe_path, storage, sample):
         out.print(line, markup=False)
 
 
@@ -56,33 +56,33 @@ def section(title: str, lines: list[str]) -> list[str]:
     return ["", f"{title}:", *(f"  {line}" for line in lines or ["nothing"])]
 
 
-def of_corpus(recipe: str, storage: str | None, sample: float | None) -> Iterator[str]:
+def of_corpus(recipe_path: str, storage: str | None, sample: float | None) -> Iterator[str]:
     """Say what was built of a recipe, what has changed since, and whether a build is under way."""
     from flows.command.server_runs import a_server, builds_of, in_words  # late
     from tasks.accounts.published import corpus_of  # late
 
-    plan = load(recipe, storage, sample)
-    yield f"corpus {plan.folder.url}/published"
+    recipe = load(recipe_path, storage, sample)
+    yield f"corpus {recipe.folder.url}/published"
     try:
-        _, manifest = corpus_of(plan)
+        _, manifest = corpus_of(recipe)
     except Denied as error:
-        yield str(error).removeprefix(f"{plan.folder.url}: ")
+        yield str(error).removeprefix(f"{recipe.folder.url}: ")
     else:
-        yield publication_lines(plan, manifest)
-        yield from change_lines(plan, manifest)
+        yield publication_lines(recipe, manifest)
+        yield from change_lines(recipe, manifest)
     with a_server() as client:
-        runs = builds_of(client, plan) if client else []
+        runs = builds_of(client, recipe) if client else []
         yield from (f"running build: {' '.join(in_words(run).split())}" for run in runs)
         if not runs:
             yield f"running builds: none{' on this server' if client else ''}"
 
 
-def publication_lines(plan: "Recipe", manifest: "Published") -> str:
+def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
     """Say when a corpus was published, and how large it is."""
     from tasks.accounts.published import MANIFEST, PUBLISHED  # late
 
     counts = manifest.ledger.of(manifest.ledger.stages[-1])
-    seconds = plan.folder.written_at(f"{PUBLISHED}/{MANIFEST}")
+    seconds = recipe.folder.written_at(f"{PUBLISHED}/{MANIFEST}")
     when = datetime.fromtimestamp(seconds).astimezone()
     ago = as_time(datetime.now().timestamp() - seconds)
     return (
@@ -91,7 +91,7 @@ def publication_lines(plan: "Recipe", manifest: "Published") -> str:
     )
 
 
-def change_lines(plan: "Recipe", manifest: "Published") -> list[str]:
+def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     """Say what a build would have to do, by source and by field of the recipe."""
     from tasks.accounts.published_stamps import current_stamps, possibly_changed  # late
     from tasks.planning.changes import changes_between  # late
@@ -102,17 +102,17 @@ def change_lines(plan: "Recipe", manifest: "Published") -> list[str]:
         recorded_versions,
     )
 
-    built = last_build(plan.folder)
+    built = last_build(recipe.folder)
     if built is None:
         return ["what it was built from is not known any more; a build looks at everything again"]
     try:
-        changes = changes_between(recorded_versions(plan.folder), current_versions(plan))
+        changes = changes_between(recorded_versions(recipe.folder), current_versions(recipe))
     except ZydaError as error:
         return [f"its sources cannot be listed: {first_line(error)}"]
-    is_same = built.plan == current_digest(plan)
+    is_same = built.recipe_digest == current_digest(recipe)
     lines = [of_source(change) for change in changes] or ["sources: unchanged"]
-    lines.append("recipe: unchanged" if is_same else of_recipe(plan, manifest))
-    missing, changed = possibly_changed(plan.folder, manifest, current_stamps(plan.folder))
+    lines.append("recipe: unchanged" if is_same else of_recipe(recipe, manifest))
+    missing, changed = possibly_changed(recipe.folder, manifest, current_stamps(recipe.folder))
     if missing or changed:
         lines.append(f"published files: {len(missing):,} missing, {len(changed):,} perhaps changed")
     is_complete = is_same and not (changes or missing or changed)
@@ -126,9 +126,9 @@ def of_source(change: "Change") -> str:
     return f"source {change.source}: files {counts}, for example {example}"
 
 
-def of_recipe(plan: "Recipe", manifest: "Published") -> str:
+def of_recipe(recipe: "Recipe", manifest: "Published") -> str:
     """Say which fields of the recipe are other than those of what is published."""
-    before, now = manifest.recipe, plan.as_written
+    before, now = manifest.recipe, recipe.as_written
     fields = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if fields:
         return f"recipe: changed in {', '.join(fields)}"

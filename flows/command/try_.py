@@ -18,7 +18,7 @@ WIDTH = 200
 
 
 def try_(
-    recipe: RecipePath,
+    recipe_path: RecipePath,
     documents: Annotated[int, typer.Option(min=1, help="How many, of all sources together.")] = 1000,
     examples: Annotated[int, typer.Option(min=0, max=100, help="How many to show of each rule.")] = 3,
 ) -> None:
@@ -26,7 +26,7 @@ def try_(
 
     For values to be tuned in seconds: change the recipe, and try again.
     """
-    plan = load(recipe, None, None)
+    recipe = load(recipe_path, None, None)
     from rich.markup import escape  # late
     from rich.text import Text  # late
 
@@ -34,7 +34,7 @@ def try_(
 
     out = console()
     with console(stderr=True).status("trying; the first time on a machine, rules are compiled for a minute"):
-        trial = try_steps(plan, documents, examples)
+        trial = try_steps(recipe, documents, examples)
     total = sum(trial.documents.values())
     out.print(
         f"{total:,} documents of {len(trial.documents):,} sources, {trial.bytes / 1e6:,.1f} MB; "
@@ -54,9 +54,9 @@ def try_(
     for taken in effective_rules(trial):
         if taken.examples:
             out.print(Text(f"\n{taken.bound.rule}: {limits(taken)}", style="bold"), soft_wrap=True)
-        for one in taken.examples:
-            out.print(Text(f"  {headline(one)}"), soft_wrap=True)
-            out.print(Text(f"    {beginning(one.text)}"), soft_wrap=True, style="dim")
+        for example in taken.examples:
+            out.print(Text(f"  {headline(example)}"), soft_wrap=True)
+            out.print(Text(f"    {beginning(example.text)}"), soft_wrap=True, style="dim")
 
 
 def shares_by_rule(trial: "Trial", total: int) -> "Table":
@@ -65,10 +65,12 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
 
     from tasks.planning.try_rules import effective_rules  # late
 
-    few = list(trial.documents) if len(trial.documents) <= MOST_SOURCES else []
-    table = table_of("rule", "takes", "share", "is the first", "others do, too", *few, words=["rule"])
+    shown_sources = list(trial.documents) if len(trial.documents) <= MOST_SOURCES else []
+    table = table_of(
+        "rule", "takes", "share", "is the first", "others do, too", *shown_sources, words=["rule"]
+    )
     for taken in effective_rules(trial):
-        numbers = (taken.first, taken.also, *(taken.documents.get(source, 0) for source in few))
+        numbers = (taken.first, taken.also, *(taken.documents.get(source, 0) for source in shown_sources))
         share = f"{taken.total / max(1, total):.1%}"
         table.add_row(escape(taken.bound.rule), f"{taken.total:,}", share, *(f"{n:,}" for n in numbers))
     return table
@@ -84,8 +86,8 @@ def limits(taken: "RuleCount") -> str:
     return f"{' and '.join(ends)} stays"
 
 
-def headline(one: "Example") -> str:
-    return f"{in_short(one.value)}  {one.source}  {one.file}  row {one.row}"
+def headline(example: "Example") -> str:
+    return f"{in_short(example.value)}  {example.source}  {example.file}  row {example.row}"
 
 
 def beginning(text: str) -> str:

@@ -21,7 +21,7 @@ EXAMPLES = ("zyda verify recipe.yaml", "zyda verify recipe.yaml --repair")
 
 
 def verify(
-    recipe: RecipePath,
+    recipe_path: RecipePath,
     repair: Annotated[
         bool, typer.Option("--repair", help="Make again what is damaged, from what it was made of.")
     ] = False,
@@ -32,18 +32,18 @@ def verify(
 
     The exit status is 0 only when all is as it was written, or has been repaired.
     """
-    plan = load(recipe, storage, sample)
-    faults = verify_corpus(plan)
+    recipe = load(recipe_path, storage, sample)
+    faults = verify_corpus(recipe)
     if faults and not repair:
         raise Denied(
             f"{len(faults)} files are not as they were written; zyda verify --repair makes them again"
         )
     if faults:
-        mend(plan, faults)
-        build_and_show(recipe, storage, sample, plan)
+        mend(recipe, faults)
+        build_and_show(recipe_path, storage, sample, recipe)
 
 
-def verify_corpus(plan: "Recipe") -> "list[Fault]":
+def verify_corpus(recipe: "Recipe") -> "list[Fault]":
     """Read all that a corpus consists of and was made by; print and return what is not as it was."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
@@ -51,16 +51,16 @@ def verify_corpus(plan: "Recipe") -> "list[Fault]":
     from tasks.accounts.readings import moment  # late
     from tasks.lookup.verify_and_clean import faults_of, files_to_check  # late
 
-    before, begun = saved_stamps(plan.folder), moment()
-    items, faults = files_to_check(plan)
+    before, begun = saved_stamps(recipe.folder), moment()
+    items, faults = files_to_check(recipe)
     size = sum(item.size for item in items)
     err = console(stderr=True, soft_wrap=True)
     columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
         bar = bars.add_task("reading", total=size)
-        faults += faults_of(plan, items, lambda item: bars.advance(bar, item.size))
-    note_read(plan.folder, before, items, faults, begun)
-    url = plan.folder.url
+        faults += faults_of(recipe, items, lambda item: bars.advance(bar, item.size))
+    note_read(recipe.folder, before, items, faults, begun)
+    url = recipe.folder.url
     for fault in faults:
         say(f"{url}/{fault.path} {fault.found}")
     say(f"{len(items):,} files, {as_size(size)}: {len(faults):,} are not as they were written")
@@ -86,12 +86,12 @@ def note_read(
         warn(f"{error}; when these files were read is not remembered")
 
 
-def mend(plan: "Recipe", faults: "Sequence[Fault]") -> None:
+def mend(recipe: "Recipe", faults: "Sequence[Fault]") -> None:
     """Remove what is damaged, so that the next build makes it again."""
     from tasks.accounts.published import PUBLISHED  # late
     from tasks.storage.forgetting import forget  # late
 
-    folder: Folder = plan.folder
+    folder: Folder = recipe.folder
     published = [fault.path for fault in faults if fault.path.startswith(f"{PUBLISHED}/")]
     for path in published:
         folder.delete(path)

@@ -11,7 +11,7 @@ EXAMPLES = ("zyda watch recipe.yaml --every 1h", "zyda watch --list", "zyda watc
 
 
 def watch(
-    recipe: SomeRecipePath = None,
+    recipe_path: SomeRecipePath = None,
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="How often to look: 30s, 15m, 1h or 1d.")
     ] = None,
@@ -27,5 +27,5 @@ def watch(
     """
     from deployments.schedules import run_watch_command  # late
 
-    for line in run_watch_command(recipe, every, stop, show, storage, sample):
+    for line in run_watch_command(recipe_path, every, stop, show, storage, sample):
         say(line)

@@ -100,12 +100,12 @@ def write_last(artifact: UUID, recipe: Recipe, state: BuildState) -> None:
 
 def shown_by(client: SyncPrefectClient, recipe: Recipe) -> Iterator[str]:
     """Yield links to what shows a corpus that is complete."""
-    for what, name in (("accounts", "corpus"), ("report", "report")):
+    for label, name in (("accounts", "corpus"), ("report", "report")):
         its_key = ArtifactFilterKey(any_=[artifact_key(recipe, name)])
-        for found in client.read_artifacts(
+        for artifact in client.read_artifacts(
             artifact_filter=ArtifactFilter(key=its_key), sort=ArtifactSort.CREATED_DESC, limit=1
         ):
-            yield f"[{what}](/artifacts/artifact/{found.id})"
+            yield f"[{label}](/artifacts/artifact/{artifact.id})"
 
 
 def place_of(recipe: Recipe) -> str:

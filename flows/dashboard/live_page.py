@@ -41,14 +41,14 @@ def headline(state: BuildState) -> str:
     if state.waits_for:
         return f"# {name}: waiting\n\nfor {seconds} · {state.waits_for}"
     fraction = min(state.fraction, 0.99)  # at the end it has still to be put in place and shown
-    said = [f"{bar(fraction, LONG_BAR)} **{percent(fraction)}**", f"running for {seconds}"]
+    phrases = [f"{bar(fraction, LONG_BAR)} **{percent(fraction)}**", f"running for {seconds}"]
     if (left := state.seconds_left()) is not None:
-        said.append(f"about **{duration(left)}** left")
-    said.append(f"at {', '.join(state.now_at())}" if state.has_begun else STARTING)
+        phrases.append(f"about **{duration(left)}** left")
+    phrases.append(f"at {', '.join(state.now_at())}" if state.has_begun else STARTING)
     if not state.rows["ingest"].is_over:
-        said += [] if state.is_compiled else [COMPILING]
-        said += [f"tokens are {state.counting}"] if state.counting else []
-    return f"# {name}: running\n\n{' · '.join(said)}"
+        phrases += [] if state.is_compiled else [COMPILING]
+        phrases += [f"tokens are {state.counting}"] if state.counting else []
+    return f"# {name}: running\n\n{' · '.join(phrases)}"
 
 
 def percent(fraction: float) -> str:

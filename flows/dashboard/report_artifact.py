@@ -6,13 +6,13 @@ from flows.dashboard.artifact_keys import artifact_key
 from flows.reporting.markdown import without_code
 from flows.reporting.report_markdown import as_markdown
 from flows.reporting.report_page import PAGE, page
-from tasks.lookup.report_data import Findings, find
+from tasks.lookup.report_data import Findings, findings_of
 from tasks.recipe.fields import Recipe
 
 
 def write_report(recipe: Recipe) -> str:
     """Make the report and put it beside the published corpus; return its URL."""
-    return written(recipe, find(recipe))
+    return written(recipe, findings_of(recipe))
 
 
 def written(recipe: Recipe, findings: Findings) -> str:
@@ -24,7 +24,7 @@ def written(recipe: Recipe, findings: Findings) -> str:
 
 def show_report(recipe: Recipe) -> str:
     """Write the report and show it in the dashboard, beside the flow run that this is in; return its URL."""
-    findings = find(recipe)
+    findings = findings_of(recipe)
     url = written(recipe, findings)
     create_markdown_artifact(
         without_code(as_markdown(recipe, findings)),

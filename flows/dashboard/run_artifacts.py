@@ -16,7 +16,7 @@ from flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, u
 from tasks.accounts.ledger import Ledger, large_losses
 from tasks.accounts.published import Published, corpus_of
 from tasks.errors import ADVICE, BadRecipe, ZydaError, one_line
-from tasks.lookup.explain import Corpus
+from tasks.lookup.corpus_reader import Corpus
 from tasks.lookup.report_data import whole_table
 from tasks.publish.audits import SIMILARITIES, by_source
 from tasks.publish.card import card
@@ -62,16 +62,16 @@ def funnel(ledger: Ledger) -> str:
 
 def audits(recipe: Recipe, manifest: Published) -> list[str]:
     """Write what the build's audits found of each source."""
-    found = list[str]()
+    paragraphs = list[str]()
     for place, headline in manifest.audits.items():
         if not headline.pairs:
             continue
         rows = by_source(whole_table(Corpus(recipe), place, ["source", headline.measure]), headline)
         below = [f"below {likeness:g}" for likeness in (*SIMILARITIES, round(headline.threshold, 2))]
         lines = [[row.name, f"{row.pairs:,}", *(f"{share:.1%}" for share in row.below)] for row in rows]
-        found.append(f"## Audit of near-duplicates\n\n{headline.sentence()}\n")
-        found.append(table(("source", "pairs", *below), lines))
-    return found
+        paragraphs.append(f"## Audit of near-duplicates\n\n{headline.sentence()}\n")
+        paragraphs.append(table(("source", "pairs", *below), lines))
+    return paragraphs
 
 
 def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
@@ -92,5 +92,5 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
     if FlowRunContext.get():
         with suppress(httpx.HTTPError, PrefectException):  # what was wrong is said in any case
             create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
-    said = "; ".join(faults)
-    return Failed(message=f"{said[:LONGEST]}{ADVICE}{error.advice} {RESUME_ADVICE}", data=error)
+    message = "; ".join(faults)
+    return Failed(message=f"{message[:LONGEST]}{ADVICE}{error.advice} {RESUME_ADVICE}", data=error)

@@ -108,8 +108,8 @@ class BuildState:
         if isinstance(result, UnfinishedRun):  # what it was waiting for has failed
             row.is_held_up = True
             return
-        found = result if isinstance(result, list) else [result]
-        for receipt in flat_receipts([one for one in found if isinstance(one, Receipt)]):
+        results = result if isinstance(result, list) else [result]
+        for receipt in flat_receipts([one for one in results if isinstance(one, Receipt)]):
             cell = row.cells.setdefault(receipt.source, Cell())
             cell.receipt = receipt
         now = self.clock()

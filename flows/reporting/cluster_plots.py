@@ -11,12 +11,12 @@ from tasks.lookup.report_data import Findings
 EXACT = 100_000  # a number in a field from which on it is written in short
 
 
-def cluster_sizes(ledger: Ledger, found: ClusterStats) -> str:
+def cluster_sizes(ledger: Ledger, stats: ClusterStats) -> str:
     """Draw how many clusters have so many documents of a source, on two logarithmic axes."""
     figure, plot = axes()
     drawn = groups(ledger)
     for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
-        sizes, counts = add_histograms([found.sizes[source] for source in members if source in found.sizes])
+        sizes, counts = add_histograms([stats.sizes[source] for source in members if source in stats.sizes])
         if len(sizes):
             plot.loglog(sizes, counts, "o", markersize=4, label=name, color=colour, alpha=0.8)
     plot.set_xlim(0.8, max(10.0, 1.25 * plot.get_xlim()[1]))
@@ -32,21 +32,21 @@ def add_histograms(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Add up histograms of sizes, (n,) twice each, to one."""
     sizes, counts = (np.concatenate([h[i] for h in histograms] or [np.zeros(0, np.int64)]) for i in (0, 1))
-    found, places = np.unique(sizes, return_inverse=True)
-    return found, np.bincount(places, counts, minlength=len(found)).astype(np.int64)
+    distinct, places = np.unique(sizes, return_inverse=True)
+    return distinct, np.bincount(places, counts, minlength=len(distinct)).astype(np.int64)
 
 
-def shown_sources(ledger: Ledger, found: ClusterStats) -> list[int]:
+def shown_sources(ledger: Ledger, stats: ClusterStats) -> list[int]:
     """Return the places of the sources that are in most clusters, IN_A_FIELD at the most, in their order."""
-    clusters = np.diag(found.shared)
+    clusters = np.diag(stats.shared)
     largest = np.argsort(-clusters, kind="stable")[:IN_A_FIELD]
     return sorted(int(place) for place in largest if clusters[place] or len(ledger.sources) <= DRAWN)
 
 
-def shared_clusters(ledger: Ledger, found: ClusterStats) -> str:
+def shared_clusters(ledger: Ledger, stats: ClusterStats) -> str:
     """Draw the clusters that pairs of sources share."""
-    places = shown_sources(ledger, found)
-    names, shared = [ledger.sources[place] for place in places], found.shared[np.ix_(places, places)]
+    places = shown_sources(ledger, stats)
+    names, shared = [ledger.sources[place] for place in places], stats.shared[np.ix_(places, places)]
     shares = 100 * shared / np.maximum(1, np.diag(shared))[:, None]
     figure, plot = axes(3 + 0.62 * len(names), 1.6 + 0.4 * len(names))
     plot.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")

@@ -58,9 +58,9 @@ def groups(ledger: Ledger, most: int = DRAWN) -> Groups:
         return {source: (source,) for source in sources}
     tokens = {line.source: line.out.tokens for line in ledger.lines if line.stage == first}
     largest = set(sorted(sources, key=lambda source: -tokens[source])[:most])
-    others = tuple(source for source in sources if source not in largest)
-    named = f"{len(others):,} other{'s' if len(others) > 1 else ''}"
-    return {source: (source,) for source in sources if source in largest} | {named: others}
+    small_sources = tuple(source for source in sources if source not in largest)
+    named = f"{len(small_sources):,} other{'s' if len(small_sources) > 1 else ''}"
+    return {source: (source,) for source in sources if source in largest} | {named: small_sources}
 
 
 def colours_of(names: Iterable[str], most: int = DRAWN) -> list[tuple[str, str]]:
@@ -198,14 +198,14 @@ def s_curve(banding: Banding) -> str:
     """Draw how probable it is that a pair is found, by its similarity, and where that is an error."""
     figure, plot = axes(6, 3.6)
     similarity = np.linspace(0, 1, 401)
-    found, is_above = banding.found(similarity), similarity >= banding.threshold
-    plot.plot(similarity, found, color="C0")
+    probability, is_above = banding.found(similarity), similarity >= banding.threshold
+    plot.plot(similarity, probability, color="C0")
     plot.fill_between(
-        similarity, 0, found, where=~is_above, color="C3", alpha=0.3,
+        similarity, 0, probability, where=~is_above, color="C3", alpha=0.3,
         label=f"false positives, {banding.false_positives:.1%}",
     )  # fmt: skip
     plot.fill_between(
-        similarity, found, 1, where=is_above, color="C1", alpha=0.3,
+        similarity, probability, 1, where=is_above, color="C1", alpha=0.3,
         label=f"false negatives, {banding.false_negatives:.1%}",
     )  # fmt: skip
     plot.axvline(banding.threshold, color="black", linewidth=0.8, linestyle=":")

@@ -4,7 +4,7 @@ from flows.reporting.report_head import as_yaml
 from flows.reporting.report_parts import Section, Table, Text, count, with_sign
 from tasks.accounts.ledger import Ledger
 from tasks.lookup.report_data import Findings
-from tasks.planning.history import Build, Examples
+from tasks.planning.build_history import Build, Examples
 from tasks.publish.differences import diff
 from tasks.storage.artifacts import Counts
 

@@ -90,20 +90,20 @@ def rules(findings: Findings) -> Section:
 
 def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Section]:
     """Yield what a round of deduplication found."""
-    ledger, found = findings.ledger, of_round.clusters
+    ledger, stats = findings.ledger, of_round.clusters
     which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""
-    if found is not None:
-        note = f"{count(found.documents)} documents are in {count(found.clusters)} clusters."
-        plot = cluster_plots.cluster_sizes(ledger, found)
+    if stats is not None:
+        note = f"{count(stats.documents)} documents are in {count(stats.clusters)} clusters."
+        plot = cluster_plots.cluster_sizes(ledger, stats)
         yield Section(f"Sizes of duplicate clusters{which}", [note], plot)
         note = (
             "In each field, the clusters that hold documents of both sources; on the diagonal, all that hold "
             "documents of the source. The colour is the share of the row's clusters."
         )
-        shown = len(cluster_plots.shown_sources(ledger, found))
+        shown = len(cluster_plots.shown_sources(ledger, stats))
         few = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
         notes = [note, *(few if shown < len(ledger.sources) else [])]
-        plot = cluster_plots.shared_clusters(ledger, found)
+        plot = cluster_plots.shared_clusters(ledger, stats)
         yield Section(f"Who shares duplicates with whom{which}", notes, plot)
     if of_round.audit:
         yield from audit(of_round.audit, which)
@@ -113,20 +113,24 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
         yield Section(f"The largest clusters{which}", [note], texts=texts)
 
 
-def audit(found: AuditFindings, which: str) -> Iterator[Section]:
+def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     """Yield what an audit found."""
-    sentence = found.headline.sentence()
+    sentence = findings.headline.sentence()
     notes = [f"{sentence} By length: of the pairs up to so many characters, the share that is so unlike."]
-    yield Section(f"How like the removed documents are to what was kept{which}", notes, plots.unlike(found))
+    yield Section(
+        f"How like the removed documents are to what was kept{which}", notes, plots.unlike(findings)
+    )
     below = [f"< {place}" for place in SIMILARITIES]
-    names = ["", "pairs", *below, f"< {found.headline.threshold:.2f}, asked for"]
-    rows = [[row.name, count(row.pairs), *(f"{share:.1%}" for share in row.below)] for row in found.by_source]
-    title = f"Pairs below a {MEASURES[found.headline.measure]}"
+    names = ["", "pairs", *below, f"< {findings.headline.threshold:.2f}, asked for"]
+    rows = [
+        [row.name, count(row.pairs), *(f"{share:.1%}" for share in row.below)] for row in findings.by_source
+    ]
+    title = f"Pairs below a {MEASURES[findings.headline.measure]}"
     table = Table(title, names, rows, has_total=len(rows) > 1)
-    texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in found.worst]
+    texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in findings.worst]
     name = f"The removed documents that are least like what was kept{which}"
     yield Section(
-        name, [f"Of the {count(found.headline.pairs)} pairs that were audited."], "", [table], texts
+        name, [f"Of the {count(findings.headline.pairs)} pairs that were audited."], "", [table], texts
     )
 
 
@@ -135,8 +139,10 @@ def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
     cluster = shown.cluster
     most = sorted(cluster.sources.items(), key=lambda one: -one[1])
     sources = [f"{source} {count(documents)}" for source, documents in most[:MOST_SOURCES]]
-    if others := most[MOST_SOURCES:]:
-        sources.append(f"{len(others)} others {count(sum(documents for _, documents in others))}")
+    if other_sources := most[MOST_SOURCES:]:
+        sources.append(
+            f"{len(other_sources)} others {count(sum(documents for _, documents in other_sources))}"
+        )
     summary = f"cluster {cluster.cluster_id}: {count(cluster.documents)} documents ({', '.join(sources)})"
     first, last = (f"{place.source}, {place.file}, row {place.row}" for place in (shown.first, shown.last))
     parts = [(first, shown.beginning)]

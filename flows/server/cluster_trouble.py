@@ -54,22 +54,22 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
         workers = workers_of(client)
         for silent in silence.begun(workers or {}, now):
             warn_aloud(silent)
-        found = None if workers is None else offered_by(workers)
-        if found and engine is Engine.CPU:
-            found.discard(GPU)
-        if found is None or (found and offered <= found):
+        offer = None if workers is None else offered_by(workers)
+        if offer and engine is Engine.CPU:
+            offer.discard(GPU)
+        if offer is None or (offer and offered <= offer):
             missing_since = None
-            offered |= found or set()
-            if found and GPU in found and not has_gpus:
+            offered |= offer or set()
+            if offer and GPU in offer and not has_gpus:
                 has_gpus = True
                 get_run_logger().info(ON_GPUS)
             continue
         missing_since = missing_since or now
         if now - missing_since >= FIRST_WORD and (now - said_at >= NEXT_WORD or said_at < missing_since):
             said_at = now
-            what, where_needed = ("a worker with a GPU", ", if it needs one") if found else ("a worker", "")
+            needed, where_needed = ("a worker with a GPU", ", if it needs one") if offer else ("a worker", "")
             warn_aloud(
-                f"waiting for {what} of the Dask cluster at {client.scheduler.address}: there has been none "
+                f"waiting for {needed} of the Dask cluster at {client.scheduler.address}: there has been none "
                 f"for {now - missing_since:.0f} s; the build ends after {no_workers_timeout()} of that, unless the "
                 f"scheduler waits longer{where_needed}"
             )

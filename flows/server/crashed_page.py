@@ -21,6 +21,6 @@ def mark_page_as_crashed(client: SyncPrefectClient, run: UUID, why: str) -> None
             client.update_artifact(artifact.id, ArtifactUpdate(data=ended))
 
 
-def crashed_text(why: str, said: re.Match[str]) -> str:
-    """Return the head of a page that is at an end. said: its title, and what it last said."""
-    return f"{said[1]}: crashed\n\n{why}\n\nWhen it last said something: {said[2]}"
+def crashed_text(why: str, matched: re.Match[str]) -> str:
+    """Return the head of a page that is at an end. matched: its title, and what it last said."""
+    return f"{matched[1]}: crashed\n\n{why}\n\nWhen it last said something: {matched[2]}"

@@ -113,10 +113,10 @@ def end_tasks(client: SyncPrefectClient, run: FlowRun) -> None:
     """Mark the tasks of a dead run that were under way as crashed, too."""
     under_way = {"state": {"type": {"any_": [StateType.RUNNING, StateType.PENDING, StateType.SCHEDULED]}}}
     of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
-    for found in client.read_task_runs(
+    for task_run in client.read_task_runs(
         flow_run_filter=of_run, task_run_filter=TaskRunFilter.model_validate(under_way), limit=PAGE
     ):
-        client.set_task_run_state(found.id, Crashed(message=DEAD), force=True)
+        client.set_task_run_state(task_run.id, Crashed(message=DEAD), force=True)
 
 
 def free(client: SyncPrefectClient, dead: set[str]) -> None:

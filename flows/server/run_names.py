@@ -15,9 +15,11 @@ def name_by_corpus(flow: str) -> Callable[[], str]:
         parameters = dict(flow_run.parameters)
         recipe = str(parameters.get("recipe"))
         try:
-            plan = load_recipe(recipe, storage=parameters.get("storage"), sample=parameters.get("sample"))
+            corpus_recipe = load_recipe(
+                recipe, storage=parameters.get("storage"), sample=parameters.get("sample")
+            )
         except ZydaError:  # the flow itself says what is wrong with it
             return f"{flow} {recipe.rpartition('/')[2]}"
-        return f"{flow} {plan.corpus}"
+        return f"{flow} {corpus_recipe.corpus}"
 
     return name

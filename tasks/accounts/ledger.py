@@ -71,10 +71,10 @@ class Ledger(Record):
     @cached_property
     def by_stage(self) -> dict[str, dict[str, Line]]:
         """The lines of each stage, by source."""
-        found: dict[str, dict[str, Line]] = {}
+        lines_by_stage: dict[str, dict[str, Line]] = {}
         for line in self.lines:
-            found.setdefault(line.stage, {})[line.source] = line
-        return found
+            lines_by_stage.setdefault(line.stage, {})[line.source] = line
+        return lines_by_stage
 
     def lines_of(self, stage: str, source: str | None) -> Iterable[Line]:
         """Return the lines of a stage, of one source or of all."""

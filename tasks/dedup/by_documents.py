@@ -1,7 +1,7 @@
 """Decisions by documents: who goes of each cluster, where that takes more than its documents' ids.
 
 What is needed of the documents is read once and kept by cluster (`tasks.dedup.contested`), in parts, which are
-judged as the round says (`tasks.dedup.judging`). Rows out: as of `tasks.dedup.decisions`, with the exact
+compared as the round says (`tasks.dedup.comparison`). Rows out: as of `tasks.dedup.decisions`, with the exact
 similarities, in files by ranges of doc_ids.
 """
 
@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.accounts.audited import ByIndex
+from tasks.dedup.comparison import COMPARED, Comparison, in_order
 from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
 from tasks.dedup.exchange import Files, list_files
-from tasks.dedup.judging import JUDGED, Judging, in_order
 from tasks.dedup.preference import Preference
-from tasks.dedup.verify import judging_of
+from tasks.dedup.verify import comparison_of
 from tasks.recipe.rounds import Round
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob, RecordJob
@@ -31,8 +31,8 @@ PART_BYTES = 256 << 20  # of text in one part, about
 MOST_BITS = 12
 
 
-class JudgedPartOutput(Record):
-    """The documents of a part that go, each with the one it goes for: JUDGED by doc_id."""
+class ComparedPartRecord(Record):
+    """The documents of a part that go, each with the one it goes for: COMPARED by doc_id."""
 
     KIND = "Judged"
     shard: Artifact
@@ -40,19 +40,19 @@ class JudgedPartOutput(Record):
 
 
 @dataclass(frozen=True)
-class JudgedPart(RecordJob[JudgedPartOutput]):
-    """The documents of a part to judge.
+class ComparedPart(RecordJob[ComparedPartRecord]):
+    """The documents of a part to compare.
 
     order_key: of the order of preference.
     """
 
-    stage, version, kind = "verify", VERSION, JudgedPartOutput
+    stage, version, kind = "verify", VERSION, ComparedPartRecord
 
     gathered: Files
     part: int
     order: Preference
     order_key: str
-    judging: Judging
+    comparison: Comparison
 
     @property
     def name(self) -> str:
@@ -60,21 +60,23 @@ class JudgedPart(RecordJob[JudgedPartOutput]):
 
     @property
     def params(self) -> list[Any]:
-        return ["judged", self.part, self.judging.rule, self.order_key]
+        return ["judged", self.part, self.comparison.rule, self.order_key]
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (self.gathered.path,)
 
-    def make(self) -> JudgedPartOutput:
+    def make(self) -> ComparedPartRecord:
         with self.folder.scratch_file() as scratch:
             reading = read_part(self.folder, self.gathered.artifacts, self.part, scratch)
             with reading as (rows, texts):
-                members = None if rows is None else in_order(rows, self.order, self.judging.dedup)
-                found = [] if members is None else [*self.judging.judged(members, texts)]
-        table = pa.concat_tables([JUDGED.empty_table(), *(of for of, _ in found)]).sort_by("doc_id")
+                members = None if rows is None else in_order(rows, self.order, self.comparison.dedup)
+                comparisons = [] if members is None else [*self.comparison.compare(members, texts)]
+        table = pa.concat_tables([COMPARED.empty_table(), *(of for of, _ in comparisons)]).sort_by("doc_id")
         shard = write_table(self.folder, self.path, self.name, table)
-        return self.recorded(JudgedPartOutput(shard=shard, by_index=sum((by for _, by in found), ByIndex())))
+        return self.recorded(
+            ComparedPartRecord(shard=shard, by_index=sum((by for _, by in comparisons), ByIndex()))
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class DecidedFile(ArtifactJob):
 
     clustered: Artifact
     number: int
-    judged_parts: Files
+    compared_parts: Files
 
     @property
     def name(self) -> str:
@@ -97,15 +99,15 @@ class DecidedFile(ArtifactJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.clustered.digest, self.judged_parts.path)
+        return (self.clustered.digest, self.compared_parts.path)
 
     def make(self) -> Artifact:
         rows = read_table(self.folder, self.clustered)
         ids = rows.column("doc_id").to_numpy()
-        judged = [JUDGED.empty_table()]
-        if len(ids) and (parts := self.judged_parts.artifacts):
-            judged.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
-        table = with_columns(rows, pa.concat_tables(judged).sort_by("doc_id"))
+        compare = [COMPARED.empty_table()]
+        if len(ids) and (parts := self.compared_parts.artifacts):
+            compare.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
+        table = with_columns(rows, pa.concat_tables(compare).sort_by("doc_id"))
         return write_table(self.folder, self.path, self.name, table)
 
 
@@ -114,28 +116,36 @@ def decided_by_documents(
 ) -> tuple[list[Artifact], list[Artifact], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
-    Returns the files of what is decided, those that were made on the way, and what was judged by an index.
+    Returns the files of what is decided, those that were made on the way, and what was compared by an index.
     """
-    folder, judging = of_round.folder, judging_of(of_round.dedup)
+    folder, comparison = of_round.folder, comparison_of(of_round.dedup)
     is_across = of_round.dedup.scope == "across"
-    of_files = [ContestedDocuments(folder, None, one, number, is_across) for number, one in enumerate(tables)]
+    of_files = [
+        ContestedDocuments(folder, None, clusters_file, number, is_across)
+        for number, clusters_file in enumerate(tables)
+    ]
     contested = list_files(
         folder, fan_out(ArtifactJob.__call__, of_files, stage=of_round.name_of("contested"), source=None)
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
-    bits = min(MOST_BITS, int(judging.size(text, contested.rows) / PART_BYTES).bit_length())
+    bits = min(MOST_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
     reading = [
-        RowsByCluster(folder, None, group, contested, bits, order, judging)
+        RowsByCluster(folder, None, group, contested, bits, order, comparison)
         for group in neighbours(shards, share)
     ]
     gathered = fan_out(ArtifactJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
     listed = list_files(folder, gathered)
-    parts = [JudgedPart(folder, None, listed, part, order, order_key, judging) for part in range(1 << bits)]
-    of_parts = fan_out(JudgedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
-    judged_parts = [of_part.shard for of_part in of_parts]
+    parts = [
+        ComparedPart(folder, None, listed, part, order, order_key, comparison) for part in range(1 << bits)
+    ]
+    of_parts = fan_out(ComparedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
+    compared_parts = [of_part.shard for of_part in of_parts]
     by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
-    judged = list_files(folder, [shard for shard in judged_parts if shard.rows])
-    files = [DecidedFile(folder, None, one, number, judged) for number, one in enumerate(tables)]
+    compare = list_files(folder, [shard for shard in compared_parts if shard.rows])
+    files = [
+        DecidedFile(folder, None, clusters_file, number, compare)
+        for number, clusters_file in enumerate(tables)
+    ]
     decided = fan_out(ArtifactJob.__call__, files, stage=of_round.name_of("decisions"), source=None)
-    return decided, [*contested.artifacts, *gathered, *judged_parts], by_index
+    return decided, [*contested.artifacts, *gathered, *compared_parts], by_index

@@ -67,12 +67,12 @@ class JoinedFiles(Job[Made]):
 
         if (count := sum(artifact.rows for artifact in self.artifacts)) <= MOST_EDGES:
             with suppress(MemoryError):
-                found = Forest(*forest_of(self.edges_in(artifact) for artifact in self.artifacts))
+                forest = Forest(*forest_of(self.edges_in(artifact) for artifact in self.artifacts))
                 if "clusters" not in COMPARED:
                     by_cpu = self.on_cpu()
-                    expect_same("clusters", [found.ids, found.roots], [by_cpu.ids, by_cpu.roots])
-                    COMPARED.update(["clusters"] if len(found.ids) else [])
-                return found
+                    expect_same("clusters", [forest.ids, forest.roots], [by_cpu.ids, by_cpu.roots])
+                    COMPARED.update(["clusters"] if len(forest.ids) else [])
+                return forest
         warn(f"{count:,} edges are too many for the GPU: the CPU joins them")
         return None
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.dedup.comparison import Comparison
 from tasks.dedup.exchange import Files
-from tasks.dedup.judging import Judging
 from tasks.dedup.preference import Preference
 from tasks.ids import hash_ids
 from tasks.stage.jobs import ArtifactJob
@@ -79,7 +79,7 @@ class ContestedDocuments(ArtifactJob):
 class RowsByCluster(ArtifactJob):
     """What is needed of the contested documents of some neighbouring shards, by part, cluster and piece.
 
-    PLACES, the values of the preference, and the columns by which they are judged. bits: there are 2**bits parts.
+    PLACES, the values of the preference, and the columns by which they are compared. bits: there are 2**bits parts.
     """
 
     stage, version = "verify", VERSION
@@ -88,7 +88,7 @@ class RowsByCluster(ArtifactJob):
     contested: Files
     bits: int
     order: Preference
-    judging: Judging
+    comparison: Comparison
 
     @property
     def name(self) -> str:
@@ -96,7 +96,7 @@ class RowsByCluster(ArtifactJob):
 
     @property
     def params(self) -> list[object]:
-        cut, reads_texts = self.judging.cut(self.pieces), bool(self.judging.columns)
+        cut, reads_texts = self.comparison.cut(self.pieces), bool(self.comparison.columns)
         return ["rows", self.bits, self.contested_here, cut, self.order.prefer, reads_texts]
 
     @property
@@ -121,7 +121,7 @@ class RowsByCluster(ArtifactJob):
         return self.documents.column("pieces").to_numpy()
 
     def make(self) -> Artifact:
-        wanted = ["doc_id", *self.order.columns, *self.judging.columns]
+        wanted = ["doc_id", *self.order.columns, *self.comparison.columns]
         parts = [
             self.with_places(table)
             for shard in self.shards
@@ -142,21 +142,21 @@ class RowsByCluster(ArtifactJob):
         table = table.filter(pa.array(is_asked))
         places = np.searchsorted(documents.column("doc_id").to_numpy(), ids[is_asked])
         clusters = documents.column("cluster_id").to_numpy()[places]
-        piece = self.judging.pieces(table, self.pieces[places])
+        piece = self.comparison.pieces(table, self.pieces[places])
         columns = [part_of(clusters, piece, self.bits), clusters, piece, ids[is_asked]]
         rows = pa.table([pa.array(column) for column in columns], schema=PLACES)
         values = self.order.values(table)
         for name in values.column_names:
             rows = rows.append_column(name, values.column(name))
-        for name in self.judging.columns:
+        for name in self.comparison.columns:
             rows = rows.append_column(name, table.column(name).cast(pa.large_string()))
         return rows
 
 
 def columns_in(folder: Folder, shard: Artifact, wanted: Sequence[str]) -> list[str]:
     """Return those columns that a shard has: a file may lack one that others of its source have."""
-    there = footer_of(folder, shard).schema.to_arrow_schema().names
-    return [name for name in dict.fromkeys(wanted) if name in there]
+    column_names = footer_of(folder, shard).schema.to_arrow_schema().names
+    return [name for name in dict.fromkeys(wanted) if name in column_names]
 
 
 def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.uint16]:

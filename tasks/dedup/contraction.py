@@ -198,11 +198,11 @@ def roots_of(
         above, roots = roots_of(folder, further, spread, most_edges, number + 1)
         # As many parts as here: of most labels somebody asks, though most have no edge any more.
         asking = Naming(above.number, max(naming.bits, above.bits))
-        asked = list_files(
+        questions = list_files(
             folder, spread([AskedRoots(folder, None, asking, i, own) for i, own in enumerate(labels)])
         )
         answering = [
-            AnsweredRoots(folder, None, asking, part, (roots[part >> asking.bits - above.bits],), asked)
+            AnsweredRoots(folder, None, asking, part, (roots[part >> asking.bits - above.bits],), questions)
             for part in asking.numbers
         ]
         answers = list_files(folder, spread(answering))

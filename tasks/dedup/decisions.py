@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,10 @@ from tasks.dedup.clusters import cluster_rows
 from tasks.dedup.exchange import PART, Files, Naming, RowsByPart, columns_of, list_files, run_starts, table_of
 from tasks.dedup.forests import CLUSTERS
 from tasks.dedup.preference import Preference, order_of, preference_of
-from tasks.dedup.verify import judging_of
+from tasks.dedup.verify import comparison_of
 from tasks.ids import SOURCE_SHIFT
 from tasks.log import warn
+from tasks.recipe.dedup import Scope
 from tasks.recipe.rounds import Round
 from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
@@ -45,7 +46,6 @@ DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 BEST = pa.schema([PART, ("cluster_id", pa.uint64()), ("priority", pa.uint64()), ("doc_id", pa.uint64())])
 
 Ids = NDArray[np.uint64]
-Scope = Literal["across", "global"]
 
 
 class Winners(NamedTuple):
@@ -164,10 +164,10 @@ def decided_by_ids(
     spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
     of_all = None
     if len(tables) > 1:
-        naming = Naming.of_rows(sum(one.rows for one in tables))
+        naming = Naming.of_rows(sum(clusters_file.rows for clusters_file in tables))
         best = [
-            BestOfFile(folder, None, naming, number, (one,), order=order, order_key=order_key)
-            for number, one in enumerate(tables)
+            BestOfFile(folder, None, naming, number, (clusters_file,), order=order, order_key=order_key)
+            for number, clusters_file in enumerate(tables)
         ]
         of_files = list_files(folder, spread(best))
         of_all = list_files(
@@ -176,8 +176,8 @@ def decided_by_ids(
         )
     return spread(
         [
-            DecidedFile(folder, None, one, number, of_all, order, of_round.dedup.scope, its_key)
-            for number, one in enumerate(tables)
+            DecidedFile(folder, None, clusters_file, number, of_all, order, of_round.dedup.scope, its_key)
+            for number, clusters_file in enumerate(tables)
         ]
     )
 
@@ -185,11 +185,11 @@ def decided_by_ids(
 def key(
     of_round: Round, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
 ) -> str:
-    judging, order = judging_of(of_round.dedup), order_of(of_round, sources)
-    if judging.is_by_ids:
+    comparison, order = comparison_of(of_round.dedup), order_of(of_round, sources)
+    if comparison.is_by_ids:
         return stage_key("decisions", VERSION, [of_round.dedup.scope, order], clustered.identity)
     identities = [receipt.identity for trail in trails for receipt in trail]
-    return stage_key("decisions", VERSION, [judging.rule, order], clustered.identity, *identities)
+    return stage_key("decisions", VERSION, [comparison.rule, order], clustered.identity, *identities)
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"))
@@ -200,7 +200,7 @@ def decisions(
     folder = of_round.folder
     tables, order = load_manifest(folder, clustered).artifacts, preference_of(of_round, sources)
     order_key = digest_of(order_of(of_round, sources))
-    if judging_of(of_round.dedup).is_by_ids:
+    if comparison_of(of_round.dedup).is_by_ids:
         its_key = key(of_round, trails, clustered, sources)
         decided = decided_by_ids(of_round, tables, order, order_key, its_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))

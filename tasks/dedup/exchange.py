@@ -109,10 +109,10 @@ class Files:
 
 @lru_cache(maxsize=8)
 def files_in(files: Files) -> tuple[Artifact, ...]:
-    found = read_record(files.folder, files.path, FileList)
-    if found is None:
+    file_list = read_record(files.folder, files.path, FileList)
+    if file_list is None:
         raise Damaged(f"{files.folder.url}/{files.path} is gone", files.path)
-    return found.artifacts
+    return file_list.artifacts
 
 
 def list_files(folder: Folder, artifacts: Iterable[Artifact]) -> Files:

@@ -1,4 +1,4 @@
-"""A cluster whose shingles are too many for the memory, judged text by text with an index of its shingles.
+"""A cluster whose shingles are too many for the memory, compared text by text with an index of its shingles.
 
 What is compared is compared exactly, so that no document goes without a reason that holds. The index of the
 shingles that two documents have is whole as far as ENTRIES reach, and then the answer is that of comparing all
@@ -54,8 +54,8 @@ class LargeCluster:
         self.kept_sets = OrderedDict[int, NDArray[np.uint64]]()
         self.kept_bytes = 0
 
-    def judge(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the same as `textkernels.set_similarity.judge`."""
+    def find_duplicates(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the same as `textkernels.set_similarity.find_duplicates`."""
         holders = np.full(len(self.groups), NOBODY, np.int64)
         shared = np.zeros(len(self.groups), np.int64)
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):

@@ -39,9 +39,9 @@ def faults_of(recipe: Recipe, trail: Trail) -> Iterator[str]:
 def losses_of(recipe: Recipe, trail: Trail) -> dict[str, tuple[int, int]]:
     """Return the tokens that came to the rules, to deduplication, to the filter, and those that each let go."""
     rounds = {of_round.name_of(name) for of_round in rounds_of(recipe) for name in ("against", "removals")}
-    found = dict[str, tuple[int, int]]()
+    losses = dict[str, tuple[int, int]]()
     for receipt in trail.receipts:
         by = "dedup" if receipt.stage in rounds else receipt.stage
-        entering, lost = found.get(by, (receipt.entering.tokens, 0))
-        found[by] = (entering, lost + receipt.removed.tokens)
-    return found
+        entering, lost = losses.get(by, (receipt.entering.tokens, 0))
+        losses[by] = (entering, lost + receipt.removed.tokens)
+    return losses

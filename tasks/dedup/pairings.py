@@ -37,9 +37,9 @@ class Pairing:
 
 def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list[Pairing]:
     """Choose documents that went, and find the kept ones of their clusters."""
-    said = verdicts_of(folder, trails)
-    losers = {source: [shard for name, shard in said if name == source and shard.removed.documents]
-              for source in dict.fromkeys(name for name, _ in said)}  # fmt: skip
+    verdicts = verdicts_of(folder, trails)
+    losers = {source: [shard for name, shard in verdicts if name == source and shard.removed.documents]
+              for source in dict.fromkeys(name for name, _ in verdicts)}  # fmt: skip
     lost = {source: sum(s.removed.documents for s in shards) for source, shards in losers.items() if shards}
     shares = even_shares(lost, pairs)
     picks = [
@@ -53,7 +53,7 @@ def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list
         of_source = [table for (name, _), table in zip(picks, tables, strict=True) if name == source]
         rows += [(source, row) for row in smallest(pa.concat_tables(of_source), share).to_pylist()]
     clusters = np.unique(np.array([row["cluster_id"] for _, row in rows], np.uint64))
-    kept, members = documents_of(folder, [shard for _, shard in said], clusters)
+    kept, members = documents_of(folder, [shard for _, shard in verdicts], clusters)
     return [
         Pairing(
             row["doc_id"],
@@ -144,10 +144,10 @@ def first_of_each(clusters: Ids, most: int) -> NDArray[np.int64]:
 
 
 def documents_of(
-    folder: Folder, said: Sequence[Artifact], clusters: Ids
+    folder: Folder, verdicts: Sequence[Artifact], clusters: Ids
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """Return the kept documents of some clusters, and all documents of those that are SMALL."""
-    jobs = [Members(folder, shard, clusters) for shard in said] if len(clusters) else []
+    jobs = [Members(folder, shard, clusters) for shard in verdicts] if len(clusters) else []
     kept, everyone = dict[int, list[int]](), dict[int, list[int]]()
     for table in fan_out(lambda job: job(), jobs, stage="audit", source=None):
         for doc_id, cluster_id, stays in zip(*(column.to_pylist() for column in table.columns), strict=True):

@@ -67,15 +67,15 @@ class Preference:
 
     def values(self, documents: pa.Table) -> pa.Table:
         """Return what is looked at of some documents: KINDS of each preference, in types of their own."""
-        found = dict[str, pa.Array]()
+        values = dict[str, pa.Array]()
         for entry in self.prefer:
             if entry != "source":
                 name = "n_bytes" if entry == "longest" else entry.rpartition(" ")[0]
                 kinds = nothing(len(documents))
                 if name in documents.column_names:
                     kinds = comparable(documents.column(name), documents.schema.field(name))
-                found |= {f"{kind} {entry}": of_kind for kind, of_kind in kinds.items()}
-        return pa.table(found) if found else pa.table({})
+                values |= {f"{kind} {entry}": of_kind for kind, of_kind in kinds.items()}
+        return pa.table(values) if values else pa.table({})
 
     def order(self, rows: pa.Table, within: Sequence[str]) -> NDArray[np.int64]:
         """Sort documents, by the columns `within` first: `doc_id` and `values`, (n,) to (n,) places."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tasks.dedup.decisions import DECISIONS
 from tasks.dedup.exchange import Files, list_files
 from tasks.dedup.forests import SIZES
-from tasks.dedup.verify import judging_of
+from tasks.dedup.verify import comparison_of
 from tasks.recipe.rounds import Round
 from tasks.sources.column_names import CLUSTER_COLUMNS
 from tasks.stage.stage import stage
@@ -70,26 +70,28 @@ class RemovalsOfShard(VerdictJob):
         if not len(ids):
             return self.schema.empty_table()
         decided = rows_between(self.folder, self.decisions.artifacts, int(ids[0]), int(ids[-1]))
-        said = with_columns(remaining.select(["doc_id"]), decided)
+        table = with_columns(remaining.select(["doc_id"]), decided)
         for field in SIZES:
-            place = said.schema.get_field_index(field.name)
-            said = said.set_column(place, field, pc.fill_null(said.column(place), pa.scalar(1, field.type)))
-        is_gone = pc.is_valid(said.column("kept_doc_id"))
-        said = said.append_column(REASON, pc.if_else(is_gone, self.reason, pa.scalar(None, pa.string())))
+            place = table.schema.get_field_index(field.name)
+            table = table.set_column(
+                place, field, pc.fill_null(table.column(place), pa.scalar(1, field.type))
+            )
+        is_gone = pc.is_valid(table.column("kept_doc_id"))
+        table = table.append_column(REASON, pc.if_else(is_gone, self.reason, pa.scalar(None, pa.string())))
         for name, called in zip(CLUSTER_COLUMNS, self.names, strict=True):
-            said = said if called == name else said.append_column(called, said.column(name))
-        return said
+            table = table if called == name else table.append_column(called, table.column(name))
+        return table
 
 
 def evidence_of(of_round: Round) -> pa.Schema | None:
     """Return what is published of a document that goes beside the one that is kept for it."""
-    return judging_of(of_round.dedup).evidence or None
+    return comparison_of(of_round.dedup).evidence or None
 
 
 def key(of_round: Round, trail: Trail, decided: Receipt) -> str:
     reason = of_round.dedup.sentences.reason.name
-    said = None if reason == FIRST_REASON else reason
-    return stage_key("removals", VERSION, said, *trail.identities, decided.identity)
+    named_reason = None if reason == FIRST_REASON else reason
+    return stage_key("removals", VERSION, named_reason, *trail.identities, decided.identity)
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:
@@ -108,5 +110,7 @@ def removals(of_round: Round, trail: Trail, decided: Receipt) -> Manifest:
         RemovalsOfShard(folder, trail.source, history, decided_files, evidence, reason, names)
         for history in load_histories(folder, trail)
     ]
-    said = run_jobs(of_round.name_of("removals"), trail, jobs)
-    return said.model_copy(update={"facts": deciding.facts})  # what the accounts say of how it was decided
+    manifest = run_jobs(of_round.name_of("removals"), trail, jobs)
+    return manifest.model_copy(
+        update={"facts": deciding.facts}
+    )  # what the accounts say of how it was decided

@@ -5,7 +5,7 @@ better source in scope `across`, any that is preferred in `global`) holds the sh
 the recipe asks for, or is as like it; otherwise it stays, and others may go for it. The result depends on nothing
 but that order.
 
-A cluster of up to CLUSTER_BYTES of text is judged as if all pairs were compared (`textkernels.set_similarity`), a
+A cluster of up to CLUSTER_BYTES of text is decided as if all pairs were compared (`textkernels.set_similarity`), a
 larger one with an index (`tasks.dedup.large`).
 """
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.accounts.audited import ByIndex
-from tasks.dedup.judging import JUDGED, SIMILARITIES, Ids, InOrder, Judging
+from tasks.dedup.comparison import COMPARED, SIMILARITIES, Comparison, Ids, InOrder
 from tasks.dedup.large import LargeCluster
 from tasks.ids import hash_ids
 from tasks.recipe.dedup import Dedup, Verify
@@ -27,7 +27,7 @@ from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Counts
 from tasks.storage.parts import TextFile
-from textkernels.set_similarity import NOBODY, judge
+from textkernels.set_similarity import NOBODY, find_duplicates
 
 CLUSTER_BYTES = (
     8 << 20
@@ -35,7 +35,7 @@ CLUSTER_BYTES = (
 
 
 @dataclass(frozen=True)
-class ByTexts(Judging):
+class TextComparison(Comparison):
     """By their texts: one goes for a document that holds enough of its shingles."""
 
     columns, evidence = ("text",), SIMILARITIES
@@ -49,7 +49,7 @@ class ByTexts(Judging):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """How much a document has to hold of another, as `textkernels.set_similarity.judge` takes it."""
+        """How much a document has to hold of another, as `textkernels.set_similarity.find_duplicates` takes it."""
         return {"share": self.verify.share, "is_jaccard": self.verify.measure == "jaccard"}
 
     def size(self, of_all: Counts, contested: int) -> float:
@@ -73,7 +73,7 @@ class ByTexts(Judging):
             piece[some] = hash_ids(smallest) % pieces[some]
         return piece
 
-    def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+    def compare(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
         sizes = texts.sizes[members.rows]
         for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
             start, end = int(members.starts[first]), int(members.starts[last])
@@ -82,20 +82,20 @@ class ByTexts(Judging):
             if last - first == 1 and sizes[some].sum() > CLUSTER_BYTES:
                 sets = sets_of(texts, members.rows[some], sizes[some], self.dedup)
                 cluster = LargeCluster(sets, groups, may_go, **self.asked)
-                found = with_similarities(ids, *cluster.judge(), cluster.sizes)
-                yield found, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
+                comparisons = with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
+                yield comparisons, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
             else:
                 hashes, ends = shingle_sets(texts.take(members.rows[some]), self.dedup)
                 clusters = members.starts[first : last + 1] - start
-                of_all = judge(hashes, ends, groups, may_go, clusters, **self.asked)
+                of_all = find_duplicates(hashes, ends, groups, may_go, clusters, **self.asked)
                 yield with_similarities(ids, *of_all, np.diff(ends)), ByIndex()
 
 
-def judging_of(dedup: Dedup) -> Judging:
-    """Return how a round judges the documents of a cluster."""
+def comparison_of(dedup: Dedup) -> Comparison:
+    """Return how a round compares the documents of a cluster."""
     if isinstance(dedup, MinHashRound) and dedup.verify:
-        return ByTexts(dedup, dedup.verify)
-    return Judging(dedup)
+        return TextComparison(dedup, dedup.verify)
+    return Comparison(dedup)
 
 
 def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -131,9 +131,9 @@ def sets_of(
 def with_similarities(
     doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> pa.Table:
-    """Write those documents that go as JUDGED."""
+    """Write those documents that go as COMPARED."""
     gone = np.flatnonzero(holders != NOBODY)
     kept, both, size = holders[gone], shared[gone], sizes[gone]
     jaccard = both / (size + sizes[kept] - both)
     columns = [doc_ids[gone], doc_ids[kept], jaccard.astype(np.float32), (both / size).astype(np.float32)]
-    return pa.table([pa.array(column) for column in columns], schema=JUDGED)
+    return pa.table([pa.array(column) for column in columns], schema=COMPARED)

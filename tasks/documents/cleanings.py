@@ -19,19 +19,19 @@ class Clean(Protocol):
     def __call__(self, texts: pa.LargeStringArray, /) -> Changed: ...
 
 
-def cleanings(asked: Mapping[str, Any]) -> Iterator[Clean]:
+def cleanings(cleaning: Mapping[str, Any]) -> Iterator[Clean]:
     """Return what a recipe's Cleaning, as a mapping, asks for."""
-    if asked["unicode"]:
+    if cleaning["unicode"]:
         from textkernels.texts.repair import repaired  # ftfy: where it is wanted
 
-        yield partial(repaired, options=asked["unicode"] if isinstance(asked["unicode"], dict) else {})
-    if asked["newlines"]:
+        yield partial(repaired, options=cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
+    if cleaning["newlines"]:
         yield with_newlines
-    if asked["control_characters"]:
+    if cleaning["control_characters"]:
         yield without_control_characters
-    if asked["runs"]:
-        yield partial(without_long_runs, longest=ZYDA1 if asked["runs"] == "zyda1" else asked["runs"])
-    if lines := asked["lines"]:
+    if cleaning["runs"]:
+        yield partial(without_long_runs, longest=ZYDA1 if cleaning["runs"] == "zyda1" else cleaning["runs"])
+    if lines := cleaning["lines"]:
         from textkernels.texts.line_rules import without_c4_lines, without_refinedweb_lines
 
         if lines["rules"] == "c4":
@@ -40,10 +40,10 @@ def cleanings(asked: Mapping[str, Any]) -> Iterator[Clean]:
             yield without_refinedweb_lines
 
 
-def clean_texts(texts: pa.LargeStringArray, asked: Mapping[str, Any]) -> Changed:
+def clean_texts(texts: pa.LargeStringArray, cleaning: Mapping[str, Any]) -> Changed:
     """Do all that a recipe's Cleaning asks for."""
     is_changed = np.zeros(len(texts), np.bool_)
-    for clean in cleanings(asked):
+    for clean in cleanings(cleaning):
         texts, by_this = clean(texts)
         is_changed |= by_this
     return texts, is_changed

@@ -80,7 +80,7 @@ class PlannedStep(Record):
                 yield pa.field(f"{self.number}.{measure.of}.{name}", pa.float64())
 
 
-class Plan(Record):
+class DocumentPlan(Record):
     """The steps of a source. keeps_text: whether documents that go keep their text, and all is measured."""
 
     steps: tuple[PlannedStep, ...] = ()
@@ -103,7 +103,7 @@ class Plan(Record):
         return pa.schema([field for step in self.steps for field in step.columns()])
 
 
-def later_statistics(plan: Plan) -> list[str]:
+def later_statistics(plan: DocumentPlan) -> list[str]:
     """Name what the sets of a plan measure, of those that measure something else than at first."""
     sets = sorted({measure.of for step in plan.steps for measure in step.measures})
     named = {of: " ".join(SETS[of].rules) for of in sets}
@@ -112,7 +112,7 @@ def later_statistics(plan: Plan) -> list[str]:
     ]
 
 
-def plan_documents(recipe: Recipe, source: str) -> Plan:
+def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     """Read what the steps of a source need. Raises BadRecipe with the line of the recipe."""
     asked_steps = recipe.steps_of(source)
     place = [place for place, one in enumerate(recipe.sources) if one.name == source]
@@ -133,7 +133,7 @@ def plan_documents(recipe: Recipe, source: str) -> Plan:
             raise BadRecipe(f"{at}: {name} is measured twice, and has one column; leave one out")
         if name in {*COUNTED.names, *RESERVED_NAMES, *ADDED_BY_MODEL, "text"}:
             raise BadRecipe(f"{at}: {name} is a column of every corpus; give the function another name")
-    return Plan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
+    return DocumentPlan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
 
 
 def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:

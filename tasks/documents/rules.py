@@ -66,12 +66,18 @@ class RulesOfShard(VerdictJob):
         table = read_table(self.folder, self.history.shard, ["doc_id", STEPS])
         measured = table.column(STEPS).combine_chunks()
         columns = {field.name: measured.field(i) for i, field in enumerate(measured.type)}
-        said = verdicts(table.column("doc_id"), columns, self.bounds)
+        verdict_table = verdicts(table.column("doc_id"), columns, self.bounds)
         for name, statistic in self.published:
-            said = said.append_column(name, columns[statistic])
-        if len(remaining) < len(said):  # a stage before this one has let some go
-            said = said.filter(pc.is_in(said.column("doc_id"), remaining.column("doc_id").combine_chunks()))
-        return said if self.published else said.filter(said.column("reason").is_valid())
+            verdict_table = verdict_table.append_column(name, columns[statistic])
+        if len(remaining) < len(verdict_table):  # a stage before this one has let some go
+            verdict_table = verdict_table.filter(
+                pc.is_in(verdict_table.column("doc_id"), remaining.column("doc_id").combine_chunks())
+            )
+        return (
+            verdict_table
+            if self.published
+            else verdict_table.filter(verdict_table.column("reason").is_valid())
+        )
 
 
 def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Sequence[Bound]) -> pa.Table:
@@ -112,8 +118,8 @@ def other_reasons(
     is_other[1:] = documents[1:] == documents[:-1]
     ends = np.cumsum(np.bincount(documents[is_other], minlength=len(goes)))
     offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
-    found = pa.array(names[rules_broken[is_other]], pa.string())
-    return pa.ListArray.from_arrays(offsets, found, mask=pa.array(~goes))
+    names_of_rules = pa.array(names[rules_broken[is_other]], pa.string())
+    return pa.ListArray.from_arrays(offsets, names_of_rules, mask=pa.array(~goes))
 
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
@@ -130,12 +136,12 @@ def sentences(step: Step) -> dict[str, str]:
         return {}
     if step.function:
         return {step.function: "the function of that name let it go"}
-    found = dict[str, str]()
+    sentences_by_reason = dict[str, str]()
     for settings in step.sets():
         for rule in settings.bounds:
             of, _, statistic = f"{settings.of}.{rule}".partition(".") if settings.of else rule.partition(".")
-            found[f"{settings.name}.{rule}"] = SETS[of].rules[statistic].sentence
-    return found
+            sentences_by_reason[f"{settings.name}.{rule}"] = SETS[of].rules[statistic].sentence
+    return sentences_by_reason
 
 
 def has_steps(recipe: Recipe, source: str) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tasks.documents.bounds import broken_rules
 from tasks.documents.cleanings import clean_texts
 from tasks.documents.functions import answer_of
-from tasks.documents.planning import EMPTIED, Bound, Measure, Plan, PlannedStep
+from tasks.documents.planning import EMPTIED, Bound, DocumentPlan, Measure, PlannedStep
 from tasks.storage.artifacts import CleaningCounts
 from textkernels.texts.zyda1 import of_characters, of_patterns
 
@@ -49,13 +49,13 @@ class Documents:
         columns = {name: column.filter(mask) for name, column in self.columns.items()}
         return Documents(original, text, columns, self.is_changed[self.remaining])
 
-    def statistics(self, plan: Plan) -> pa.StructArray:
+    def statistics(self, plan: DocumentPlan) -> pa.StructArray:
         """Return what was measured of each document, a struct of the plan's columns."""
         n, fields = len(self.remaining), plan.columns()
         columns = [self.columns.get(field.name, pa.nulls(n, field.type)) for field in fields]
         return pa.StructArray.from_arrays(columns, fields=list(fields))
 
-    def stored_texts(self, plan: Plan) -> pa.LargeStringArray:
+    def stored_texts(self, plan: DocumentPlan) -> pa.LargeStringArray:
         """Return the texts to store: nothing of a removed document, unless the plan keeps its text."""
         if plan.keeps_text or self.remaining.all():
             return self.text
@@ -84,7 +84,7 @@ class Documents:
 StepFunction = Callable[[Documents], None]  # runs a part of the steps on the documents that remain
 
 
-def run_steps(plan: Plan, texts: pa.LargeStringArray) -> Documents:
+def run_steps(plan: DocumentPlan, texts: pa.LargeStringArray) -> Documents:
     """Run all the steps of a plan."""
     n = len(texts)
     documents = Documents(texts, texts, is_changed=np.zeros(n, np.bool_), remaining=np.ones(n, np.bool_))
@@ -109,8 +109,8 @@ def cleaning_of(step: PlannedStep) -> StepFunction:
             is_changed = ~pc.equal(texts, batch.text).to_numpy(zero_copy_only=False)
         else:
             texts, is_changed = clean_texts(batch.text, step.cleaning or {})
-        before, after = (one.filter(pa.array(is_changed)) for one in (batch.text, texts))
-        lengths = [pc.utf8_length(one).to_numpy().astype(np.int64) for one in (before, after)]
+        before, after = (column.filter(pa.array(is_changed)) for column in (batch.text, texts))
+        lengths = [pc.utf8_length(column).to_numpy().astype(np.int64) for column in (before, after)]
         counted = CleaningCounts(
             documents=len(after),
             characters_before=int(lengths[0].sum()),

@@ -13,7 +13,7 @@ COMPARED = set[Hashable]()  # what this process's GPU has made as its CPU does
 
 def expect_same(name: str, by_gpu: Sequence[Any], by_cpu: Sequence[Any]) -> None:
     """Compare arrays that a GPU has made with those of the CPU. name: of what they are. Raises WrongBits."""
-    if not all(np.array_equal(found, expected) for found, expected in zip(by_gpu, by_cpu, strict=True)):
+    if not all(np.array_equal(computed, expected) for computed, expected in zip(by_gpu, by_cpu, strict=True)):
         raise WrongBits(
             f"the GPU of {socket.gethostname()} makes other {name} than its CPU, of the same input"
         )

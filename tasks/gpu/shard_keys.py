@@ -30,13 +30,15 @@ from textkernels.cuda import sketching, wording
 from textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
 from textkernels.sketch import EMPTY
 
-Keys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
-OnCpu = Callable[[pa.Table], Keys]
+NumberedKeys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
+OnCpu = Callable[[pa.Table], NumberedKeys]
 # Of a size, how many row groups at once have found room, where more have not.
 FITTING = dict[tuple[str, int, int, int], int]()
 
 
-def keys_of_shard(folder: Folder, shard: Artifact, dedup: MinHashRound, folded: Any, on_cpu: OnCpu) -> Keys:
+def keys_of_shard(
+    folder: Folder, shard: Artifact, dedup: MinHashRound, folded: Any, on_cpu: OnCpu
+) -> NumberedKeys:
     """Make the band keys of the documents of a shard that have a shingle, in its order.
 
     folded: how words are folded, of `tasks.signatures.shingles`. on_cpu: makes them of a table of documents.
@@ -54,7 +56,7 @@ def keys_of_shard(folder: Folder, shard: Artifact, dedup: MinHashRound, folded: 
 
 def keys_of_groups(
     content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
-) -> Iterator[Keys]:
+) -> Iterator[NumberedKeys]:
     """Yield the keys of some row groups, in as few parts as memory has room for."""
     from tasks.gpu import rapids
 
@@ -118,7 +120,7 @@ def row_group(content: bytes, group: int) -> pa.Table:
 
 def keys_by_device(
     rapids: Any, content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
-) -> tuple[Keys, int]:
+) -> tuple[NumberedKeys, int]:
     """Make the keys of some row groups at once, and say of how many documents they are the device's own.
 
     Raises MemoryError where there is no room.
@@ -149,10 +151,10 @@ def on_device(rapids: Any, content: bytes, groups: Sequence[int], dedup: MinHash
     if dedup.shingle == "words":
         words, word_ends, is_unsafe = wording.word_hashes(xp, data, ends, rapids.to_device(folded))
         redone = xp.flatnonzero(is_unsafe)
-        found = sketching.signatures(xp, OF_WORDS, words, word_ends, **size)
+        signatures = sketching.signatures(xp, OF_WORDS, words, word_ends, **size)
     else:
-        found = sketching.signatures(xp, OF_CHARACTERS, data, ends, **size)
-    made = doc_ids, found[:, 0] != EMPTY, sketching.band_keys(xp, found, bands=dedup.bands), redone
+        signatures = sketching.signatures(xp, OF_CHARACTERS, data, ends, **size)
+    made = doc_ids, signatures[:, 0] != EMPTY, sketching.band_keys(xp, signatures, bands=dedup.bands), redone
     return *map(rapids.to_host, made), texts_at(rapids, data, ends, redone)
 
 
@@ -161,8 +163,8 @@ def texts_at(rapids: Any, data: Any, ends: Any, chosen: Any) -> pa.LargeStringAr
     xp = rapids.xp
     beyond = xp.cumsum(ends[chosen + 1] - ends[chosen])
     places = xp.arange(int(beyond[-1]) if len(beyond) else 0)
-    which = xp.searchsorted(beyond, places, side="right")
-    own = data[places + (ends[chosen + 1] - beyond)[which]]
+    slots = xp.searchsorted(beyond, places, side="right")
+    own = data[places + (ends[chosen + 1] - beyond)[slots]]
     offsets = np.concatenate([np.zeros(1, np.int64), rapids.to_host(beyond)])
     return pa.LargeStringArray.from_buffers(
         len(chosen), pa.py_buffer(offsets), pa.py_buffer(rapids.to_host(own))

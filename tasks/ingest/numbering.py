@@ -120,8 +120,8 @@ class Reader:
         schema = stored_schema(
             own.schema, self.parameters.text, classified=self.parameters.classified, measured=plan.published
         )
-        made = pa.table([*counted, stored, *own.columns], schema=schema)
-        return made if documents is None else made.append_column(STEPS, documents.statistics(plan))
+        numbered = pa.table([*counted, stored, *own.columns], schema=schema)
+        return numbered if documents is None else numbered.append_column(STEPS, documents.statistics(plan))
 
     def check_sizes(self, texts: pa.LargeStringArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the UTF-8 length of each text: (n,) int64. Raises BadInput at one that is too long."""

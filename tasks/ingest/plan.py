@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.documents.planning import Plan
+from tasks.documents.planning import DocumentPlan
 from tasks.quality.forms import Model
 from tasks.sources.listing import NumberedSource
 from tasks.storage.records import Record
@@ -19,7 +19,7 @@ class IngestParameters(Record):
     shard_bytes: int
     tokenizer: str
     sample_rows: float
-    documents: Plan = Plan()
+    documents: DocumentPlan = DocumentPlan()
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

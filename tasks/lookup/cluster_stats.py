@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tasks.dedup.forests import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import sources_of
-from tasks.lookup.explain import Corpus
+from tasks.lookup.corpus_reader import Corpus
 
 LARGEST = 8  # clusters that are shown
 
@@ -180,8 +180,8 @@ class Counting:
         least = self.largest[-1].documents if len(self.largest) == LARGEST else 0
         places = np.flatnonzero(sizes > least)
         places = places[np.argsort(-sizes[places].astype(np.int64), kind="stable")][:LARGEST]
-        found = [LargeCluster(int(ids[i]), int(sizes[i])) for i in places]
-        self.largest = sorted([*self.largest, *found], key=lambda one: -one.documents)[:LARGEST]
+        largest = [LargeCluster(int(ids[i]), int(sizes[i])) for i in places]
+        self.largest = sorted([*self.largest, *largest], key=lambda one: -one.documents)[:LARGEST]
 
     def count_shared(self, ids: Ids) -> None:
         """Count the documents of each source in some clusters of several sources. ids: theirs, ascending, (n,)."""

@@ -140,18 +140,18 @@ def dedup_of(keys: PublishedKeys) -> Dedup:
 def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDArray[np.uint64]) -> list[int]:
     """Return the documents that share a bucket with a text, once for each. keys: its own, (1, bands)."""
     files = [file.to_read(f"{PUBLISHED}/") for file in manifest.files if file.path.startswith(f"{place}/")]
-    asked = list[tuple[Artifact, NDArray[np.uint64]]]()
+    lookups = list[tuple[Artifact, NDArray[np.uint64]]]()
     for band, of_band in files_by_band([file for file in files if file is not None]).items():
-        asked += [(file, keys[:, band]) for file in of_band]
+        lookups += [(file, keys[:, band]) for file in of_band]
 
-    def look(one: tuple[Artifact, NDArray[np.uint64]]) -> list[int]:
-        file, key = one
+    def look(lookup: tuple[Artifact, NDArray[np.uint64]]) -> list[int]:
+        file, key = lookup
         found, doc_ids = looked_up(folder, file, key, MOST_OF_BUCKET)
         ids: list[int] = collisions(key, np.zeros(1, np.uint64), found, doc_ids)[1].tolist()
         return ids
 
     with ThreadPoolExecutor(READERS) as readers:
-        return [doc_id for ids in readers.map(look, asked) for doc_id in ids]
+        return [doc_id for ids in readers.map(look, lookups) for doc_id in ids]
 
 
 def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> dict[int, str]:
@@ -188,15 +188,15 @@ def texts_in(folder: Folder, artifact: Artifact, doc_ids: Sequence[int]) -> dict
             if wanted:
                 rows = parquet.read_row_group(group, ["doc_id", "text"])
                 rows = rows.filter(pc.field("doc_id").isin(pa.array(wanted, pa.uint64())))
-                found = zip(rows.column("doc_id").to_pylist(), rows.column("text").to_pylist(), strict=True)
-                texts |= dict(found)
+                pairs = zip(rows.column("doc_id").to_pylist(), rows.column("text").to_pylist(), strict=True)
+                texts |= dict(pairs)
     return texts
 
 
-def likenesses(text: str, others: Sequence[str], dedup: MinHashRound) -> list[tuple[float, float]]:
+def likenesses(text: str, other_texts: Sequence[str], dedup: MinHashRound) -> list[tuple[float, float]]:
     """Return the Jaccard similarity of a text and each other one, and the share of its shingles that it holds."""
-    hashes, ends = shingle_sets(pa.array([text, *others], pa.large_string()), dedup)
-    sizes, count = np.diff(ends), len(others)
+    hashes, ends = shingle_sets(pa.array([text, *other_texts], pa.large_string()), dedup)
+    sizes, count = np.diff(ends), len(other_texts)
     both = overlaps(hashes, ends, np.zeros(count, np.int64), np.arange(1, count + 1))
     jaccard = both / np.maximum(1, sizes[0] + sizes[1:] - both)
     return list(zip(jaccard.tolist(), (both / max(1, sizes[0])).tolist(), strict=True))

@@ -16,8 +16,8 @@ from tasks.dedup.audit import near
 from tasks.dedup.likeness import AUDIT
 from tasks.errors import Damaged, Denied, ZydaError
 from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
-from tasks.lookup.explain import Corpus, Place
-from tasks.planning.history import Build, last_builds, time_of_manifest
+from tasks.lookup.corpus_reader import Corpus, Place
+from tasks.planning.build_history import Build, last_builds, time_of_manifest
 from tasks.publish.audits import Pair, Shares, by_length, by_source, count_unlike, last_audit, worst_pairs
 from tasks.publish.differences import diff
 from tasks.quality.mixed_labels import MixedLabels
@@ -101,7 +101,7 @@ class Findings:
         return self.manifest.ledger
 
 
-def find(recipe: Recipe) -> Findings:
+def findings_of(recipe: Recipe) -> Findings:
     """Count all that the report shows. Raises Denied where nothing is published."""
     corpus = Corpus(recipe)
     rounds = rounds_of(as_published(recipe, corpus.manifest))
@@ -135,9 +135,9 @@ def as_published(recipe: Recipe, manifest: Published) -> Recipe:
 
 def round_findings(of_round: Round, corpus: Corpus) -> RoundFindings:
     """Count what a round found."""
-    found = cluster_stats(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
-    largest = [shown_cluster(corpus, cluster) for cluster in found.largest] if found else []
-    return RoundFindings(of_round.number, of_round.dedup, found, largest, audit_findings(of_round, corpus))
+    stats = cluster_stats(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
+    largest = [shown_cluster(corpus, cluster) for cluster in stats.largest] if stats else []
+    return RoundFindings(of_round.number, of_round.dedup, stats, largest, audit_findings(of_round, corpus))
 
 
 def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:

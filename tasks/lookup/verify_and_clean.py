@@ -20,7 +20,7 @@ from tasks.accounts.published import (
     saved_stamps,
 )
 from tasks.errors import Damaged, Denied
-from tasks.planning.history import damaged_records
+from tasks.planning.build_history import damaged_records
 from tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
 from tasks.planning.watching import WATCHED
 from tasks.recipe.fields import Recipe

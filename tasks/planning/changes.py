@@ -22,8 +22,8 @@ class Change(Record):
 def changes_between(before: Versions, now: Versions) -> tuple[Change, ...]:
     """Compare the versions of files, by source and URL, as `tasks.planning.last_build` gives them."""
     names = [*now, *(name for name in before if name not in now)]
-    found = (change_of(name, before.get(name, {}), now.get(name, {})) for name in names)
-    return tuple(change for change in found if change)
+    changes = (change_of(name, before.get(name, {}), now.get(name, {})) for name in names)
+    return tuple(change for change in changes if change)
 
 
 def change_of(source: str, before: dict[str, str], now: dict[str, str]) -> Change:

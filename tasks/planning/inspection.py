@@ -113,8 +113,8 @@ def check_columns(
         unseen = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
         if not unseen:
             raise
-        others = fan_out(Inspection.__call__, unseen, stage="prepare", source=None)
-        check([*own, *others])
+        inspected = fan_out(Inspection.__call__, unseen, stage="prepare", source=None)
+        check([*own, *inspected])
 
 
 def columns_together(

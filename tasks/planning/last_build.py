@@ -6,15 +6,17 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from pydantic import Field
+
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import MANIFEST, published_manifest, saved_stamps
 from tasks.accounts.published_stamps import current_stamps, possibly_changed
 from tasks.accounts.readings import overdue, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
-from tasks.documents.planning import Plan, plan_documents
+from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.errors import Damaged, ZydaError
 from tasks.log import warn
-from tasks.planning.history import damaged_records
+from tasks.planning.build_history import damaged_records
 from tasks.quality.forms import digest_of_model, model_folder
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import in_time
@@ -37,14 +39,16 @@ class BuildRecord(Record):
 
     KIND = "Built"
 
-    plan: str = ""
+    recipe_digest: str = Field("", validation_alias="plan", serialization_alias="plan")
     listings: dict[str, str] = {}
     manifests: tuple[str, ...] = ()
     others: dict[str, dict[str, str]] = {}
     entries: int = 0
 
 
-def recipe_digest(recipe: Recipe, tokenizer: str, models: Sequence[str], documents: Sequence[Plan]) -> str:
+def recipe_digest(
+    recipe: Recipe, tokenizer: str, models: Sequence[str], documents: Sequence[DocumentPlan]
+) -> str:
     """Hash all that decides what is built, but for the files of the sources.
 
     tokenizer, models: their digests, of the models in the order of the sources that have one. documents: the steps
@@ -77,17 +81,17 @@ def digest_of_code() -> str:
 
 def build_record(
     recipe: Recipe,
-    plan: str,
+    digest: str,
     listings: dict[str, str],
-    others: dict[str, ReferenceCorpus],
+    references: dict[str, ReferenceCorpus],
     receipts: Iterable[Receipt],
 ) -> BuildRecord:
-    """Say what a build was made from; `plan` with what it used, whatever lies there by now."""
+    """Say what a build was made from; `digest` of the recipe and of what it used, whatever lies there by now."""
     return BuildRecord(
-        plan=plan,
+        recipe_digest=digest,
         listings=listings,
         manifests=tuple(sorted({receipt.path for receipt in receipts})),
-        others={url: version_of(other) for url, other in others.items()},
+        others={url: version_of(other) for url, other in references.items()},
         entries=load_register(recipe.folder).entries,
     )
 
@@ -152,7 +156,7 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
     folder = recipe.folder
     built = last_build(folder)
     try:
-        if built is None or built.plan != current_digest(recipe):
+        if built is None or built.recipe_digest != current_digest(recipe):
             return None
         if recorded_versions(folder) != current_versions(recipe):
             return None

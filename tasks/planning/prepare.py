@@ -7,7 +7,7 @@ for each source, which is what ingest starts from.
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tasks.documents.planning import Plan
+from tasks.documents.planning import DocumentPlan
 from tasks.ingest.plan import IngestParameters, SourcePlan
 from tasks.planning.inspection import Spread, inspect_new, shard_bytes
 from tasks.planning.survey import SourceSurvey, check_sources
@@ -28,18 +28,18 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     replace: build also where another corpus is published under this name. Raises BadRecipe with every
     fault that was found, each with its source and file.
     """
-    folder, judged = recipe.folder, preflight(recipe, replace=replace)
-    register = number_sources(judged.register, [source.name for source in recipe.sources])
-    for source, inspected in zip(recipe.sources, judged.inspected, strict=True):
+    folder, survey = recipe.folder, preflight(recipe, replace=replace)
+    register = number_sources(survey.register, [source.name for source in recipe.sources])
+    for source, inspected in zip(recipe.sources, survey.inspected, strict=True):
         register = number_files(register, source.name, [i.file for i in inspected])
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
-    extend_register(folder, judged.register, register)
+    extend_register(folder, survey.register, register)
     return [
         source_plan(
-            recipe, source, register, files, len(listed), tokenizer, judged.models.get(source.name), documents
+            recipe, source, register, files, len(listed), tokenizer, survey.models.get(source.name), documents
         )
         for source, files, listed, documents in zip(
-            recipe.sources, judged.chosen, judged.listed, judged.documents, strict=True
+            recipe.sources, survey.chosen, survey.listed, survey.documents, strict=True
         )
     ]
 
@@ -49,9 +49,9 @@ def preflight(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out
 
     spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
     """
-    judged = check_sources(recipe, replace=replace)
-    inspected = inspect_new(recipe, judged.register, judged.chosen, judged.models, spread)
-    return judged.with_inspected(inspected)
+    survey = check_sources(recipe, replace=replace)
+    inspected = inspect_new(recipe, survey.register, survey.chosen, survey.models, spread)
+    return survey.with_inspected(inspected)
 
 
 def source_plan(
@@ -62,7 +62,7 @@ def source_plan(
     listed: int,
     tokenizer: str,
     model: Model | None,
-    documents: Plan,
+    documents: DocumentPlan,
 ) -> SourcePlan:
     known = known_files(register, source.name)
     numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.reference.corpora import corpora_of
-from tasks.documents.planning import Plan, plan_documents
+from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.errors import BadInput, BadRecipe, Denied, bad_input
 from tasks.planning.last_build import recorded_files, whole_register
 from tasks.quality.forms import Model, judged_model
@@ -34,7 +34,7 @@ class SourceSurvey:
     listed: list[list[InputFile]]
     chosen: list[list[InputFile]]
     models: dict[str, Model]
-    documents: list[Plan]
+    documents: list[DocumentPlan]
     inspected: list[list[InspectedFile]] = field(default_factory=list)
 
     def with_inspected(self, inspected: list[list[InspectedFile]]) -> "SourceSurvey":
@@ -46,14 +46,14 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     folder = recipe.folder
     register = whole_register(folder)
     listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
-    judging: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
+    model_checks: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
     planning: list[Callable[[], Any]] = [
         partial(plan_documents, recipe, source.name) for source in recipe.sources
     ]
     checks: list[Callable[[], Any]] = [
         partial(load_tokenizer, recipe.tokenizer), folder.check_writable, partial(corpora_of, recipe),
     ]  # fmt: skip
-    answers = call_each([*listing, *judging, *planning, *checks])
+    answers = call_each([*listing, *model_checks, *planning, *checks])
     n = len(recipe.sources)
     listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
@@ -73,16 +73,16 @@ def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> 
     now = {s.name: {file.url for file in files} for s, files in zip(recipe.sources, chosen, strict=True)}
     manifest, before = published_manifest(folder), recorded_files(folder)
     published = {origin.source for origin in manifest.made_of} if manifest else set()
-    others = [name for name in sorted(published | before.keys()) if name not in now]
+    missing_sources = [name for name in sorted(published | before.keys()) if name not in now]
     renewed = [name for name, files in before.items() if name in now and not now[name] & files.keys()]
-    faults = [f"its {', '.join(others)} would go"] if others else []
+    faults = [f"its {', '.join(missing_sources)} would go"] if missing_sources else []
     faults += [
         f"of source {name}, none of the files that it was made of is there any more" for name in renewed
     ]
     if faults:
-        what = "a corpus with other sources" if others else "a corpus of other files"
+        corpus_there = "a corpus with other sources" if missing_sources else "a corpus of other files"
         raise BadRecipe(
-            f"{folder.url}: {what} is published there: {'; '.join(faults)}. "
+            f"{folder.url}: {corpus_there} is published there: {'; '.join(faults)}. "
             "Build with --replace if that is meant, or give this recipe a name of its own"
         )
 
@@ -120,9 +120,9 @@ def model_of(source: Source) -> Model | None:
     model = judged_model(source.name, source.classify)
     unknown = [label for label in source.classify.keep if label not in model.labels]
     if unknown:
-        there = ", ".join(model.labels) or "none: it gives a score, which `keep` can read as int_score"
+        labels = ", ".join(model.labels) or "none: it gives a score, which `keep` can read as int_score"
         raise bad_input(
             source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
-            f"there are {there}",
+            f"there are {labels}",
         )  # fmt: skip
     return model

@@ -7,8 +7,8 @@ from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.errors import Damaged
 from tasks.ingest.plan import SourcePlan
 from tasks.log import warn
+from tasks.planning.build_history import forget_damaged_records, is_recorded, record_build
 from tasks.planning.changes import Change, changes_between
-from tasks.planning.history import forget_damaged_records, is_recorded, record_build
 from tasks.planning.last_build import (
     BUILT,
     build_record,
@@ -55,15 +55,15 @@ class SourceChanges(Record):
 
 @task(task_run_name="note", **ONCE_A_BUILD)
 def record_last_build(
-    recipe: Recipe, inputs: list[SourcePlan], others: dict[str, ReferenceCorpus], receipts: list[Receipt]
+    recipe: Recipe, inputs: list[SourcePlan], references: dict[str, ReferenceCorpus], receipts: list[Receipt]
 ) -> None:
     """Remember what the published corpus was built from, and that it was built, if it is new."""
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
     documents = [prepared.parameters.documents for prepared in inputs]
-    plan = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents)
+    digest = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents)
     listings = {prepared.source: prepared.listing for prepared in inputs}
-    built = build_record(recipe, plan, listings, others, receipts)
+    built = build_record(recipe, digest, listings, references, receipts)
     manifest = published_manifest(folder)
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):
@@ -73,13 +73,13 @@ def record_last_build(
 
 
 def changes_since(
-    folder: Folder, listings: dict[str, str], others: dict[str, dict[str, str]]
+    folder: Folder, listings: dict[str, str], references: dict[str, dict[str, str]]
 ) -> tuple[Change, ...]:
     """Return what is not in the listings of a build as in those of the build before; nothing for a first."""
     if last_build(folder) is None:
         return ()
     now = {source: versions(load_listing(folder, path)) for source, path in listings.items()}
-    return changes_between(recorded_versions(folder), now | others)
+    return changes_between(recorded_versions(folder), now | references)
 
 
 @task(task_run_name="look", **ONCE_A_BUILD)
@@ -87,18 +87,18 @@ def detect_changes(recipe: Recipe) -> SourceChanges:
     """List all sources, and the corpora that it is against, and compare them with what the last build saw."""
     folder = recipe.folder
     listed = current_versions(recipe)
-    found = changes_between(recorded_versions(folder), listed)
+    changes = changes_between(recorded_versions(folder), listed)
     watched = last_poll(folder)
     now = digest_of(listed)
     is_settled = watched.seen == now
-    announce = bool(found) and is_settled and watched.announced != now
-    is_known = bool(found) and is_settled and not announce
+    announce = bool(changes) and is_settled and watched.announced != now
+    is_known = bool(changes) and is_settled and not announce
     waited = time.time() - watched.announced_at
     kept = {"announced": now, "announced_at": time.time()} if announce else {}
     watched = watched.model_copy(update={"seen": now, **kept})
     write_record(folder, WATCHED, watched)
     return SourceChanges(
-        changes=found,
+        changes=changes,
         is_settled=is_settled,
         is_to_announce=announce,
         is_unanswered=is_known and waited > PATIENCE,

@@ -154,8 +154,8 @@ def removed_by(manifest: Published) -> str:
     for stage in ledger.stages:
         if count := ledger.removed(stage).documents:
             why = [f"`{reason}`, {sentence}" for reason, sentence in manifest.reasons.get(stage, {}).items()]
-            few = "; ".join(why) if len(why) <= FEW else "by the rules below"
-            lines.append(f"- `{stage}` let {count:,} documents go: {few}")
+            reasons = "; ".join(why) if len(why) <= FEW else "by the rules below"
+            lines.append(f"- `{stage}` let {count:,} documents go: {reasons}")
     return "\n".join(lines)
 
 

@@ -185,13 +185,13 @@ def lists_of(inputs: Sequence[SourcePlan]) -> tuple[NamedDigest, ...]:
 
 def headlines(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, AuditCounts]:
     """Return what the audit of each round found."""
-    found = dict[str, AuditCounts]()
+    audits = dict[str, AuditCounts]()
     for of_round in rounds_of(recipe):
         if receipt := corpus_receipts.get(of_round.name_of("audit")):
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.artifacts[0])
-            found[of_round.name_of("audit")] = count_unlike(pairs, near(of_round), by_index_of(audit))
-    return found
+            audits[of_round.name_of("audit")] = count_unlike(pairs, near(of_round), by_index_of(audit))
+    return audits
 
 
 def keys(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, PublishedKeys]:

@@ -36,13 +36,13 @@ def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[
     start = start_of_difference(text, other)
     ours, theirs = text[start : start + COMPARED], other[start : start + COMPARED]
     by = "lines" if all(len(line) <= LONG_LINE for line in f"{ours}\n{theirs}".split("\n")) else "words"
-    units, others = cut(ours, by), cut(theirs, by)
-    is_cut = max(len(text), len(other)) > start + COMPARED or max(len(units), len(others)) > UNITS
+    units, other_units = cut(ours, by), cut(theirs, by)
+    is_cut = max(len(text), len(other)) > start + COMPARED or max(len(units), len(other_units)) > UNITS
     lines = ["--- this", f"+++ {kept}"]
     lines += [f"@@ the first {start:,} characters are the same @@"] if start else []
-    found = changes(units[:UNITS], others[:UNITS])
+    changed = changes(units[:UNITS], other_units[:UNITS])
     # What is cut at one length does not end alike: the last change may be of the cut alone.
-    lines += shown(units, others, found[:-1] if is_cut and len(found) > 1 else found, by)
+    lines += shown(units, other_units, changed[:-1] if is_cut and len(changed) > 1 else changed, by)
     if len(lines) > most or is_cut:
         lines = [*lines[:most], REST]
     return tuple(line if len(line) <= WIDTH else f"{line[:WIDTH]} …" for line in lines)
@@ -73,38 +73,40 @@ def cut(text: str, by: str) -> list[str]:
     return text.split("\n") if by == "lines" else WORD.findall(text)
 
 
-def shown(units: Sequence[str], others: Sequence[str], found: Sequence[Change], by: str) -> Iterator[str]:
+def shown(
+    units: Sequence[str], other_units: Sequence[str], changed: Sequence[Change], by: str
+) -> Iterator[str]:
     """Yield what two texts have in common around their differences ( ), what one has (-), and the other (+)."""
     around = AROUND[by]
-    for group in join_near_changes(found, around):
+    for group in join_near_changes(changed, around):
         (first, _, other_first, _), last = group[0], group[-1][1]
         begin = max(0, first - around)
         yield f"@@ -{begin + 1} +{other_first - (first - begin) + 1} @@"
         for a, b, c, d in group:
             yield from as_lines(" ", units[begin:a], by)
             yield from as_lines("-", units[a:b], by)
-            yield from as_lines("+", others[c:d], by)
+            yield from as_lines("+", other_units[c:d], by)
             begin = b
         yield from as_lines(" ", units[last : last + around], by)
 
 
-def changes(units: Sequence[str], others: Sequence[str]) -> list[Change]:
+def changes(units: Sequence[str], other_units: Sequence[str]) -> list[Change]:
     """Return where two texts differ, as few units as can be."""
-    found = list[Change]()
-    for change in Indel.opcodes(units, others):
+    changed = list[Change]()
+    for change in Indel.opcodes(units, other_units):
         a, b, c, d = change.src_start, change.src_end, change.dest_start, change.dest_end
         if change.tag == "equal":
             continue
-        if found and found[-1][1] == a and found[-1][3] == c:  # what goes and what comes, at one place
-            a, c = found[-1][0], found.pop()[2]
-        found.append((a, b, c, d))
-    return found
+        if changed and changed[-1][1] == a and changed[-1][3] == c:  # what goes and what comes, at one place
+            a, c = changed[-1][0], changed.pop()[2]
+        changed.append((a, b, c, d))
+    return changed
 
 
-def join_near_changes(found: Sequence[Change], around: int) -> list[list[Change]]:
+def join_near_changes(changed: Sequence[Change], around: int) -> list[list[Change]]:
     """Put together the changes between which there is nothing that would not be shown around them."""
     groups = list[list[Change]]()
-    for change in found:
+    for change in changed:
         if groups and change[0] - groups[-1][-1][1] <= 2 * around:
             groups[-1].append(change)
         else:

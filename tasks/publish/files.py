@@ -88,7 +88,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
 
     @property
     def params(self) -> list[Any]:
-        added = [list(said.added_columns) for said in self.history.outputs]
+        added = [list(output.added_columns) for output in self.history.outputs]
         evidence = [pack(self.removed_schema)] if self.removed_schema != REMOVED else []
         return [self.source, self.table_schema, added, *evidence]
 
@@ -116,21 +116,21 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
 def removed_rows(job: ShardToPublish, added: list[pa.Table], counted: pa.Table) -> pa.Table:
     """Return every document of the shard that goes, with who said so and why, sorted by doc_id."""
     tables = [job.removed_schema.empty_table()]
-    for said in job.history.outputs:
-        if said.artifact.removed.documents:
-            verdicts = removals_in(read_table(job.folder, said.artifact))
-            tables.append(as_removed(job, said, verdicts, added, counted))
+    for output in job.history.outputs:
+        if output.artifact.removed.documents:
+            verdicts = removals_in(read_table(job.folder, output.artifact))
+            tables.append(as_removed(job, output, verdicts, added, counted))
     return pa.concat_tables(tables).sort_by("doc_id")
 
 
 def as_removed(
-    job: ShardToPublish, said: StageOutput, verdicts: pa.Table, added: list[pa.Table], counted: pa.Table
+    job: ShardToPublish, output: StageOutput, verdicts: pa.Table, added: list[pa.Table], counted: pa.Table
 ) -> pa.Table:
     """Write the verdicts of a stage as the rows of the removed files, null where it has no such evidence."""
     schema = job.removed_schema
     rows = verdicts.select([name for name in verdicts.column_names if name in schema.names])
     rows = rows.append_column("source", pa.array([job.source] * len(rows), pa.string()))
-    rows = rows.append_column("stage", pa.array([said.stage] * len(rows), pa.string()))
+    rows = rows.append_column("stage", pa.array([output.stage] * len(rows), pa.string()))
     rows = with_columns(rows, counted.select(["doc_id", "n_tokens"]))
     for table in added:
         # What this stage said of its documents itself goes before what others said beside them.
@@ -193,12 +193,12 @@ def key(recipe: Recipe, trail: Trail) -> str:
 def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source
-    found = ingested(folder, trail)
+    facts = ingested(folder, trail)
     later = [load_manifest(folder, receipt) for receipt in trail.receipts[1:]]
-    check_published_names(source, found.columns, later)
+    check_published_names(source, facts.columns, later)
     about_removed = removed_schema(later)
     jobs = [
-        ShardToPublish(folder, source, found.packed, about_removed, history)
+        ShardToPublish(folder, source, facts.packed, about_removed, history)
         for history in load_histories(folder, trail)
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)

@@ -89,8 +89,8 @@ class AnswersForShard(VerdictJob):
             if len(odd):
                 url, row = place_of(self.folder, source, table.column("doc_id")[odd[0]].as_py())
                 answer = f"{field.name} {table.column(field.name)[odd[0]].as_py()}, expected a finite number"
-                found = f"classify.model: {self.model.name} answers {answer}"
-                error = bad_input(source, found, file=url, row=row)
+                fault = f"classify.model: {self.model.name} answers {answer}"
+                error = bad_input(source, fault, file=url, row=row)
                 error.advice = NO_NUMBER
                 raise error
 

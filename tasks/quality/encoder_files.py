@@ -28,8 +28,8 @@ def hub_config(base_model: str) -> Path:
 
 def backbone_config(folder: Path, base_model: str) -> Path:
     """Return the config.json of the backbone that a config names: a folder beside it or a hub name."""
-    beside = folder / base_model / "config.json"
-    return beside if beside.is_file() else hub_config(base_model)
+    config_path = folder / base_model / "config.json"
+    return config_path if config_path.is_file() else hub_config(base_model)
 
 
 def labels_of(config: dict[str, Any]) -> tuple[str, ...]:

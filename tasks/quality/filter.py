@@ -119,8 +119,8 @@ def is_filtered(recipe: Recipe, name: str) -> bool:
 @stage("filter", key, enabled=is_filtered, reasons=REASONS)
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
     """Filter a source."""
-    source, found = recipe.source(trail.source), ingested(recipe.folder, trail)
-    check_keep(source, found.columns, found.model)
+    source, facts = recipe.source(trail.source), ingested(recipe.folder, trail)
+    check_keep(source, facts.columns, facts.model)
     verdicts = partial(reasons_to_go, recipe.folder, source)
     document_filter = DocumentFilter(
         "filter", VERSION, verdicts, REASONS, params=filter_params(source), columns=columns_to_read(source)

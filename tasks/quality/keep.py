@@ -74,14 +74,14 @@ def columns_of(expression: str) -> list[str]:
 
 def fault(expression: str, schema: pa.Schema) -> str | None:
     """Say what is wrong with an expression over these columns, or None if it can be evaluated."""
-    if found := too_long(expression):
-        return found
+    if fault_of_size := too_long(expression):
+        return fault_of_size
     return fault_here(expression, schema) if is_small(expression) else judged_apart(expression, schema)
 
 
-def answer_apart(asked: str) -> None:
+def answer_apart(question: str) -> None:
     """Judge an expression in a process of its own, and print the answer."""
-    sys.stdout.write(answer_within_bounds(asked, fault_here))
+    sys.stdout.write(answer_within_bounds(question, fault_here))
 
 
 def fault_here(expression: str, schema: pa.Schema) -> str | None:
@@ -92,8 +92,8 @@ def fault_here(expression: str, schema: pa.Schema) -> str | None:
         if missing:
             known = ", ".join(map(repr, schema.names))
             return f'unable to find column "{missing[0]}"; there are {known}'
-        if found := next(parts_beyond_row(expression, tree), None):
-            return found
+        if fault_of_rows := next(parts_beyond_row(expression, tree), None):
+            return fault_of_rows
         named = pa.schema([schema.field(name) for name in columns_of(expression)])
         if odd := [field for field in named if pa.types.is_decimal256(field.type)]:
             return f"column {odd[0].name!r} is {odd[0].type}, which polars cannot read"
@@ -120,8 +120,8 @@ def parts_beyond_row(expression: str, tree: pl.Expr) -> Iterator[str]:
     except (pl.exceptions.PolarsError, ValueError) as error:
         yield f"it cannot be read: {short_first_line(error)}"
         return
-    if found := too_much(nodes):
-        yield found
+    if fault_of_size := too_much(nodes):
+        yield fault_of_size
         return
     for part in beyond(nodes):
         yield f"{part} does not look at a row by itself, so that its answer would depend on other rows"

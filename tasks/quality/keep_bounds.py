@@ -49,7 +49,7 @@ def is_small(expression: str) -> bool:
 
 def judged_apart(expression: str, schema: pa.Schema) -> str | None:
     """Judge an expression in a process of its own; one that ends or is ended says what is wrong."""
-    asked = json.dumps([expression, base64.b64encode(schema.serialize()).decode()])
+    question = json.dumps([expression, base64.b64encode(schema.serialize()).decode()])
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
@@ -57,8 +57,8 @@ def judged_apart(expression: str, schema: pa.Schema) -> str | None:
     }
     try:
         done = subprocess.run(  # noqa: S603 (this Python, and code of ours)
-            [sys.executable, "-P", "-c", APART], input=asked, capture_output=True, text=True, timeout=10 * SECONDS,
-            env=environment, check=True,
+            [sys.executable, "-P", "-c", APART], input=question, capture_output=True, text=True, check=True,
+            timeout=10 * SECONDS, env=environment,
         )  # fmt: skip
         answer: str | None = json.loads(done.stdout)
     except (subprocess.SubprocessError, ValueError):
@@ -66,7 +66,7 @@ def judged_apart(expression: str, schema: pa.Schema) -> str | None:
     return answer
 
 
-def answer_within_bounds(asked: str, judge: Callable[[str, pa.Schema], str | None]) -> str:
+def answer_within_bounds(question: str, judge: Callable[[str, pa.Schema], str | None]) -> str:
     """Judge an expression with little time and memory, in the process that was started for it."""
     for kind, most in (
         (resource.RLIMIT_AS, MEMORY),
@@ -75,7 +75,7 @@ def answer_within_bounds(asked: str, judge: Callable[[str, pa.Schema], str | Non
     ):
         with suppress(ValueError, OSError):  # a system that has no such limit, or a lower one
             resource.setrlimit(kind, (most, most))
-    expression, schema = json.loads(asked)
+    expression, schema = json.loads(question)
     return json.dumps(judge(expression, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema)))))
 
 
@@ -122,12 +122,12 @@ def whole_number(node: Any) -> int:
     """Return the number that is written in a node; less than any other where there is none."""
     literal = node.get("Literal", {}) if isinstance(node, dict) else {}
     number = literal.get("Dyn", literal.get("Scalar", {})) if isinstance(literal, dict) else {}
-    found = next(iter(number.values()), None) if isinstance(number, dict) else None
-    return found if isinstance(found, int) else -1
+    value = next(iter(number.values()), None) if isinstance(number, dict) else None
+    return value if isinstance(value, int) else -1
 
 
 def written_text(node: Any) -> str | None:
     literal = node.get("Literal", {}) if isinstance(node, dict) else {}
-    found = literal.get("Scalar", {}) if isinstance(literal, dict) else {}
-    text = found.get("String") if isinstance(found, dict) else None
+    scalar = literal.get("Scalar", {}) if isinstance(literal, dict) else {}
+    text = scalar.get("String") if isinstance(scalar, dict) else None
     return text if isinstance(text, str) else None

@@ -67,5 +67,5 @@ class MixedLabels:
         starts = np.flatnonzero(is_first)
         documents = np.diff(starts, append=len(ids))
         labels = np.add.reduceat(is_new.astype(np.int64), starts)[documents > 1]
-        found, clusters = np.unique(labels, return_counts=True)
-        return dict(zip(found.tolist(), clusters.tolist(), strict=True))
+        distinct, clusters = np.unique(labels, return_counts=True)
+        return dict(zip(distinct.tolist(), clusters.tolist(), strict=True))

@@ -33,10 +33,10 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
         f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
         for fault in own
     )
-    found = list(dict.fromkeys(lines))
+    sentences = list(dict.fromkeys(lines))
     return [
-        *found[:MOST_SHOWN],
-        *([f"{path}: {len(found) - MOST_SHOWN:,} faults more"] * (len(found) > MOST_SHOWN)),
+        *sentences[:MOST_SHOWN],
+        *([f"{path}: {len(sentences) - MOST_SHOWN:,} faults more"] * (len(sentences) > MOST_SHOWN)),
     ]
 
 
@@ -73,8 +73,8 @@ def wording(fault: Any) -> str:
     if fault["type"] == "extra_forbidden":
         return "there is no such field"
     if isinstance(fault["input"], str | int | float | bool) and SECRETIVE not in message:
-        found = repr(fault["input"])
-        return f"{message} (found {found if len(found) <= LONGEST else found[:LONGEST] + '...'})"
+        value = repr(fault["input"])
+        return f"{message} (found {value if len(value) <= LONGEST else value[:LONGEST] + '...'})"
     return message
 
 

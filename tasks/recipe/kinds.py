@@ -57,13 +57,13 @@ class ExactRound(Dedup):
     def says_nothing_of_shingles(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        others = [name for name in MinHashRound.model_fields if name not in cls.model_fields]
-        for name in others:
+        misplaced = [name for name in MinHashRound.model_fields if name not in cls.model_fields]
+        for name in misplaced:
             if given.get(name) is not None:
                 raise ValueError(
                     f"exact: whole texts are compared, of which {name} says nothing; leave it out"
                 )
-        return {name: value for name, value in given.items() if name not in others}
+        return {name: value for name, value in given.items() if name not in misplaced}
 
     @property
     def key_bands(self) -> int:

@@ -79,11 +79,11 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
 
     def anchor(source: Source) -> Source:
         files = tuple(map(pattern, source.files))
-        found: dict[str, Any] = {"files": files, "documents": placed_steps(source.documents)}
+        placed: dict[str, Any] = {"files": files, "documents": placed_steps(source.documents)}
         if source.classify is not None:
             model = place(source.classify.model, always=False)
-            found["classify"] = source.classify.model_copy(update={"model": model})
-        return source.model_copy(update=found)
+            placed["classify"] = source.classify.model_copy(update={"model": model})
+        return source.model_copy(update=placed)
 
     def placed_steps(steps: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
         at = partial(place, always=True)

@@ -26,22 +26,22 @@ class RuleSettings(NamedTuple):
     lists: dict[str, str] = {}
 
 
-def rule_settings(name: str, said: Any, *, filters: bool) -> RuleSettings:
-    if not isinstance(said, dict):
+def rule_settings(name: str, values_of_rules: Any, *, filters: bool) -> RuleSettings:
+    if not isinstance(values_of_rules, dict):
         raise ValueError(f"{name}: a mapping of its rules to values is expected")
     if name in SETS:
-        of_set = of_a_set(name, SETS[name], said)
-        if values := [rule for rule in said if rule in SETS[name].rules and not filters]:
+        of_set = of_a_set(name, SETS[name], values_of_rules)
+        if values := [rule for rule in values_of_rules if rule in SETS[name].rules and not filters]:
             raise ValueError(f"{name}.{values[0]}: a value is for a filter; measure lets nothing go")
         if filters and not of_set.bounds:
             raise ValueError(f"{name}: none of its rules has a value, so that it lets nothing go")
         return of_set
     if FUNCTION.fullmatch(name):
         raise ValueError(f"{name}: a function has a step of its own, with nothing beside it")
-    if not filters or not said or not OWN_SET.fullmatch(name):
+    if not filters or not values_of_rules or not OWN_SET.fullmatch(name):
         raise ValueError(f"there is no rule set {name}; there are {', '.join(SETS)}")
     bounds = dict[str, Bound]()
-    for rule, bound in said.items():
+    for rule, bound in values_of_rules.items():
         of, _, statistic = str(rule).partition(".")
         if of not in SETS or statistic not in SETS[of].rules or statistic in SETS[of].lists:
             raise ValueError(f"{name}.{rule}: a statistic of a rule set is expected, fineweb.short_lines say")
@@ -49,16 +49,16 @@ def rule_settings(name: str, said: Any, *, filters: bool) -> RuleSettings:
     return RuleSettings(name, None, bounds)
 
 
-def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> RuleSettings:
+def of_a_set(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -> RuleSettings:
     """Return a set with what a recipe says otherwise of its rules."""
     options = dict(rule_set.options)
-    lists = said.get("lists", {}) if rule_set.lists else {}
+    lists = values_of_rules.get("lists", {}) if rule_set.lists else {}
     if not isinstance(lists, dict) or not all(isinstance(url, str) for url in lists.values()):
         raise ValueError(f"{name}.lists: a mapping of names to files is expected")
     for called in lists:
         if called not in rule_set.lists.values():
-            there = ", ".join(dict.fromkeys(rule_set.lists.values()))
-            raise ValueError(f"{name}.lists: there is no list {called}; there are {there}")
+            known_names = ", ".join(dict.fromkeys(rule_set.lists.values()))
+            raise ValueError(f"{name}.lists: there is no list {called}; there are {known_names}")
     lists = {called: readable(without_credentials(str(url))) for called, url in lists.items()}
     # A rule about a list that nobody gives says nothing.
     bounds: dict[str, Bound] = {
@@ -66,7 +66,7 @@ def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> RuleSetti
         for rule, of_rule in rule_set.rules.items()
         if rule_set.lists.get(rule) in (None, *lists)
     }
-    for key, value in said.items():
+    for key, value in values_of_rules.items():
         if key in options:
             if type(value) is not type(options[key]):
                 raise ValueError(f"{name}.{key}: true or false is expected")
@@ -76,35 +76,35 @@ def of_a_set(name: str, rule_set: RuleSet, said: Mapping[str, Any]) -> RuleSetti
         elif key in rule_set.rules:
             raise ValueError(f"{name}.{key}: it counts the list {rule_set.lists[key]}, which `lists` has not")
         elif key != "lists" or not rule_set.lists:
-            there = ", ".join([*rule_set.rules, *options, *(["lists"] if rule_set.lists else [])])
-            raise ValueError(f"{name}: there is no rule {key}; there are {there}")
+            known_names = ", ".join([*rule_set.rules, *options, *(["lists"] if rule_set.lists else [])])
+            raise ValueError(f"{name}: there is no rule {key}; there are {known_names}")
     return RuleSettings(name, name, {r: b for r, b in bounds.items() if b != (None, None)}, options, lists)
 
 
-def bound_of(what: str, value: Any, published: Bound) -> Bound:
+def bound_of(field: str, value: Any, published: Bound) -> Bound:
     """Return what a recipe says of a rule: one number for its one bound, two, or null for none."""
     if value is None:
         return None, None
     if isinstance(value, list | tuple) or None not in published:
-        return pair(what, value)
-    at = as_number(what, value)
+        return pair(field, value)
+    at = as_number(field, value)
     return (at, None) if published[1] is None else (None, at)
 
 
-def pair(what: str, value: Any) -> Bound:
+def pair(field: str, value: Any) -> Bound:
     if not isinstance(value, list | tuple) or len(value) != 2 or tuple(value) == (None, None):
-        raise ValueError(f"{what}: two values are expected, [least, most], of which one may be null")
-    low, high = (None if one is None else as_number(what, one) for one in value)
+        raise ValueError(f"{field}: two values are expected, [least, most], of which one may be null")
+    low, high = (None if end is None else as_number(field, end) for end in value)
     if low is not None and high is not None and low > high:
-        raise ValueError(f"{what}: {low:g} is more than {high:g}, so that every document would go")
+        raise ValueError(f"{field}: {low:g} is more than {high:g}, so that every document would go")
     return low, high
 
 
-def as_number(what: str, value: Any) -> float:
+def as_number(field: str, value: Any) -> float:
     try:
-        found = float(number(value))  # type: ignore[arg-type]
+        as_float = float(number(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        found = nan
-    if not isfinite(found):
-        raise ValueError(f"{what}: a number is expected")
-    return found
+        as_float = nan
+    if not isfinite(as_float):
+        raise ValueError(f"{field}: a number is expected")
+    return as_float

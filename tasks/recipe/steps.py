@@ -89,7 +89,9 @@ class Step(Strict):
     @property
     def does(self) -> Any:
         """What is asked."""
-        return next((one for one in (self.clean, self.filter, self.measure) if one is not None), None)
+        return next(
+            (action for action in (self.clean, self.filter, self.measure) if action is not None), None
+        )
 
     @property
     def function(self) -> str | None:
@@ -118,8 +120,8 @@ class Step(Strict):
         """Return the rule sets that are asked for. Raises ValueError for what there is not."""
         named = [self.does] if isinstance(self.does, str) else self.does
         for name in named:
-            said = named[name] if isinstance(named, dict) else None
-            yield rule_settings(name, {} if said is None else said, filters=self.filter is not None)
+            values = named[name] if isinstance(named, dict) else None
+            yield rule_settings(name, {} if values is None else values, filters=self.filter is not None)
 
 
 def list_urls(steps: tuple[Step, ...] | None) -> Iterator[str]:
@@ -135,10 +137,12 @@ def with_list_urls(step: Step, place: Callable[[str], str]) -> Step:
     if not list(list_urls((step,))):
         return step
 
-    def placed(said: Any) -> Any:
+    def placed(values: Any) -> Any:
         lists = (
-            {name: place(url) for name, url in said["lists"].items()} if said and "lists" in said else None
+            {name: place(url) for name, url in values["lists"].items()}
+            if values and "lists" in values
+            else None
         )
-        return {**said, "lists": lists} if lists else said
+        return {**values, "lists": lists} if lists else values
 
     return step.model_copy(update={step.kind: {name: placed(said) for name, said in step.does.items()}})

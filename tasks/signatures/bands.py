@@ -36,7 +36,7 @@ FILES_AT_ONCE = 8
 GROUPS: LRUCache[str, "Groups"] = LRUCache(2 << 20, getsizeof=lambda groups: len(groups.rows))
 GROUPS_LOCK = Lock()
 
-Keys = NDArray[np.uint64]
+KeyArray = NDArray[np.uint64]
 
 
 def rows_schema(*, is_wide: bool) -> pa.Schema:
@@ -44,14 +44,14 @@ def rows_schema(*, is_wide: bool) -> pa.Schema:
     return WIDE_ROWS if is_wide else BAND_ROWS
 
 
-def upper(keys: Keys) -> Keys:
+def upper(keys: KeyArray) -> KeyArray:
     """Return the 64 bits of each key by which files are sorted: (n,) or (n, 2) to (n,)."""
     return keys if keys.ndim == 1 else keys[:, 0]
 
 
 def write_band_rows(
     path: Path,
-    parts: Iterable[tuple[int, Keys, Keys]],
+    parts: Iterable[tuple[int, KeyArray, KeyArray]],
     schema: pa.Schema = BAND_ROWS,
     group_rows: int = GROUP_ROWS,
 ) -> None:
@@ -99,7 +99,9 @@ def key_ranges(rows: int) -> list[KeyRange]:
     return [KeyRange(i * step, (i + 1) * step) for i in range(count)]
 
 
-def read_range(folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange) -> tuple[Keys, Keys]:
+def read_range(
+    folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange
+) -> tuple[KeyArray, KeyArray]:
     """Read one range of one band from every file: keys, (n,) uint64 or (n, 2), and doc_ids, (n,), unsorted.
 
     A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
@@ -107,10 +109,10 @@ def read_range(folder: Folder, artifacts: Iterable[Artifact], band: int, keys: K
     with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
         tables = list(readers.map(lambda artifact: rows_in(folder, artifact, band, keys), artifacts))
     rows = pa.concat_tables(tables) if tables else rows_schema(is_wide=False).empty_table()
-    found = rows.column("key").to_numpy()
+    keys_read = rows.column("key").to_numpy()
     if "low" in rows.column_names:
-        found = np.stack([found, rows.column("low").to_numpy()], axis=1)
-    return found, rows.column("doc_id").to_numpy()
+        keys_read = np.stack([keys_read, rows.column("low").to_numpy()], axis=1)
+    return keys_read, rows.column("doc_id").to_numpy()
 
 
 class Groups(NamedTuple):
@@ -118,8 +120,8 @@ class Groups(NamedTuple):
 
     numbers: NDArray[np.int64]
     bands: NDArray[np.int64]
-    first: Keys
-    last: Keys
+    first: KeyArray
+    last: KeyArray
     rows: NDArray[np.int64]
 
     def of_range(self, band: int, keys: KeyRange) -> NDArray[np.bool_]:

@@ -59,11 +59,11 @@ def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Tabl
 
         with suppress(MemoryError), DEVICE, no_room_as_memory_error():
             on_device = stars(rapids.to_device(keys), rapids.to_device(doc_ids), rapids.xp)
-            found = [*map(rapids.to_host, on_device)]
+            columns = [*map(rapids.to_host, on_device)]
             if "edges" not in COMPARED:
-                expect_same("edges", found, stars(keys, doc_ids))
-                COMPARED.update(["edges"] if len(found[0]) else [])
-            return pa.table(found, schema=EDGES)
+                expect_same("edges", columns, stars(keys, doc_ids))
+                COMPARED.update(["edges"] if len(columns[0]) else [])
+            return pa.table(columns, schema=EDGES)
         make_room(rapids)
         warn(f"{len(keys):,} band keys find no room in the memory of the GPU: the CPU joins them")
     return pa.table([*stars(keys, doc_ids)], schema=EDGES)
@@ -150,8 +150,8 @@ def edges_in(
     low = keys.low
     for key in [*heavy_keys(folder, artifacts, band, keys, MOST_ROWS), keys.high]:
         if key > low:
-            found, doc_ids = read_range(folder, artifacts, band, KeyRange(low, key))
-            yield star_edges(found, doc_ids), len(found)
+            keys_read, doc_ids = read_range(folder, artifacts, band, KeyRange(low, key))
+            yield star_edges(keys_read, doc_ids), len(keys_read)
         if key < keys.high:
             yield from edges_of_key(folder, artifacts, band, KeyRange(key, key + 1))
         low = key + 1

@@ -19,7 +19,7 @@ from textkernels.buffers import text_buffers
 
 VERSION = 1  # raised when a text gets other keys
 
-Keys = tuple[NDArray[np.uint64], NDArray[np.bool_]]
+MaskedKeys = tuple[NDArray[np.uint64], NDArray[np.bool_]]
 
 
 def index_parameters(dedup: Dedup) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def signatures(texts: pa.LargeStringArray, dedup: MinHashRound) -> NDArray[np.ui
     return sketches
 
 
-def band_keys(texts: pa.LargeStringArray, dedup: MinHashRound) -> Keys:
+def band_keys(texts: pa.LargeStringArray, dedup: MinHashRound) -> MaskedKeys:
     """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
     sketches = signatures(texts, dedup)
     keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
@@ -45,12 +45,12 @@ def band_keys(texts: pa.LargeStringArray, dedup: MinHashRound) -> Keys:
 
 
 # What makes the keys of texts in a round of each kind.
-KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], Keys]] = {
+KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], MaskedKeys]] = {
     ExactRound: text_keys,
     MinHashRound: band_keys,
 }
 
 
-def keys_of_texts(texts: pa.LargeStringArray, dedup: Dedup) -> Keys:
+def keys_of_texts(texts: pa.LargeStringArray, dedup: Dedup) -> MaskedKeys:
     """Return the keys of each text in a round, (n, bands) or (n, bands, 2) uint64, and which texts have any."""
     return KEYS[type(dedup)](texts, dedup)

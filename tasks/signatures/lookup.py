@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.signatures.bands import Keys, rows_schema, upper
+from tasks.signatures.bands import KeyArray, rows_schema, upper
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import footer_of, open_table
@@ -18,7 +18,7 @@ from tasks.storage.tables import footer_of, open_table
 Ids = NDArray[np.uint64]
 
 
-def first_and_last_keys(folder: Folder, shard: Artifact) -> tuple[Keys, Keys]:
+def first_and_last_keys(folder: Folder, shard: Artifact) -> tuple[KeyArray, KeyArray]:
     """Return the smallest and the largest key of each row group of a file: (g,) uint64 twice."""
     footer = footer_of(folder, shard)
     place = footer.schema.names.index("key")
@@ -26,7 +26,7 @@ def first_and_last_keys(folder: Folder, shard: Artifact) -> tuple[Keys, Keys]:
     return np.array([g.min for g in groups], np.uint64), np.array([g.max for g in groups], np.uint64)
 
 
-def row_groups_with(keys: Keys, first: Keys, last: Keys) -> list[int]:
+def row_groups_with(keys: KeyArray, first: KeyArray, last: KeyArray) -> list[int]:
     """Return which row groups may hold one of some keys, (n,); first, last: (g,), of each, ascending."""
     starts = np.searchsorted(last, keys, side="left")
     ends = np.searchsorted(first, keys, side="right")
@@ -37,7 +37,7 @@ def row_groups_with(keys: Keys, first: Keys, last: Keys) -> list[int]:
     return np.flatnonzero(np.cumsum(opens)[:-1] > 0).tolist()
 
 
-def looked_up(folder: Folder, shard: Artifact, keys: Keys, most: int) -> tuple[Keys, Ids]:
+def looked_up(folder: Folder, shard: Artifact, keys: KeyArray, most: int) -> tuple[KeyArray, Ids]:
     """Read the rows of a file whose keys are among some, (n,) or wide (n, 2): keys and doc_ids, by key and id.
 
     most: rows of each bucket, the first by their ids.
@@ -50,16 +50,16 @@ def looked_up(folder: Folder, shard: Artifact, keys: Keys, most: int) -> tuple[K
     with open_table(folder, shard) as parquet:
         rows = parquet.read_row_groups(groups, names)
     rows = rows.filter(pa.array(np.isin(rows.column("key").to_numpy(), upper(keys))))
-    found, doc_ids = rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()
+    keys_read, doc_ids = rows.column("key").to_numpy(), rows.column("doc_id").to_numpy()
     if is_wide:
         low = rows.column("low").to_numpy()
-        order = np.lexsort((doc_ids, low, found))
-        pairs, doc_ids = np.stack([found, low], axis=1)[order], doc_ids[order]
+        order = np.lexsort((doc_ids, low, keys_read))
+        pairs, doc_ids = np.stack([keys_read, low], axis=1)[order], doc_ids[order]
         is_first = np.append(True, (pairs[1:] != pairs[:-1]).any(axis=1))[: len(pairs)]
         kept = first_of_bucket(is_first, most)
         return pairs[kept], doc_ids[kept]
-    kept = first_of_bucket(np.append(True, found[1:] != found[:-1])[: len(found)], most)
-    return found[kept], doc_ids[kept]
+    kept = first_of_bucket(np.append(True, keys_read[1:] != keys_read[:-1])[: len(keys_read)], most)
+    return keys_read[kept], doc_ids[kept]
 
 
 def first_of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
@@ -71,25 +71,25 @@ def first_of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]
     return np.flatnonzero(times < most)
 
 
-def collisions(keys: Keys, doc_ids: Ids, found: Keys, found_ids: Ids) -> tuple[Ids, Ids]:
+def collisions(keys: KeyArray, doc_ids: Ids, found_keys: KeyArray, found_ids: Ids) -> tuple[Ids, Ids]:
     """Return the pairs of documents that have a key in common: (p,) of doc_ids, and of found_ids.
 
-    found: sorted; both (n,) and (m,), or wide, (n, 2) and (m, 2).
+    found_keys: sorted; both (n,) and (m,), or wide, (n, 2) and (m, 2).
     """
     if keys.ndim == 2:
         # Where the upper halves are the same, the lower ones are looked at.
-        first, second = colliding_positions(keys[:, 0], found[:, 0])
-        is_same = keys[first, 1] == found[second, 1]
+        first, second = colliding_positions(keys[:, 0], found_keys[:, 0])
+        is_same = keys[first, 1] == found_keys[second, 1]
         first, second = first[is_same], second[is_same]
     else:
-        first, second = colliding_positions(keys, found)
+        first, second = colliding_positions(keys, found_keys)
     return doc_ids[first], found_ids[second]
 
 
-def colliding_positions(keys: Keys, found: Keys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of all pairs of equal keys, (n,) and (m,), of which `found` are sorted."""
-    starts = np.searchsorted(found, keys, side="left")
-    counts = np.searchsorted(found, keys, side="right") - starts
+def colliding_positions(keys: KeyArray, found_keys: KeyArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the places of all pairs of equal keys, (n,) and (m,), of which `found_keys` are sorted."""
+    starts = np.searchsorted(found_keys, keys, side="left")
+    counts = np.searchsorted(found_keys, keys, side="right") - starts
     first = np.repeat(np.arange(len(keys)), counts)
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return first, np.repeat(starts, counts) + offsets

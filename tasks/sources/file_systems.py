@@ -50,8 +50,8 @@ class FollowingLinks(LocalFileSystem):
         except OSError as error:
             link_type = "loop" if error.errno == errno.ELOOP else "broken"
             return {"name": name, "type": link_type, "size": 0, "destination": os.readlink(name)}
-        here = os.path.realpath(os.path.dirname(name))
-        is_loop = os.path.commonpath([here, info["name"]]) == info["name"]
+        parent = os.path.realpath(os.path.dirname(name))
+        is_loop = os.path.commonpath([parent, info["name"]]) == info["name"]
         kind = "loop" if info["type"] == "directory" and is_loop else info["type"]
         return {**info, "name": name, "type": kind, "destination": os.readlink(name)}
 

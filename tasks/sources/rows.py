@@ -102,16 +102,16 @@ def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     """Return the rows of a column with invalid UTF-8 at any level, each with a sentence that says so."""
     if as_bytes(column.type) == column.type:  # it holds no text
         return {}
-    array, found = as_one_array(column), dict[int, str]()
+    array, faults = as_one_array(column), dict[int, str]()
     ranges = [range(len(array))]
     while ranges:
         rows = ranges.pop()
         is_bad = has_utf8_fault(array if len(rows) == len(array) else array.take(pa.array(rows)))
         if is_bad and len(rows) == 1:
-            found[rows.start] = f"column {name!r}: invalid UTF-8"
+            faults[rows.start] = f"column {name!r}: invalid UTF-8"
         elif is_bad:
             ranges += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    return found
+    return faults
 
 
 def has_utf8_fault(array: pa.Array) -> bool:

@@ -53,9 +53,9 @@ class Input(Stream):
                 "what its store says of it (ETag, checksum or time) is not what it said when it was listed"
             )
 
-    def changed(self, found: str) -> NoReturn:
+    def changed(self, change: str) -> NoReturn:
         self.failure = bad_input(
-            self.source, f"it changed while it was read: {found}; build again", file=self.url
+            self.source, f"it changed while it was read: {change}; build again", file=self.url
         )
         raise self.failure
 

@@ -32,7 +32,7 @@ def task_of(work: Work) -> PrefectTask:
 
 def flat_receipts(results: Iterable[Receipt | list[Receipt]]) -> list[Receipt]:
     """Return the receipts of a stage, whether it is about the corpus or about each group of sources."""
-    return receipts_of(one if isinstance(one, list) else [one] for one in results)
+    return receipts_of(result if isinstance(result, list) else [result] for result in results)
 
 
 # One after another in this process, without Prefect and Dask: for tests and measurements.
@@ -82,8 +82,8 @@ class Results:
         """Yield the calls of a step: one about the corpus, or one for each group with a source that enables it."""
         stage = step.work
         assert isinstance(stage, Stage)
-        first, *others = stage.inputs
-        shared = [self.input(step, name) for name in others]
+        first, *rest_of_inputs = stage.inputs
+        shared = [self.input(step, name) for name in rest_of_inputs]
         if stage.scope == "corpus":
             yield Call(None, [self.input(step, first), *shared])
             return

@@ -38,7 +38,7 @@ Enabled = Callable[[Any, str], bool]
 Reasons = dict[str, str]
 ReasonsOf = Callable[[Any], Reasons]
 EvidenceOf = Callable[[Any], pa.Schema | None]
-Scope = Literal["source", "corpus"]
+StageScope = Literal["source", "corpus"]
 
 
 def always(_: About, __: str) -> bool:
@@ -71,7 +71,7 @@ class Stage:
     name: str
     run: Callable[..., Manifest]
     key: Callable[..., str]
-    scope: Scope = "source"
+    scope: StageScope = "source"
     inputs: tuple[str, ...] = ("trail",)
     extends_trail: bool = True
     enabled: Enabled = always

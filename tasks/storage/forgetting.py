@@ -41,8 +41,8 @@ def forget_results_of_nothing(folder: Folder) -> None:
     for path in folder.files(RESULTS):
         content, its_key = folder.read_if_there(path) or b"", path.rpartition("/")[2]
         # Those of a group have a key of their own, and name a manifest of each source.
-        named = {found.decode() for found in NAMED.findall(content)}
-        keys = [found.decode() for found in KEYS.findall(content)]
+        named = {name.decode() for name in NAMED.findall(content)}
+        keys = [name.decode() for name in KEYS.findall(content)]
         is_in_its_place = its_key == (keys[0] if len(keys) == 1 else digest_of(keys))
         if not is_in_its_place or not (its_key in finished_keys or (named and named <= manifests)):
             folder.delete(path)

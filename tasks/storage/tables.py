@@ -187,10 +187,10 @@ def ids_of(folder: Folder, artifact: Artifact) -> tuple[int, int]:
         if known := ID_RANGES.get(artifact.footer_digest):
             return known
     groups = [ids for _, ids in ids_of_groups(footer_of(folder, artifact))]
-    found = (groups[0][0], groups[-1][1]) if groups else (0, -1)
+    bounds = (groups[0][0], groups[-1][1]) if groups else (0, -1)
     with FOOTERS_LOCK:
-        ID_RANGES[artifact.footer_digest] = found
-    return found
+        ID_RANGES[artifact.footer_digest] = bounds
+    return bounds
 
 
 def ids_of_groups(footer: pq.FileMetaData) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -113,8 +113,8 @@ def private_folder() -> str:
     folder = Path(gettempdir(), f"zyda-dask-{os.getuid()}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+    status = folder.lstat()
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
         return str(folder)
     return mkdtemp(prefix="zyda-dask-")  # that one is somebody else's, or open to others
 
@@ -209,9 +209,9 @@ def gpus_hidden_from(engine: Engine) -> dict[str, str]:
     return {VISIBLE: ""} if engine is Engine.CPU else {}
 
 
-def memory_limits(gpus: int, others: int, threads: int) -> dict[str, int]:
+def memory_limits(gpus: int, other_workers: int, threads: int) -> dict[str, int]:
     """Share the memory of this machine among workers with a GPU and others, by their threads: bytes of each."""
-    of_thread = int(MEMORY_LIMIT) // (GPU_THREADS * gpus + threads * max(0, others))
+    of_thread = int(MEMORY_LIMIT) // (GPU_THREADS * gpus + threads * max(0, other_workers))
     return {GPU: GPU_THREADS * of_thread, CPU: threads * of_thread}
 
 

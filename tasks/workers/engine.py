@@ -50,11 +50,11 @@ SENT_FOR: ContextVar[Engine] = ContextVar("engine", default=Engine.CPU)
 
 def requested_engine() -> Engine:
     """Return what the environment asks for. Raises BadRecipe where that is none of them."""
-    asked = os.environ.get(ENGINE, "").strip().lower() or Engine.AUTO
+    wanted = os.environ.get(ENGINE, "").strip().lower() or Engine.AUTO
     try:
-        return Engine(asked)
+        return Engine(wanted)
     except ValueError as error:
-        raise BadRecipe(f"{ENGINE}: {asked!r} is none of {', '.join(Engine)}") from error
+        raise BadRecipe(f"{ENGINE}: {wanted!r} is none of {', '.join(Engine)}") from error
 
 
 @dataclass(frozen=True)

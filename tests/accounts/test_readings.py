@@ -24,7 +24,7 @@ from tasks.accounts.published_stamps import current_stamps, expect_manifest
 from tasks.errors import BadRecipe, Damaged, Denied
 from tasks.lookup.explain import explain
 from tasks.lookup.nearest import nearest
-from tasks.lookup.report_data import find
+from tasks.lookup.report_data import findings_of
 from tasks.planning.last_build import ledger_if_complete
 from tasks.storage import tables
 from tasks.storage.folder import Folder
@@ -214,7 +214,7 @@ def test_changed_digit_in_the_manifest_is_told_by_nobody(built):
     recipe = built.load()
     before = contents(recipe)
     with_another_digit(built.folder)
-    looks = (corpus_of, published_ledger, find, lambda recipe: nearest(recipe, "a text"))
+    looks = (corpus_of, published_ledger, findings_of, lambda recipe: nearest(recipe, "a text"))
     for look in (*looks, lambda recipe: explain(recipe, "0")):
         with pytest.raises(Denied, match=r"manifest\.json is not as it was published; zyda verify --repair"):
             look(recipe)
@@ -257,7 +257,7 @@ def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, pl
     paths = sorted((built.folder / "out/small/published" / place).glob("*.parquet"))
     looks = {
         "explain": lambda: explain(recipe, str(row["doc_id"])),
-        "report": lambda: find(recipe),
+        "report": lambda: findings_of(recipe),
         "find": lambda: nearest(recipe, SHARED_BY_ALL),
     }
     for name, damage in DAMAGES.items():

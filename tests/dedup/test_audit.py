@@ -28,7 +28,7 @@ from tasks.dedup.pairings import (
     pairings_of,
     verdicts_of,
 )
-from tasks.lookup.explain import Corpus as Published
+from tasks.lookup.corpus_reader import Corpus as Published
 from tasks.publish.audits import (
     audit_again,
     by_length,

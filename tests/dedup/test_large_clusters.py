@@ -10,7 +10,7 @@ from tasks.accounts.published import corpus_of
 from tasks.dedup import decisions, large, verify
 from tasks.dedup.large import LargeCluster
 from textkernels import prefix_index as rare
-from textkernels.set_similarity import NOBODY, judge
+from textkernels.set_similarity import NOBODY, find_duplicates
 
 
 @pytest.fixture(autouse=True)
@@ -25,9 +25,9 @@ def pages(request):
 
 @pytest.mark.parametrize("scope", ["across", "global"])
 def test_hardly_any_removal_is_missed(pages, scope):
-    judged = [missed(pages, *rule, scope) for rule in RULES]
-    assert sum(of["gone"] for of in judged) > 50
-    assert sum(of["missed"] for of in judged) <= sum(of["gone"] for of in judged) / 1000
+    outcomes = [missed(pages, *rule, scope) for rule in RULES]
+    assert sum(of["gone"] for of in outcomes) > 50
+    assert sum(of["missed"] for of in outcomes) <= sum(of["gone"] for of in outcomes) / 1000
 
 
 def sets_of(found):
@@ -47,10 +47,10 @@ def test_near_copy_is_found_whichever_paragraph_differs():
     others = [np.concatenate([own[i::10], of_numbers(chance, 330)]) for i in range(10) for _ in range(20)]
     others.append(np.concatenate([rarest, of_numbers(chance, 300)]))  # the only other page that has them
     found = [page, *others, copy]
-    judged = LargeCluster(
+    big = LargeCluster(
         sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.8, is_jaccard=False
     )
-    holders, shared = judged.judge()
+    holders, shared = big.find_duplicates()
     assert (holders[-1], shared[-1]) == (0, 300)
     assert (holders[:-1] == NOBODY).all()
 
@@ -62,10 +62,10 @@ def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
     others = [np.concatenate([original[i : i + 30], of_numbers(chance, 370)]) for i in range(200)]
     copy = np.concatenate([original[:370], of_numbers(chance, 30)])
     found = [*others, original, copy]
-    judged = LargeCluster(
+    big = LargeCluster(
         sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.9, is_jaccard=False
     )
-    assert judged.judge()[0][-1] == len(others)
+    assert big.find_duplicates()[0][-1] == len(others)
 
 
 def template(count):
@@ -81,16 +81,16 @@ def template(count):
 def test_documents_that_were_not_compared_with_all_are_counted(share):
     found = template(600)
     n = len(found)
-    judged = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=share, is_jaccard=False)
-    holders, _ = judged.judge()
+    big = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=share, is_jaccard=False)
+    holders, _ = big.find_duplicates()
     asked = {"share": share, "is_jaccard": False}
     ends = np.cumsum([0, *map(len, found)])
-    exact, _ = judge(
+    exact, _ = find_duplicates(
         np.concatenate(found), ends, np.arange(n), np.ones(n, np.bool_), np.array([0, n]), **asked
     )
     lost = int(((exact != NOBODY) & (holders == NOBODY)).sum())
     assert (exact != NOBODY).sum() == 600
-    assert lost <= min(judged.unsure, 0.6)
+    assert lost <= min(big.unsure, 0.6)
 
 
 def test_index_without_room_for_all_shingles_says_so_and_finds_most(monkeypatch):
@@ -98,14 +98,14 @@ def test_index_without_room_for_all_shingles_says_so_and_finds_most(monkeypatch)
     hashes, ends = cluster("families", 2, seed=2)
     n = len(ends) - 1
     found = [hashes[ends[i] : ends[i + 1]] for i in range(n)]
-    exact, _ = judge(
+    exact, _ = find_duplicates(
         hashes, ends, np.arange(n), np.ones(n, np.bool_), np.array([0, n]), share=0.8, is_jaccard=False
     )
-    judged = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=0.8, is_jaccard=False)
-    holders, _ = judged.judge()
-    assert judged.index.part < 1
+    big = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=0.8, is_jaccard=False)
+    holders, _ = big.find_duplicates()
+    assert big.index.part < 1
     stay = int((holders == NOBODY).sum())
-    assert stay / 2 < judged.unsure <= stay
+    assert stay / 2 < big.unsure <= stay
     lost = ((exact != NOBODY) & (holders == NOBODY)).sum()
     assert lost <= 0.02 * (exact != NOBODY).sum()
 
@@ -115,13 +115,13 @@ def test_no_more_than_so_many_let_others_go_and_it_is_said(monkeypatch):
     chance = np.random.default_rng(7)
     found = [of_numbers(chance, 50) for _ in range(20)]
     found += [*found]
-    judged = LargeCluster(sets_of(found), np.arange(40), np.ones(40, np.bool_), share=0.9, is_jaccard=True)
-    holders, _ = judged.judge()
+    big = LargeCluster(sets_of(found), np.arange(40), np.ones(40, np.bool_), share=0.9, is_jaccard=True)
+    holders, _ = big.find_duplicates()
     assert (holders != NOBODY).sum() == 10
-    assert judged.unsure >= 10
+    assert big.unsure >= 10
 
 
-def test_card_audit_and_log_say_what_was_judged_by_an_index(tmp_path, monkeypatch):
+def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypatch):
     log = list[str]()
     monkeypatch.setattr(decisions, "warn", log.append)
     monkeypatch.setattr(verify, "CLUSTER_BYTES", 500)

@@ -13,9 +13,9 @@ from tasks.accounts.published import corpus_of
 from tasks.dedup import by_documents, cluster_files, contested, large, verify
 from tasks.dedup.large import LargeCluster
 from tasks.errors import BadRecipe
-from tasks.lookup.explain import Corpus as Published
+from tasks.lookup.corpus_reader import Corpus as Published
 from tasks.storage import parts as parts_module
-from textkernels.set_similarity import NOBODY, judge
+from textkernels.set_similarity import NOBODY, find_duplicates
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
@@ -50,7 +50,7 @@ documents = st.lists(st.sets(st.integers(0, 60), min_size=1), min_size=1, max_si
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(documents, min_size=1, max_size=3), st.data())
-def test_judged_as_by_comparing_all_pairs(monkeypatch, clusters, data):
+def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
     monkeypatch.setattr(large, "COUNTER_BITS", 6)  # so that shingles share counters
     rule = data.draw(st.sampled_from(RULES))
     ((measure, share),) = rule.items()
@@ -67,7 +67,9 @@ def test_judged_as_by_comparing_all_pairs(monkeypatch, clusters, data):
     ends = np.cumsum([0, *map(len, hashes)])
     starts = np.cumsum([0, *map(len, clusters)])
     everyone = np.ones(len(hashes), np.bool_)
-    holders, shared = judge(np.concatenate(hashes), ends, np.concatenate(groups), everyone, starts, **asked)
+    holders, shared = find_duplicates(
+        np.concatenate(hashes), ends, np.concatenate(groups), everyone, starts, **asked
+    )
     for cluster, of_cluster, start in zip(clusters, groups, starts[:-1], strict=True):
         expected = greedy(cluster, of_cluster, rule)
         places = range(start, start + len(cluster))
@@ -83,7 +85,7 @@ def test_judged_as_by_comparing_all_pairs(monkeypatch, clusters, data):
             everyone[: len(own)],
             **asked,
         )
-        found, both = alone.judge()
+        found, both = alone.find_duplicates()
         assert alone.unsure == 0
         assert found.tolist() == [expected.get(i, (NOBODY,))[0] for i in range(len(cluster))]
         assert both.tolist() == shared[start : start + len(cluster)].tolist()
@@ -116,11 +118,13 @@ def test_index_of_rare_shingles_misses_hardly_any(template, noise, share):
     starts = np.array([0, len(hashes)])
     ends = np.cumsum([0, *map(len, hashes)])
     may_go = np.ones(len(hashes), np.bool_)
-    exact, _ = judge(np.concatenate(hashes), ends, groups, may_go, starts, share=share, is_jaccard=False)
+    exact, _ = find_duplicates(
+        np.concatenate(hashes), ends, groups, may_go, starts, share=share, is_jaccard=False
+    )
     cluster = LargeCluster(
         lambda asked: (hashes[i] for i in asked), groups, may_go, share=share, is_jaccard=False
     )
-    found, shared = cluster.judge()
+    found, shared = cluster.find_duplicates()
     assert np.count_nonzero(exact != NOBODY) > 500
     for i in np.flatnonzero(found != NOBODY):
         assert shared[i] == len(np.intersect1d(hashes[i], hashes[found[i]])) >= share * 500
@@ -197,7 +201,7 @@ def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
 
 
 @pytest.mark.parametrize("scope", ["across", "global"])
-def test_real_text_is_judged_as_by_exact_sets(shared, tmp_path, scope):
+def test_real_text_is_decided_as_by_exact_sets(shared, tmp_path, scope):
     corpus = Corpus(tmp_path)
     rule = {"containment": 0.8}
     names = ("powershell-7.6", "powershell-5.1", "powershell-concepts")
@@ -256,7 +260,7 @@ def test_same_however_it_is_cut(chains, monkeypatch):
     build_here(parts)
     assert len([path for path in parts.folder.files("work/verify") if "/part-" in path]) > 8
     assert removed_of(parts) == removed_of(whole)
-    # Clusters of up to 16 that stay are judged alone as they are together.
+    # Clusters of up to 16 that stay are decided alone as they are together.
     monkeypatch.setattr(verify, "CLUSTER_BYTES", 500)
     alone = chains.load(name="alone", dedup=dedup, shard_mib=0.002)
     monkeypatch.setattr(large, "SETS_BYTES", 3000)

@@ -15,13 +15,13 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from flows.command.explain import decision, print_explanation
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
-from tasks.documents.planning import FIRST_MEASURED, Plan, later_statistics, plan_documents
+from tasks.documents.planning import FIRST_MEASURED, DocumentPlan, later_statistics, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, BadRecipe
 from tasks.ingest import ingest as ingesting
 from tasks.ingest import pieces
 from tasks.lookup.explain import explain
-from tasks.lookup.report_data import find
+from tasks.lookup.report_data import findings_of
 from tasks.planning.last_build import ledger_if_complete
 from tasks.planning.prepare import prepare
 from tasks.planning.try_rules import try_steps
@@ -409,7 +409,7 @@ def test_recipe_that_comes_from_elsewhere_runs_no_code(raw, tmp_path):
 
 
 def test_steps_on_no_documents():
-    done = run_steps(Plan(), pa.array([], pa.large_string()))
+    done = run_steps(DocumentPlan(), pa.array([], pa.large_string()))
     assert len(done.text) == 0
 
 
@@ -460,7 +460,7 @@ def test_report_draws_what_the_rules_took(raw):
     page = Path(write_report(recipe)).read_text(encoding="utf-8")
     assert "What the rules took" in page
     assert "zyda1.digits" in page
-    found = find(recipe).rules
+    found = findings_of(recipe).rules
     assert {rule.rule: sum(rule.documents.values()) for rule in found} == {
         reason: counts.documents for reason, counts in build_here(recipe).removed_by("rules").items()
     }

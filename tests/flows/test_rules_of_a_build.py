@@ -160,7 +160,7 @@ def test_built_twice_writes_nothing_the_second_time(corpus):
 
 def places(recipe):
     """Return source, file and row of every document that is in the corpus, and of every removed one."""
-    from tasks.lookup.explain import Corpus as Published
+    from tasks.lookup.corpus_reader import Corpus as Published
 
     looked_up = Published(recipe)
     kept = [row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)]

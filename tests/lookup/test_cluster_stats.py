@@ -12,7 +12,7 @@ from tasks.dedup.forests import CLUSTERS
 from tasks.errors import Denied
 from tasks.ids import SOURCE_SHIFT
 from tasks.lookup import cluster_stats
-from tasks.lookup.explain import Corpus
+from tasks.lookup.corpus_reader import Corpus
 from tasks.publish.corpus import file
 from tasks.storage.folder import Folder
 from tasks.storage.tables import write_shard

@@ -10,8 +10,8 @@ from small_corpus import (
 )
 
 from tasks.lookup.cluster_stats import LARGEST, Limits, cluster_stats
-from tasks.lookup.explain import Corpus
-from tasks.lookup.report_data import find
+from tasks.lookup.corpus_reader import Corpus
+from tasks.lookup.report_data import findings_of
 
 
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
@@ -20,7 +20,7 @@ def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(l
     build_here(recipe)
     names = [source.name for source in recipe.sources]
     found = cluster_stats(Corpus(recipe), "clusters", names, Limits(counted_bytes))
-    assert [of_round.clusters.documents for of_round in find(recipe).rounds] == [found.documents]
+    assert [of_round.clusters.documents for of_round in findings_of(recipe).rounds] == [found.documents]
     members, by_source, sizes, shared = plain_counts(recipe)
     assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))
     assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes
@@ -45,7 +45,7 @@ def labels_of_clusters(recipe):
 def test_labels_and_lengths_are_those_of_the_published_documents(labelled):
     recipe = labelled.load()
     build_here(recipe)
-    findings = find(recipe)
+    findings = findings_of(recipe)
     labels = labels_of_clusters(recipe)
     assert findings.mixed.counts() == Counter(len(set(of)) for of in labels.values())
     assert len(labels) > 3
@@ -65,7 +65,7 @@ def test_sample_of_labels_is_said_to_be_one(labelled, monkeypatch):
     recipe = labelled.load()
     build_here(recipe)
     monkeypatch.setattr("tasks.quality.mixed_labels.MOST_KEPT", 6)
-    mixed = find(recipe).mixed
+    mixed = findings_of(recipe).mixed
     assert mixed.one_of > 1
     kept = {int(cluster) for ids, _ in mixed.parts for cluster in ids}
     labels = {cluster: of for cluster, of in labels_of_clusters(recipe).items() if cluster in kept}

@@ -20,7 +20,7 @@ from small_corpus import (
 from flows.reporting.report_markdown import as_markdown
 from tasks.accounts.published import published_manifest
 from tasks.lookup.explain import explain
-from tasks.lookup.report_data import find
+from tasks.lookup.report_data import findings_of
 from tasks.publish import differences
 from tasks.publish.differences import COMPARED, changes
 
@@ -87,7 +87,7 @@ def test_corpus_without_clusters_has_no_chapters_about_them(corpus):
 def test_each_round_of_several_has_its_chapters(labelled):
     recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
     build_here(recipe)
-    page, findings = page_of(recipe), find(recipe)
+    page, findings = page_of(recipe), findings_of(recipe)
     for of_round, place in zip(findings.rounds, ("clusters", "clusters2"), strict=True):
         members, *_ = plain_counts(recipe, place)
         assert of_round.clusters.clusters == len(members) > 0
@@ -156,7 +156,7 @@ def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
     page = page_of(recipe)
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert "<script>" not in as_markdown(recipe, find(recipe))
+    assert "<script>" not in as_markdown(recipe, findings_of(recipe))
 
 
 def test_report_of_many_sources_draws_the_largest(tmp_path):
@@ -176,13 +176,13 @@ def test_report_of_many_sources_draws_the_largest(tmp_path):
     assert len(re.findall(r">source\d+</text>", shared)) == 2 * 20
     assert "The 20 sources with most clusters, of 40." in page
     assert len(cells_of(page, "By source: 41 rows")) == 41
-    assert len(as_markdown(recipe, find(recipe)).encode()) < 1_000_000
+    assert len(as_markdown(recipe, findings_of(recipe)).encode()) < 1_000_000
 
 
 def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(labelled):
     recipe = labelled.load()
     build_here(recipe)
-    text = as_markdown(recipe, find(recipe))
+    text = as_markdown(recipe, findings_of(recipe))
     assert len(re.findall(r"!\[[^]]*\]\(data:image/svg\+xml;base64,[A-Za-z0-9+/=]+\)", text)) == 7
     assert f"`{recipe.folder.url}/report.html`" in text
     assert not re.search(r"\]\(<?(file:|/)", text)

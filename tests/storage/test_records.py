@@ -13,7 +13,7 @@ from tasks.dedup.exchange import FileList
 from tasks.errors import Damaged, Denied
 from tasks.ingest.pieces import IngestedPiece
 from tasks.lookup.verify_and_clean import files_to_check
-from tasks.planning.history import Build, builds_of
+from tasks.planning.build_history import Build, builds_of
 from tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
 from tasks.publish.files import PublishedShard
 from tasks.signatures.edges import EdgeFiles

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.dedup.comparison import Comparison
 from tasks.dedup.contested import first_and_last
-from tasks.dedup.judging import Judging
 from tasks.dedup.reference.compare import compare_pairs, places_of
 from tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
 from tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
-from tasks.dedup.verify import ByTexts, judging_of
+from tasks.dedup.verify import TextComparison, comparison_of
 from tasks.recipe.rounds import Round
 from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
@@ -44,11 +44,11 @@ class AgainstOfShard(VerdictJob):
 
     matched: tuple[Artifact, ...]
     others: tuple[ReferenceCorpus, ...]
-    judging: Judging
+    comparison: Comparison
 
     @property
     def reason(self) -> str:
-        return self.judging.dedup.sentences.reference_reason.name
+        return self.comparison.dedup.sentences.reference_reason.name
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ class AgainstOfShard(VerdictJob):
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field("doc_id", pa.uint64()), *evidence_for(self.judging), REASON])
+        return pa.schema([pa.field("doc_id", pa.uint64()), *evidence_for(self.comparison), REASON])
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
         is_remaining = np.isin(
@@ -101,14 +101,14 @@ class AgainstByTexts(AgainstOfShard):
     they follow from all else.
     """
 
-    judging: ByTexts
+    comparison: TextComparison
     of_texts: tuple[str, ...] = ()
     gathered: tuple[Artifact, ...] = ()
     part: int = 0
 
     @property
     def rule(self) -> list[Any]:
-        return self.judging.rule
+        return self.comparison.rule
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -127,32 +127,32 @@ class AgainstByTexts(AgainstOfShard):
             with reading as (rows, texts):
                 places = places_of(pairs, rows, self.others)
                 tables = [
-                    compare_pairs(pairs, ours, places, texts, self.judging)
+                    compare_pairs(pairs, ours, places, texts, self.comparison)
                     for ours in tables_of(self.folder, self.history.shard, ["doc_id", "text"])
                 ]
         order = [
             ("doc_id", "ascending"),
             ("corpus", "ascending"),
-            (self.judging.verify.measure, "descending"),
+            (self.comparison.verify.measure, "descending"),
         ]
         return pa.concat_tables(tables).sort_by([*order, ("matched_doc_id", "ascending")])
 
 
 def with_texts(
-    source: str, jobs: Sequence[AgainstByTexts], others: Sequence[ReferenceCorpus], stage: str
+    source: str, jobs: Sequence[AgainstByTexts], references: Sequence[ReferenceCorpus], stage: str
 ) -> list[AgainstByTexts]:
     """Have the texts of other corpora read that some jobs need, and tell those where they are."""
-    found = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
+    wanted_ids = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
     tables = [
         table.append_column("part", pa.array(np.full(len(table), part, np.uint32)))
-        for part, table in enumerate(found)
+        for part, table in enumerate(wanted_ids)
         if table is not None and len(table)
     ]
     if not tables:
         return list(jobs)
     folder, wanted = jobs[0].folder, pa.concat_tables(tables)
     reading = list[TextsByPart]()
-    for number, other in enumerate(others):
+    for number, other in enumerate(references):
         of_corpus = wanted.filter(pa.array(wanted.column("corpus").to_numpy() == number))
         if len(of_corpus):
             ids, parts = (of_corpus.column(name).to_numpy() for name in ("matched_doc_id", "part"))
@@ -165,25 +165,25 @@ def with_texts(
     return [replace(job, gathered=gathered, part=part) for part, job in enumerate(jobs)]
 
 
-def contents(others: Sequence[ReferenceCorpus]) -> tuple[str, ...]:
+def contents(references: Sequence[ReferenceCorpus]) -> tuple[str, ...]:
     """Return hashes of what the files of other corpora hold."""
-    return tuple(content_of(texts_of(other)) for other in others)
+    return tuple(content_of(texts_of(other)) for other in references)
 
 
-def evidence_for(judging: Judging) -> pa.Schema:
-    return pa.schema([*EVIDENCE, *judging.evidence])
+def evidence_for(comparison: Comparison) -> pa.Schema:
+    return pa.schema([*EVIDENCE, *comparison.evidence])
 
 
 def evidence_of(of_round: Round) -> pa.Schema:
     """Return what is published of a document that goes: the one that it goes for."""
-    return evidence_for(judging_of(of_round.dedup))
+    return evidence_for(comparison_of(of_round.dedup))
 
 
-def key(of_round: Round, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> str:
-    judging, labels = judging_of(of_round.dedup), [other.label for other in others]
+def key(of_round: Round, trail: Trail, matched: Receipt, references: Sequence[ReferenceCorpus]) -> str:
+    comparison, labels = comparison_of(of_round.dedup), [other.label for other in references]
     how: tuple[Any, ...] = of_round.dedup.sentences.reference_reason.name, labels, ()
-    if isinstance(judging, ByTexts):
-        how = judging.rule, labels, contents(others)
+    if isinstance(comparison, TextComparison):
+        how = comparison.rule, labels, contents(references)
     params = [*how, of_round.recipe.may_go(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
@@ -205,19 +205,22 @@ def reasons_of(of_round: Round) -> dict[str, str]:
     reasons=reasons_of,
     evidence=evidence_of,
 )
-def against(of_round: Round, trail: Trail, matched: Receipt, others: Sequence[ReferenceCorpus]) -> Manifest:
+def against(
+    of_round: Round, trail: Trail, matched: Receipt, references: Sequence[ReferenceCorpus]
+) -> Manifest:
     """Find which documents of a source another corpus has already."""
     folder, name = of_round.folder, of_round.name_of("against")
-    groups, judging = load_manifest(folder, matched).artifacts, judging_of(of_round.dedup)
+    groups, comparison = load_manifest(folder, matched).artifacts, comparison_of(of_round.dedup)
     histories = load_histories(folder, trail)
-    if isinstance(judging, ByTexts):
-        of_texts = contents(others)
+    if isinstance(comparison, TextComparison):
+        of_texts = contents(references)
         by_texts = [
-            AgainstByTexts(folder, trail.source, history, groups, tuple(others), judging, of_texts)
+            AgainstByTexts(folder, trail.source, history, groups, tuple(references), comparison, of_texts)
             for history in histories
         ]
-        return run_jobs(name, trail, with_texts(trail.source, by_texts, others, name))
+        return run_jobs(name, trail, with_texts(trail.source, by_texts, references, name))
     jobs = [
-        AgainstOfShard(folder, trail.source, history, groups, tuple(others), judging) for history in histories
+        AgainstOfShard(folder, trail.source, history, groups, tuple(references), comparison)
+        for history in histories
     ]
     return run_jobs(name, trail, jobs)

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.judging import SIMILARITIES
+from tasks.dedup.comparison import SIMILARITIES
 from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.dedup.verify import ByTexts, batches
+from tasks.dedup.verify import TextComparison, batches
 from tasks.errors import Denied
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.parts import TextFile, text_sizes
@@ -18,7 +18,7 @@ from textkernels.sets import overlaps
 Places = NDArray[np.int64]
 
 
-def places_of(pairs: pa.Table, rows: pa.Table | None, others: Sequence[ReferenceCorpus]) -> Places:
+def places_of(pairs: pa.Table, rows: pa.Table | None, references: Sequence[ReferenceCorpus]) -> Places:
     """Return where the other text of each pair is among those that were read: (p,).
 
     rows: `corpus` and `doc_id` of those. Raises Denied where one is not there.
@@ -29,18 +29,18 @@ def places_of(pairs: pa.Table, rows: pa.Table | None, others: Sequence[Reference
     of_rows, ids_there = (rows.column(name).to_numpy() for name in ("corpus", "doc_id"))
     places = np.full(len(pairs), -1, np.int64)
     for number in np.unique(corpora):
-        of_corpus, there = np.flatnonzero(corpora == number), np.flatnonzero(of_rows == number)
-        there = there[np.argsort(ids_there[there])]
-        is_there = np.isin(ids[of_corpus], ids_there[there])
+        of_corpus, rows_of_corpus = np.flatnonzero(corpora == number), np.flatnonzero(of_rows == number)
+        rows_of_corpus = rows_of_corpus[np.argsort(ids_there[rows_of_corpus])]
+        is_there = np.isin(ids[of_corpus], ids_there[rows_of_corpus])
         if not is_there.all():
             missing = ids[of_corpus[~is_there]][0]
-            raise Denied(f"{others[number].url}: document {missing} has band keys there, and no text")
-        places[of_corpus] = there[np.searchsorted(ids_there[there], ids[of_corpus])]
+            raise Denied(f"{references[number].url}: document {missing} has band keys there, and no text")
+        places[of_corpus] = rows_of_corpus[np.searchsorted(ids_there[rows_of_corpus], ids[of_corpus])]
     return places
 
 
 def compare_pairs(
-    pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, judging: ByTexts
+    pairs: pa.Table, ours: pa.Table, places: Places, texts: TextFile, comparison: TextComparison
 ) -> pa.Table:
     """Compare those pairs whose own text is here; return those of which ours may go, with SIMILARITIES.
 
@@ -57,7 +57,7 @@ def compare_pairs(
         own_rows, own_at = np.unique(own[some], return_inverse=True)
         other_rows, other_at = np.unique(places[some], return_inverse=True)
         two = pa.concat_arrays([column.take(pa.array(own_rows)), texts.take(other_rows)])
-        hashes, ends = shingle_sets(two, judging.dedup)
+        hashes, ends = shingle_sets(two, comparison.dedup)
         other_at = other_at + len(own_rows)
         both[some] = overlaps(hashes, ends, own_at, other_at)
         size[some], other_size[some] = np.diff(ends)[own_at], np.diff(ends)[other_at]
@@ -65,6 +65,6 @@ def compare_pairs(
     for field, values in zip(SIMILARITIES, similarities, strict=True):
         pairs = pairs.append_column(field, pa.array(values.astype(np.float32)))
     least = [
-        needed(**judging.asked, size=own, other=other) for own, other in zip(size, other_size, strict=True)
+        needed(**comparison.asked, size=own, other=other) for own, other in zip(size, other_size, strict=True)
     ]
     return pairs.filter(pa.array(both >= np.array(least, np.int64)))

@@ -83,30 +83,32 @@ def open_corpus(url: str) -> ReferenceCorpus:
 
 def corpora_of(recipe: Recipe) -> dict[str, ReferenceCorpus]:
     """Find the corpora that a round is against, by their URLs in the recipe. Raises BadRecipe with every fault."""
-    found, faults = dict[str, ReferenceCorpus](), list[str]()
+    references, faults = dict[str, ReferenceCorpus](), list[str]()
     for number, dedup in enumerate(recipe.rounds):
         for place, url in enumerate(dedup.against):
             try:
-                found[url] = found.get(url) or corpus_at(url)
-                check(recipe, dedup, place, found)
+                references[url] = references.get(url) or corpus_at(url)
+                check(recipe, dedup, place, references)
             except ZydaError as error:
                 faults.append(f"{place_of(recipe, 'dedup', number, 'against', place)}: {error}")
     if faults:
         raise BadRecipe(*faults)
-    names = [label for label, _ in {(other.label, other.digest) for other in found.values()}]
+    names = [label for label, _ in {(other.label, other.digest) for other in references.values()}]
     return {
         url: other
         if names.count(other.label) == 1
         else other.model_copy(update={"label": f"{other.label}@{other.digest[:LETTERS]}"})
-        for url, other in found.items()
+        for url, other in references.items()
     }
 
 
-def check(recipe: Recipe, dedup: Dedup, place: int, found: dict[str, ReferenceCorpus]) -> None:
+def check(recipe: Recipe, dedup: Dedup, place: int, references: dict[str, ReferenceCorpus]) -> None:
     """Check that a round can be against the corpus at a place of its list. Raises Denied or Damaged."""
     url = dedup.against[place]
-    other = found[url]
-    if other.digest in [found[before].digest for before in dedup.against[:place] if before in found]:
+    other = references[url]
+    if other.digest in [
+        references[before].digest for before in dedup.against[:place] if before in references
+    ]:
         raise Denied(f"{url}: this corpus is there twice; leave one out")
     # Whatever its URL: a link to it, or another way to write it.
     own = recipe.folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")

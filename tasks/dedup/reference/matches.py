@@ -85,8 +85,8 @@ class CollisionsInFile(ArtifactJob):
             if low < high:
                 keys, doc_ids = read_range(self.folder, self.artifacts, band, KeyRange(low, high))
                 with belongs_to(self.other):
-                    found, found_ids = looked_up(self.other.folder, self.file, keys, MOST_OF_BUCKET)
-                both = collisions(keys, doc_ids, found, found_ids)
+                    found_keys, found_ids = looked_up(self.other.folder, self.file, keys, MOST_OF_BUCKET)
+                both = collisions(keys, doc_ids, found_keys, found_ids)
                 tables.append(pa.table([pa.array(ids) for ids in both], schema=COLLISIONS))
         table = pa.concat_tables(tables).sort_by([(name, "ascending") for name in COLLISIONS.names])
         return write_table(self.folder, self.path, self.name, table)
@@ -162,10 +162,10 @@ def key(
     of_round: Round,
     trails: list[list[Receipt]],
     sources: Sequence[NumberedSource],
-    others: Sequence[ReferenceCorpus],
+    references: Sequence[ReferenceCorpus],
 ) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    corpora = [content_of(index_of(other, of_round.dedup)) for other in others]
+    corpora = [content_of(index_of(other, of_round.dedup)) for other in references]
     taking_part = [trail[0].source for trail in trails if of_round.recipe.may_go(str(trail[0].source))]
     params = [of_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
@@ -180,7 +180,7 @@ def matches(
     of_round: Round,
     trails: list[list[Receipt]],
     sources: Sequence[NumberedSource],
-    others: Sequence[ReferenceCorpus],
+    references: Sequence[ReferenceCorpus],
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
     folder, dedup = of_round.folder, of_round.dedup
@@ -196,7 +196,7 @@ def matches(
             CollisionsInFile(folder, None, other, file, artifacts, of_artifacts, dedup.key_bands)
             for file in index_of(other, dedup)
         ]
-        for other in others
+        for other in references
     ]
     collision_files = iter(
         fan_out(

@@ -79,10 +79,10 @@ class TextsByPart(ArtifactJob):
         if not len(ids):
             return
         for table in tables_of(folder, file, ["doc_id", "text"]):
-            there = table.column("doc_id").to_numpy()
-            asking = np.flatnonzero(np.isin(ids, there))
+            doc_ids = table.column("doc_id").to_numpy()
+            asking = np.flatnonzero(np.isin(ids, doc_ids))
             if len(asking):
-                places = np.searchsorted(there, ids[asking])
+                places = np.searchsorted(doc_ids, ids[asking])
                 columns = [
                     pa.array(parts[asking]),
                     pa.array(np.full(len(asking), self.corpus, np.uint8)),

@@ -179,8 +179,8 @@ def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: b
         return None
     if not any(text in row for row in objects):
         names = dict.fromkeys(name for row in objects for name in row)
-        there = ", ".join(map(repr, names))
-        raise bad_input(source, f"no column {text!r}; there are {there}", file=url, row=0)
+        known_names = ", ".join(map(repr, names))
+        raise bad_input(source, f"no column {text!r}; there are {known_names}", file=url, row=0)
     try:
         return table_of(objects).schema
     except TooWide as error:

@@ -9,7 +9,7 @@ from small_corpus import build_here, contents, edited, prose, published, rows, t
 
 from tasks.accounts.published import published_manifest
 from tasks.lookup.verify_and_clean import orphans_of
-from tasks.planning.history import HISTORY, builds_of, record_build
+from tasks.planning.build_history import HISTORY, builds_of, record_build
 from tasks.storage.records import BODY
 
 SECTION = "Since the build before"

@@ -1,8 +1,8 @@
-"""Judging: how the documents of a cluster are compared, by their order or by their texts.
+"""Comparison: how the documents of a cluster are compared, by their order or by their texts.
 
-In each contested cluster the documents are looked at in the order of preference. How they are judged is the matter
-of a `Judging`. By that order alone, which is here, all go for the most preferred one of their cluster; by their
-texts, which is in `tasks.dedup.verify`, those go that are like enough to one that stays.
+In each contested cluster the documents are looked at in the order of preference. How they are compared is the
+matter of a `Comparison`. By that order alone, which is here, all go for the most preferred one of their cluster; by
+their texts, which is in `tasks.dedup.verify`, those go that are like enough to one that stays.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from tasks.storage.parts import TextFile
 
 ROW_BYTES = 64  # of a document that is decided about by preference alone, about
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
-JUDGED = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
+COMPARED = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
 
 Ids = NDArray[np.uint64]
 
@@ -59,8 +59,8 @@ def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
 
 
 @dataclass(frozen=True)
-class Judging:
-    """How the documents of a cluster are judged: by their order alone, where a class of it says nothing else.
+class Comparison:
+    """How the documents of a cluster are compared: by their order alone, where a class of it says nothing else.
 
     columns: those of the documents that have to be read for it, texts. evidence: what is said of a pair.
     """
@@ -77,7 +77,7 @@ class Judging:
 
     @property
     def rule(self) -> list[Any]:
-        """All of the recipe by which documents are judged, but the order of preference."""
+        """All of the recipe by which documents are compared, but the order of preference."""
         return [self.dedup.model_dump(include={"verify", "scope"}), self.shingles]
 
     @property
@@ -97,8 +97,8 @@ class Judging:
         """Return in which piece of its cluster each document is. pieces: how many that has, (n,)."""
         return np.zeros(len(pieces), np.uint32)
 
-    def judged(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
-        """Judge some clusters: yields JUDGED, and what of it was judged by an index.
+    def compare(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+        """Compare in some clusters: yields COMPARED, and what of it was decided by an index.
 
         All go for the first of their cluster that are of a later group than it, if they may.
         """
@@ -107,4 +107,4 @@ class Judging:
         gone = np.flatnonzero((members.groups > members.groups[firsts]) & members.may_go)
         nothing = pa.nulls(len(gone), pa.float32())
         columns = [pa.array(members.doc_ids[gone]), pa.array(members.doc_ids[firsts[gone]]), nothing, nothing]
-        yield pa.table(columns, schema=JUDGED), ByIndex()
+        yield pa.table(columns, schema=COMPARED), ByIndex()
