@@ -147,8 +147,7 @@ def explained_input(source: str, url: str) -> Iterator[None]:
 
 def damage(stream: Stream, error: BaseException) -> str:
     """Say what is wrong with a file's content. Raises what its store did, where that was the cause."""
-    if stream.failure is not None:
-        raise stream.failure from error
+    stream.raise_failure()
     if isinstance(error, ZydaError):
         raise error
     return first_line(error)

@@ -151,10 +151,18 @@ class Stream:
         """Raise what the store did instead of what a decoder made of it."""
         try:
             yield
-        except Exception as error:
-            if self.failure is not None and error is not self.failure:
-                raise self.failure from error
+        except Exception:
+            self.raise_failure()
             raise
+
+    def raise_failure(self) -> None:
+        """Raise what the store did, if it did, with its own cause.
+
+        Not from what a decoder made of it: pyarrow raises the same object again, or one whose cause it is, and an
+        exception that is among its own causes has Dask follow them without end.
+        """
+        if self.failure is not None:
+            raise self.failure
 
 
 def open_stream(url: str, *, at_random: bool) -> Stream:

@@ -89,8 +89,7 @@ def open_decoded(folder: Folder, artifact: Artifact) -> Iterator[Stream]:
         try:
             yield stream
         except NOT_DECODED as error:
-            if stream.failure is not None:
-                raise stream.failure from error
+            stream.raise_failure()
             if isinstance(error, ZydaError):
                 raise
             raise as_damaged(folder, artifact, f"cannot be read: {first_line(error)}") from error

@@ -201,8 +201,29 @@ def outcome(file):
     try:
         return {tuple(texts_of("one")): "read"}.get(tuple(texts_in(file)), "a mixture")
     except BadInput as error:
+        assert has_end(error)
         said = rf"source far, file {re.escape(file.url)}: it changed while it was read: .*; build again"
         return "said" if re.fullmatch(said, str(error)) else str(error)
+
+
+def has_end(error):
+    """Return whether who follows the causes of an error, as Dask does for one that a task raised, comes to an end."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error = error.__cause__
+    return error is None
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_error_of_a_store_that_went_away_has_an_end(site, name):
+    site.content = content_of(name, "one")
+    file = look_at(site.url(name))
+    site.instead = lambda site, asked: (503, b"", {})
+    with pytest.raises(ZydaError) as raised:
+        texts_in(file)
+    assert isinstance(raised.value, Unavailable)
+    assert has_end(raised.value)
 
 
 @pytest.mark.parametrize("name", FILES)
