@@ -1,6 +1,7 @@
 """The flow that a person starts: from a recipe to a published corpus with its accounts."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from operator import methodcaller
 from typing import Annotated, Any
 
@@ -62,6 +63,7 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
     """Build a corpus in this flow run, and show it there."""
     state = BuildState(recipe)
     with (
+        ExitStack() as stack,
         live_page(recipe, state),
         build_lock(recipe, state.wait),
         watch_cluster(),
@@ -69,6 +71,7 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         pass_on_warnings(),
     ):
         recipe.folder.clear_scratch()
+        stack.callback(recipe.folder.clear_scratch)  # of workers that died on the way
         forget_results_of_nothing(recipe.folder)
         keep_results_in_corpus(recipe)
         ledger = rebuilding_damaged(

@@ -132,4 +132,7 @@ def of_recipe(recipe: "Recipe", manifest: "Published") -> str:
     fields = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if fields:
         return f"recipe: changed in {', '.join(fields)}"
-    return "recipe: unchanged, but the tokenizer, a model, a list or this program has changed"
+    return (
+        "recipe: unchanged, but the tokenizer, a model, a list or this program has changed, or the last build "
+        "did not come to its end"
+    )

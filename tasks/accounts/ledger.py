@@ -208,12 +208,18 @@ def large_losses(ledger: Ledger) -> list[str]:
     sentences = list[str]()
     first, *_, last = ledger.stages
     for source in ledger.sources:
+        losses = {stage: ledger.removed(stage, source).tokens for stage in ledger.stages}
+        remaining = {stage: ledger.of(stage, source).tokens for stage in ledger.stages}
+        shares = {
+            stage: f"{lost / (lost + remaining[stage]):.1%}"
+            for stage, lost in losses.items()
+            if lost > remaining[stage]
+        }
         if ledger.of(first, source).documents and not ledger.of(last, source).documents:
-            sentences.append(f"nothing is left of source {source}")
-        for stage in ledger.stages:
-            lost, left = ledger.removed(stage, source).tokens, ledger.of(stage, source).tokens
-            if lost > left:
-                sentences.append(
-                    f"{stage} let {lost / (lost + left):.1%} of the tokens of source {source} go"
-                )
+            stages = ", ".join(f"{stage} let {share} of its tokens go" for stage, share in shares.items())
+            sentences.append(f"nothing is left of source {source}{stages and f': {stages}'}")
+        else:
+            sentences += [
+                f"{stage} let {share} of the tokens of source {source} go" for stage, share in shares.items()
+            ]
     return sentences

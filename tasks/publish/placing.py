@@ -70,17 +70,17 @@ def publish_by_rename(folder: Folder, manifest: Published, texts: Texts, whole_p
     new_shards = [file.made_as for file in manifest.files if file.made_as and file.path not in whole_paths]
     check_digests(folder, [DigestCheck(folder, shard) for shard in new_shards])
     staging = f"{SCRATCH}/{scratch_name()}"
-    for file in manifest.files:
-        path = (
-            f"{PUBLISHED}/{file.path}"
-            if file.path in whole_paths
-            else str(file.made_as and file.made_as.path)
-        )
-        folder.copy(path, f"{staging}/{file.path}")
-    for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
-        folder.write(f"{staging}/{path}", text, read_only=True)
-    expect_manifest(folder, text_of(manifest))
-    folder.replace_folder(staging, PUBLISHED)
+    try:
+        for file in manifest.files:
+            is_whole = file.path in whole_paths
+            path = f"{PUBLISHED}/{file.path}" if is_whole else str(file.made_as and file.made_as.path)
+            folder.copy(path, f"{staging}/{file.path}")
+        for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
+            folder.write(f"{staging}/{path}", text, read_only=True)
+        expect_manifest(folder, text_of(manifest))
+        folder.replace_folder(staging, PUBLISHED)
+    finally:
+        folder.delete(staging)  # what is left of it, where the disk is full
 
 
 def publish_objects(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:

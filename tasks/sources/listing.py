@@ -104,6 +104,8 @@ def list_files(source: Source) -> list[InputFile]:
         if not matching:
             raise bad_input(source.name, f"no file matches {pattern}")
         files.update((file.url, file) for file in matching)
+    if not any(file.size for file in files.values()):
+        raise bad_input(source.name, "each of its files has 0 bytes", file=next(iter(files)))
     return [files[url] for url in sorted(files)]
 
 

@@ -1,13 +1,17 @@
 """Files that are being written: how they are called, and which of them nobody writes any more."""
 
 import errno
+import hashlib
 import os
 import platform
 import shutil
 import uuid
+from functools import cache
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
+
+from tasks.storage.births import birth_of
 
 SCRATCH = ".scratch"
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
@@ -42,7 +46,13 @@ def create(target: Path, content: bytes) -> bool:
 
 def scratch_name() -> str:
     """Name a scratch file so that others can see whether the process that writes it still runs."""
-    return f"zyda-{platform.node()}-{os.getpid()}-{uuid.uuid4().hex}"
+    return f"zyda-{platform.node()}-{process_mark(os.getpid())}-{uuid.uuid4().hex}"
+
+
+@cache
+def process_mark(pid: int) -> str:
+    """Return a process's number and its birth, in short. Raises psutil.NoSuchProcess."""
+    return f"{pid}-{hashlib.sha256(birth_of(psutil.Process(pid)).encode()).hexdigest()[:12]}"
 
 
 def replace_folder(source: Path, target: Path, old: Path) -> None:
@@ -57,7 +67,7 @@ def replace_folder(source: Path, target: Path, old: Path) -> None:
 
 def remove_orphans(parent: Path) -> None:
     """Remove the scratch files and folders in a folder that are left behind."""
-    for scratch in parent.glob("zyda-*-*-*"):
+    for scratch in parent.glob("zyda-*-*-*-*"):
         if is_orphan(scratch):
             if scratch.is_dir():
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -67,13 +77,10 @@ def remove_orphans(parent: Path) -> None:
 
 def is_orphan(scratch: Path) -> bool:
     """Say whether a scratch file is of a process of this machine that has ended."""
-    node, _, pid = scratch.name.removeprefix("zyda-").rpartition("-")[0].rpartition("-")
+    node, pid, birth = scratch.name.removeprefix("zyda-").rsplit("-", 3)[:3]
     if node != platform.node() or not pid.isdecimal():
         return False
-    try:
-        process, written = psutil.Process(int(pid)), scratch.stat().st_mtime
-        return bool(written < process.create_time())  # its number has been given to another
+    try:  # a number is given again, and the clock, by which a file's time goes, may be set
+        return process_mark.__wrapped__(int(pid)) != f"{pid}-{birth}"
     except psutil.NoSuchProcess:
         return True
-    except OSError:
-        return False

@@ -35,7 +35,16 @@ def explain_errors(url: str) -> Iterator[None]:
         if not is_storage_failure(error):
             raise
         kind = Denied if is_final(error) else Unavailable
-        raise kind(f"{url}: {type(error).__name__}: {error}") from error
+        raise kind(f"{url}: {type(error).__name__}: {error}{advice_about(error)}") from error
+
+
+def advice_about(error: Exception) -> str:
+    """Say what to do about a failure whose own words do not, or nothing."""
+    if getattr(error, "errno", None) in FULL:
+        return "; make room there, and start the build again: what is finished is kept"
+    if type(error).__name__ in NO_CREDENTIALS:
+        return "; workers of zyda up have those of the terminal that it was started from"
+    return ""
 
 
 def is_final(error: Exception) -> bool:

@@ -27,8 +27,8 @@ def cluster_explained() -> Iterator[None]:
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise LostWorkers(
-            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached any more; "
-            "start it, and then the build again"
+            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached any more; start it "
+            "(zyda up, on one machine), and then the build again: what is finished is kept"
         ) from error
     except OSError as error:  # what Dask raises where nothing listens
         if "Timed out trying to connect" not in str(error):

@@ -24,10 +24,10 @@ from small_corpus import COMMAND, contents, zyda
 from deployments import processes
 from deployments.processes import ServiceProcess
 from deployments.stack import Stack
-from flows.server.births import birth_of
 from flows.server.health import refuses_login
 from flows.server.login import saved_api, use_api
 from flows.watch import is_under_way as is_asked_for
+from tasks.storage.births import birth_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 

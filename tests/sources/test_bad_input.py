@@ -13,6 +13,7 @@ from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from tasks.errors import Denied, ZydaError
+from tasks.planning.prepare import preflight
 from tasks.sources.formats import jsonl
 from tasks.sources.lines import Lines, slices_of
 from tasks.sources.rows import Tally, not_utf8
@@ -414,3 +415,11 @@ def test_two_files_with_different_columns_are_one_source(corpus):
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/y-*.jsonl"}])
     build_here(recipe)
     assert kept_names(recipe) == {"a", "b", None}
+
+
+def test_source_whose_files_have_no_bytes_is_said_before_a_build(corpus):
+    for name in ("a.jsonl", "b.jsonl"):
+        (corpus.folder / "in" / name).write_bytes(b"")
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/[ab].jsonl"}])
+    with pytest.raises(ZydaError, match=r"source odd, file .*/in/a\.jsonl: each of its files has 0 bytes"):
+        preflight(recipe)

@@ -1,9 +1,15 @@
 """What lies on storage is cut, changed or taken away: it is noticed, said, and made again."""
 
+import errno
 import json
 import os
+import platform
 import random
+import shutil
+import subprocess
+from pathlib import Path
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -33,6 +39,7 @@ from tasks.storage.artifacts import Manifest
 from tasks.storage.folder import Folder
 from tasks.storage.forgetting import forget
 from tasks.storage.records import unseal
+from tasks.storage.scratch import scratch_name
 from tasks.storage.tables import read_table, tables_of
 
 pytestmark = pytest.mark.early(5)
@@ -425,23 +432,48 @@ def test_clean_takes_an_audit_for_no_build(tmp_path):
     assert said.returncode == 0, said.stderr
 
 
-def test_scratch_of_a_dead_process_goes_and_of_a_living_one_stays(tmp_path):
-    import platform
-    import subprocess
-
+def test_scratch_of_a_dead_process_goes_and_of_a_living_one_stays(tmp_path, monkeypatch):
     dead = subprocess.Popen(["true"])
     dead.wait()
     folder = Corpus(tmp_path).load().folder
     scratch = tmp_path / "out/small/.scratch"
     scratch.mkdir(parents=True)
-    left, mine = (scratch / f"zyda-{platform.node()}-{pid}-{'0' * 32}" for pid in (dead.pid, os.getpid()))
-    left.mkdir()
-    (left / "file").write_bytes(b"x")
+    mine = scratch / scratch_name()
     mine.write_bytes(b"x")
-    elsewhere = scratch / f"zyda-another-host-{dead.pid}-{'0' * 32}"
+    own_pid, birth = f"-{os.getpid()}-", mine.name.split("-")[-2]
+    gone = scratch / mine.name.replace(own_pid, f"-{dead.pid}-")
+    gone.mkdir()
+    (gone / "file").write_bytes(b"x")
+    with_its_number = scratch / mine.name.replace(f"-{birth}-", f"-{'0' * 12}-")
+    with_its_number.write_bytes(b"x")
+    elsewhere = scratch / gone.name.replace(platform.node(), "another-host")
     elsewhere.write_bytes(b"x")
+    booted = psutil._psplatform.boot_time()
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: booted + 3600)  # the clock is set
     folder.clear_scratch()
     assert sorted(scratch.iterdir()) == sorted([mine, elsewhere])
+
+
+def test_disk_that_is_full_while_a_corpus_is_put_in_place_keeps_nothing_of_it(corpus, monkeypatch):
+    recipe, link, count = corpus.load(), os.link, 0
+
+    def full_after_some(source, target):
+        nonlocal count
+        count += "/zyda-" in str(target)
+        if count > 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        link(source, target)
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "link", full_after_some)
+        full.setattr(shutil, "copyfile", full_after_some)
+        with pytest.raises(
+            Denied, match="No space left on device; make room there, and start the build again"
+        ):
+            build_here(recipe)
+    assert count > 3
+    assert list((Path(recipe.folder.url) / ".scratch").iterdir()) == []
+    build_here(recipe)
 
 
 def test_corpus_says_what_it_was_made_of(built):

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from deployments.processes import ServiceProcess
-from flows.server.births import birth_of, is_process
+from tasks.storage.births import birth_of, is_process
 
 
 @pytest.fixture
