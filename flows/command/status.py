@@ -93,7 +93,7 @@ def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
 
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     """Say what a build would have to do, by source and by field of the recipe."""
-    from tasks.accounts.published_stamps import current_stamps, possibly_changed  # late
+    from tasks.accounts.published_stamps import missing, possibly_changed, states  # late
     from tasks.planning.changes import changes_between  # late
     from tasks.planning.last_build import (  # late
         current_digest,
@@ -112,10 +112,12 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     is_same = built.recipe_digest == current_digest(recipe)
     lines = [of_source(change) for change in changes] or ["sources: unchanged"]
     lines.append("recipe: unchanged" if is_same else of_recipe(recipe, manifest))
-    missing, changed = possibly_changed(recipe.folder, manifest, current_stamps(recipe.folder))
-    if missing or changed:
-        lines.append(f"published files: {len(missing):,} missing, {len(changed):,} perhaps changed")
-    is_complete = is_same and not (changes or missing or changed)
+    gone = changed = 0
+    for files in states(recipe.folder, manifest):
+        gone, changed = gone + len(missing(files)), changed + len(possibly_changed(files))
+    if gone or changed:
+        lines.append(f"published files: {gone:,} missing, {changed:,} perhaps changed")
+    is_complete = is_same and not (changes or gone or changed)
     return [*lines, f"up to date: {'yes' if is_complete else 'no; zyda build makes what is missing'}"]
 
 

@@ -31,7 +31,9 @@ RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
     _, manifest = corpus_of(recipe)
-    text = unwrap(card(recipe, manifest).partition("\n---\n\n")[2])
+    text = unwrap(
+        card(recipe, manifest, ()).partition("\n---\n\n")[2]
+    )  # without its head, which lists folders
     losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
     parts = [
         f"It is in `{recipe.folder.url}/published`.",

@@ -74,10 +74,9 @@ def parameters(dedup: Dedup) -> Iterator[str]:
 
 def published_links(findings: Findings) -> Iterator[Fact]:
     """Yield links to what is published with the documents."""
-    files = [file.path for file in findings.manifest.everything]
-    folders = dict.fromkeys(path.partition("/")[0] for path in files if "/" in path)
+    files = [file.path for file in findings.manifest.accounts]
     names = [name for name in BESIDE if name in files or name == "manifest.json"]
-    names += [f"{name}/" for name in folders if name not in findings.ledger.sources]
+    names += [f"{name}/" for name in findings.places if name not in findings.ledger.sources]
     for name in names:
         yield Fact(name, link=f"{PUBLISHED}/{name}")
 

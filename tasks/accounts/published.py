@@ -1,7 +1,7 @@
 """The published folder: what its manifest says of it, and whether it is still so."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -13,6 +13,7 @@ from tasks.ids import BITS
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import WORK, Artifact
+from tasks.storage.facts import Facts
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, read_record
 
@@ -85,8 +86,8 @@ class Published(Record):
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
     document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
     other corpora, as they were, `lists` the lists of terms that rules counted. `id_bits` are how many bits of a
-    doc_id say the source, the file and the row. `files` are the corpus. `accounts` are for people, and are written
-    after the manifest.
+    doc_id say the source, the file and the row. `table` lists the files of the corpus, as `files` did before there
+    was one (`tasks.accounts.published_files`). `accounts` are for people, and are written after the manifest.
     """
 
     name: str
@@ -102,7 +103,8 @@ class Published(Record):
     bands: dict[str, PublishedKeys] = {}
     against: tuple[NamedDigest, ...] = ()
     lists: tuple[NamedDigest, ...] = ()
-    files: tuple[File, ...]
+    table: File | None = None
+    files: tuple[File, ...] = ()
     accounts: tuple[File, ...]
 
     @property
@@ -111,23 +113,26 @@ class Published(Record):
         return self.name if self.sample == 1 else f"{self.name}-sample-{self.sample}"
 
     @property
-    def everything(self) -> tuple[File, ...]:
-        return (*self.files, *self.accounts)
+    def named(self) -> tuple[File, ...]:
+        """The files that the manifest itself lists: the accounts, and the table of all others."""
+        return (*([self.table] if self.table else []), *self.accounts)
 
-    def checked(self, when: Mapping[str, str]) -> "Published":
-        """Return the manifest with other times at which its files were compared, by their paths."""
-        files, accounts = (
-            tuple(file.model_copy(update={"checked_at": when.get(file.path)}) for file in of)
-            for of in (self.files, self.accounts)
-        )
-        return self.model_copy(update={"files": files, "accounts": accounts})
+    def written(self) -> bytes:
+        """Return the text of the manifest."""
+        old = {"files"} if not self.files else set()
+        return self.model_dump_json(indent=1, exclude_none=True, exclude=old).encode() + b"\n"
 
 
-class FileStamps(Record):
-    """What storage said of each published file when it was published: its size and when it was written.
+def checked(files: Iterable[File], when: Mapping[str, str]) -> tuple[File, ...]:
+    """Return files with other times at which they were compared, by their paths."""
+    return tuple(file.model_copy(update={"checked_at": when.get(file.path)}) for file in files)
 
-    `checked` is when each file was last compared with its SHA-256. `manifests` is what the manifest was, which
-    cannot stand in itself: while it is being replaced, the one before and the one after.
+
+class FileStamps(Facts):
+    """What storage said of each published file when it was published, in `table`: columns STAMPED.
+
+    `manifests` is what the manifest was, which cannot stand in itself: while it is being replaced, the one before
+    and the one after. `stamps` and `checked` were the table, before it was one.
     """
 
     KIND = "Stamps"
@@ -135,6 +140,7 @@ class FileStamps(Record):
     stamps: dict[str, str] = {}
     checked: dict[str, str] = {}
     manifests: tuple[File, ...] = ()
+    table: Artifact | None = None
 
 
 def published_manifest(folder: Folder) -> Published | None:

@@ -1,30 +1,121 @@
-"""Whether published files are as they were: what storage said of each when it was published, and says now."""
+"""Whether published files are as they were: what storage said of each when it was published, and says now.
+
+Looked at folder by folder, so that what is in memory is that of one of them.
+"""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, STAMPS, File, FileStamps, Published, saved_stamps
+from tasks.accounts.published_files import PublishedFiles, file_table, rows_below
+from tasks.accounts.readings import moment
+from tasks.errors import Damaged
+from tasks.log import warn
+from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import write_record
+from tasks.storage.tables import open_table, write_table
+
+STAMP_TABLES = f"{WORK}/stamps"
+STAMPED = pa.schema([("path", pa.string()), ("stamp", pa.string()), ("checked_at", pa.string())])
+LISTED = pa.schema([("path", pa.string()), ("now", pa.string())])
+ENTRIES = ["path", "sha256", "size", "checked_at"]
+AT_ONCE = 1 << 14  # files of a listing that are Python's own
 
 
-def current_stamps(folder: Folder) -> dict[str, str]:
-    """List the published files, with what storage says of each without reading it."""
-    return {path.removeprefix(f"{PUBLISHED}/"): stamp for path, stamp in folder.stamps(PUBLISHED).items()}
+def current_stamps(folder: Folder, place: str = "") -> pa.Table:
+    """List the published files of one folder, with what storage says of each without reading it: LISTED."""
+    found = folder.stamps_in(f"{PUBLISHED}/{place}".rstrip("/"))
+    tables = [LISTED.empty_table()]
+    while some := list(islice(found, AT_ONCE)):
+        names, stamps = zip(*some, strict=True)
+        paths = pc.binary_join_element_wise(pa.scalar(place), pa.array(names), "")
+        tables.append(pa.table([paths, pa.array(stamps)], schema=LISTED))
+    return pa.concat_tables(tables).sort_by("path")
 
 
-def save_stamps(
-    folder: Folder, files: Iterable[File], manifest: bytes, seen: dict[str, str], checked: Mapping[str, str]
-) -> None:
+def stamps_of(folder: Folder, kept: FileStamps, prefixes: Iterable[str]) -> pa.Table:
+    """Return what is remembered of the published files whose paths begin so: STAMPED."""
+    if kept.table is None:  # as it was before there was a table
+        paths = [path for path in kept.stamps for prefix in prefixes if path.startswith(prefix)]
+        columns = [paths, [kept.stamps[path] for path in paths], [kept.checked.get(path) for path in paths]]
+        return pa.table([pa.array(column, pa.string()) for column in columns], schema=STAMPED)
+    try:
+        with open_table(folder, kept.table) as parquet:
+            return pa.concat_tables([rows_below(parquet, prefix) for prefix in prefixes])
+    except Damaged as error:
+        warn(f"{error}; only reading the published files tells whether they are whole")
+        return STAMPED.empty_table()
+
+
+def states(folder: Folder, manifest: Published) -> Iterator[pa.Table]:
+    """Yield what is known of the published files, folder by folder, and last of the manifest and what it names.
+
+    ENTRIES, of which `checked_at` is the last time that is known, `stamp`, what storage said of the file when it
+    was published, and `now`, what it says: null where that is not known, or nothing is there. Raises Damaged.
+    """
+    kept, files = saved_stamps(folder), PublishedFiles(folder, manifest)
+    for place in files.places():
+        entries = files.rows(f"{place}/", ENTRIES)
+        yield joined(entries, stamps_of(folder, kept, [f"{place}/"]), current_stamps(folder, f"{place}/"))
+    # Whoever has the manifest in hand has compared it with its digest.
+    itself = [file.model_copy(update={"checked_at": moment()}) for file in kept.manifests[-1:]]
+    named = file_table([*manifest.named, *itself]).select(ENTRIES)
+    yield joined(named, stamps_of(folder, kept, named.column("path").to_pylist()), current_stamps(folder))
+
+
+def joined(entries: pa.Table, stamped: pa.Table, listed: pa.Table) -> pa.Table:
+    """Put beside files what is remembered of them, and what storage says."""
+    before = stamped.take(pc.index_in(entries.column("path"), stamped.column("path").combine_chunks()))
+    now = listed.take(pc.index_in(entries.column("path"), listed.column("path").combine_chunks()))
+    checked = pc.coalesce(before.column("checked_at"), entries.column("checked_at"))
+    return (
+        entries.drop_columns("checked_at")
+        .append_column("checked_at", checked)
+        .append_column("stamp", before.column("stamp"))
+        .append_column("now", now.column("now"))
+    )
+
+
+def missing(files: pa.Table) -> pa.Table:
+    """Return those of some `states` that are gone."""
+    return files.filter(pc.is_null(files.column("now")))
+
+
+def possibly_changed(files: pa.Table) -> pa.Table:
+    """Return those of some `states` that may not be as they were: it takes reading them to know."""
+    is_same = pc.fill_null(pc.equal(files.column("now"), files.column("stamp")), False)
+    return files.filter(pc.and_(pc.is_valid(files.column("now")), pc.invert(is_same)))
+
+
+def save_stamps(folder: Folder, checked: Mapping[str, str], manifest: bytes, seen: Mapping[str, str]) -> None:
     """Remember what storage says of the published files, and when each was last compared with its digest.
 
-    seen: what it said before they were read. Of those it is remembered and not what it says now: somebody
-    may have changed a file since.
+    checked: the times, of all files but the manifest. seen: what it said of some before they were read. Of those
+    it is remembered and not what it says now: somebody may have changed a file since.
     """
-    names = {file.path for file in files} | {MANIFEST}
-    stamps = {path: stamp for path, stamp in (current_stamps(folder) | seen).items() if path in names}
-    times = {path: time for path, time in checked.items() if path in names}
-    write_record(folder, STAMPS, FileStamps(stamps=stamps, checked=times, manifests=(of_manifest(manifest),)))
+    places = sorted({path.rpartition("/")[0] for path in checked} | {""})
+    now = pa.concat_tables([current_stamps(folder, place and f"{place}/") for place in places])
+    stamps = dict(zip(now.column("path").to_pylist(), now.column("now").to_pylist(), strict=True))
+    stamps.update(seen)
+    paths = sorted(stamps.keys() & {*checked, MANIFEST})
+    columns = [paths, [stamps[path] for path in paths], [checked.get(path) for path in paths]]
+    table = pa.table([pa.array(column, pa.string()) for column in columns], schema=STAMPED)
+    write_stamps(folder, table, (of_manifest(manifest),))
+
+
+def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -> None:
+    """Write what is remembered, and remove what was before."""
+    artifact = write_table(folder, f"{STAMP_TABLES}/{uuid.uuid4().hex}.parquet", "stamps", table)
+    write_record(folder, STAMPS, FileStamps(table=artifact, manifests=manifests))
+    for path in folder.files(STAMP_TABLES):
+        if not path.startswith(artifact.path):
+            folder.delete(path)
 
 
 def expect_manifest(folder: Folder, manifest: bytes) -> None:
@@ -38,27 +129,16 @@ def expect_manifest(folder: Folder, manifest: bytes) -> None:
 def keep_checked(folder: Folder, before: FileStamps, paths: Iterable[str], when: str) -> None:
     """Remember when published files were compared, unless others have been published since `before`."""
     if before.manifests and saved_stamps(folder) == before:
-        checked = before.checked | dict.fromkeys(paths, when)
-        write_record(folder, STAMPS, before.model_copy(update={"checked": checked}))
+        table, read = stamps_of(folder, before, [""]), pa.array(list(paths), pa.string())
+        is_read = pc.is_in(table.column("path"), read)
+        times = pc.if_else(is_read, pa.scalar(when), table.column("checked_at"))
+        write_stamps(
+            folder, table.drop_columns("checked_at").append_column("checked_at", times), before.manifests
+        )
 
 
 def of_manifest(content: bytes) -> File:
     return File(path=MANIFEST, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
-
-
-def possibly_changed(
-    folder: Folder, manifest: Published, now: dict[str, str]
-) -> tuple[list[File], list[File]]:
-    """Return the published files that are gone, and those that may not be as they were.
-
-    Of these storage does not say what it said when they were published: it takes reading them to know.
-    now: what storage says of the files that are there.
-    """
-    before = saved_stamps(folder)
-    files = [*manifest.everything, *before.manifests[-1:]]
-    files_there = [file for file in files if file.path in now]
-    changed = [file for file in files_there if before.stamps.get(file.path) != now[file.path]]
-    return [file for file in files if file.path not in now], changed
 
 
 def difference(folder: Folder, file: File) -> str | None:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.accounts.published import PUBLISHED, corpus_with_ids
+from tasks.accounts.published import PUBLISHED, File, corpus_with_ids
+from tasks.accounts.published_files import PublishedFiles
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
 from tasks.planning.last_build import whole_register
@@ -37,53 +38,67 @@ class Corpus:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         self.folder, self.manifest = corpus_with_ids(recipe)
-        self.files = {file.path: file for file in self.manifest.files}
+        self.files = PublishedFiles(self.folder, self.manifest)
         self.register: Register = whole_register(self.folder)
 
-    def rows(self, place: str, column: str, value: int, columns: list[str] | None = None) -> pa.Table:
-        """Return the rows with a value in a column, from the files of a folder of the corpus."""
-        tables = []
-        for path in self.files:
-            if path.startswith(f"{place}/"):
-                condition = pc.field(column) == pa.scalar(value, pa.uint64())
-                with self.opened(path) as parquet:
-                    tables += [
-                        table.filter(condition) for table in groups_with(parquet, column, value, columns)
-                    ]
+    def rows(self, prefix: str, column: str, value: int, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows with a value in a column, from the files of the corpus whose paths begin so."""
+        tables, condition = [], pc.field(column) == pa.scalar(value, pa.uint64())
+        for file in self.below(prefix):
+            with self.opened(file) as parquet:
+                tables += [table.filter(condition) for table in groups_with(parquet, column, value, columns)]
         tables = [table for table in tables if len(table)]
         return pa.concat_tables(tables, promote_options="permissive") if tables else pa.table({})
 
+    def removed(self, doc_id: int) -> pa.Table:
+        """Return the row of a document that was removed, if it was."""
+        source = self.file_of(doc_id)[0]
+        return self.rows(f"removed/{source}-{file_prefix(doc_id)}", "doc_id", doc_id)
+
     def tables(self, place: str, columns: list[str]) -> Iterator[pa.Table]:
         """Read the files of a folder of the corpus, some at once, with those of the columns that they have."""
-        paths = [path for path in self.files if path.startswith(f"{place}/")]
+        files = self.below(f"{place}/")
 
-        def read_columns(path: str) -> pa.Table:
-            with self.opened(path) as parquet:
+        def read_columns(file: File) -> pa.Table:
+            with self.opened(file) as parquet:
                 return parquet.read([name for name in columns if name in parquet.schema_arrow.names])
 
         with ThreadPoolExecutor(READERS) as readers:
-            for start in range(0, len(paths), READERS):
-                yield from readers.map(read_columns, paths[start : start + READERS])
+            for start in range(0, len(files), READERS):
+                yield from readers.map(read_columns, files[start : start + READERS])
 
     def blocks(self, place: str, columns: list[str]) -> Iterator[pa.Table]:
         """Read a folder of the corpus by row group, with those of the columns that its files have."""
-        for path in self.files:
-            if path.startswith(f"{place}/"):
-                with self.opened(path) as parquet:
-                    names = [name for name in columns if name in parquet.schema_arrow.names]
-                    for group in range(parquet.num_row_groups):
-                        if parquet.metadata.row_group(group).num_rows:
-                            yield parquet.read_row_group(group, names)
+        for file in self.below(f"{place}/"):
+            with self.opened(file) as parquet:
+                names = [name for name in columns if name in parquet.schema_arrow.names]
+                for group in range(parquet.num_row_groups):
+                    if parquet.metadata.row_group(group).num_rows:
+                        yield parquet.read_row_group(group, names)
+
+    def below(self, prefix: str) -> list[File]:
+        """Return the files of the corpus whose paths begin so. Raises Denied where their table is damaged."""
+        with self.explained():
+            return self.files.below(prefix)
+
+    def places(self) -> list[str]:
+        """Return the folders of the corpus. Raises Denied where their table is damaged."""
+        with self.explained():
+            return self.files.places()
 
     @contextmanager
-    def opened(self, path: str) -> Iterator[pq.ParquetFile]:
+    def opened(self, file: File) -> Iterator[pq.ParquetFile]:
         """Open a published file. Raises Denied where it is damaged."""
-        shard = self.files[path].to_read(f"{PUBLISHED}/")
-        if shard is None:
+        artifact = file.to_read(f"{PUBLISHED}/")
+        if artifact is None:
             raise Denied(f"{self.folder.url}: it was published by an older version; build the corpus again")
+        with self.explained(), open_table(self.folder, artifact) as parquet:
+            yield parquet
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
         try:
-            with open_table(self.folder, shard) as parquet:
-                yield parquet
+            yield
         except Damaged as error:
             raise Denied(f"{error}; zyda verify --repair mends it") from error
 
@@ -112,6 +127,11 @@ class Corpus:
                 if len(places):
                     return str(chunk.table.column(column)[int(places[0])].as_py())
         raise BadInput(f"source {source}, file {file.url}, row {row}: there is no such document")
+
+
+def file_prefix(doc_id: int) -> str:
+    """Return how the names of what has the documents of a document's file begin."""
+    return f"{split(doc_id)[1]:06d}-"
 
 
 def groups_with(

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from tasks.dedup.reference.corpora import corpora_of
 from tasks.errors import BadInput, ZydaError
 from tasks.ids import parse
-from tasks.lookup.corpus_reader import Corpus, Place
+from tasks.lookup.corpus_reader import Corpus, Place, file_prefix
 from tasks.lookup.nearest import texts_of
 from tasks.publish.differences import diff
 from tasks.publish.published_columns import REMOVED
@@ -50,8 +50,8 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         raise BadInput(f"{doc_id!r} is not a document id; expected a number, in decimals or as 0x...")
     corpus = Corpus(recipe)
     place = corpus.place(wanted)
-    removed = corpus.rows("removed", "doc_id", wanted)
-    published = corpus.rows(place.source, "doc_id", wanted)
+    removed = corpus.removed(wanted)
+    published = corpus.rows(f"{place.source}/{file_prefix(wanted)}", "doc_id", wanted)
     if not len(removed) and not len(published):
         raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
     removal = removed.to_pylist()[0] if len(removed) else {}
@@ -103,20 +103,19 @@ def text_of(corpus: Corpus, doc_id: int) -> str:
 
 def went_by(corpus: Corpus, kept: Place | None) -> str | None:
     """Return the stage that let go a document which was kept for another, if one did."""
-    rows = corpus.rows("removed", "doc_id", kept.doc_id).to_pylist() if kept else []
+    rows = corpus.removed(kept.doc_id).to_pylist() if kept else []
     return str(rows[0]["stage"]) if rows else None
 
 
 def cluster_of(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> tuple[str, int | None, int]:
     """Return the cluster by which a document went, or the last that has it: its table's folder, id and size."""
     # As published: the recipe may have other rounds by now.
-    places = sorted(
-        {path.partition("/")[0] for path in corpus.files if path.startswith("clusters")}, reverse=True
-    )
+    files = corpus.below("clusters")
+    places = sorted({file.path.partition("/")[0] for file in files}, reverse=True)
     if removal.get("kept_doc_id") is not None:
         places = [str(removal["stage"]).replace("removals", "clusters")]
     for place in places:
-        rows = corpus.rows(place, "doc_id", doc_id).to_pylist()
+        rows = corpus.rows(f"{place}/", "doc_id", doc_id).to_pylist()
         if rows:
             return place, int(rows[0]["cluster_id"]), int(rows[0]["cluster_size"])
     return "clusters", None, 0

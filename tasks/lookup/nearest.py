@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_with_ids, published_manifest
+from tasks.accounts.published_files import PublishedFiles
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
 from tasks.planning.last_build import whole_register
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import ROUNDS, MinHashRound
-from tasks.signatures.bands import place_of
 from tasks.signatures.keys import index_parameters, keys_of_texts
 from tasks.signatures.lookup import collisions, files_by_band, looked_up
 from tasks.signatures.shingles import shingle_sets
@@ -139,7 +139,7 @@ def dedup_of(keys: PublishedKeys) -> Dedup:
 
 def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDArray[np.uint64]) -> list[int]:
     """Return the documents that share a bucket with a text, once for each. keys: its own, (1, bands)."""
-    files = [file.to_read(f"{PUBLISHED}/") for file in manifest.files if file.path.startswith(f"{place}/")]
+    files = [file.to_read(f"{PUBLISHED}/") for file in PublishedFiles(folder, manifest).below(f"{place}/")]
     lookups = list[tuple[Artifact, NDArray[np.uint64]]]()
     for band, of_band in files_by_band([file for file in files if file is not None]).items():
         lookups += [(file, keys[:, band]) for file in of_band]
@@ -163,12 +163,13 @@ def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> 
 
     def read(file: tuple[int, int]) -> dict[int, str]:
         source, number = file
-        artifacts = [f.to_read() for f in manifest.files if f.path.startswith(f"{sources.get(source)}/")]
-        found = dict[int, str]()
-        for artifact in artifacts:
-            if artifact is not None and place_of(artifact)[0] == number:
-                found |= texts_in(published, artifact, of_files[file])
-        return found
+        files = PublishedFiles(published, manifest, "").below(f"{sources.get(source)}/{number:06d}-")
+        artifacts = [artifact for file in files if (artifact := file.to_read())]
+        return {
+            doc_id: text
+            for artifact in artifacts
+            for doc_id, text in texts_in(published, artifact, of_files[source, number]).items()
+        }
 
     with ThreadPoolExecutor(READERS) as readers:
         texts = {doc_id: text for found in readers.map(read, of_files) for doc_id, text in found.items()}

@@ -94,6 +94,7 @@ class Findings:
     mixed_round: int
     lengths: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     not_drawn: int = 0
+    places: list[str] = field(default_factory=list)
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
@@ -117,6 +118,7 @@ def findings_of(recipe: Recipe) -> Findings:
         rules=rule_findings(corpus, corpus.manifest.ledger),
         mixed=MixedLabels(),
         mixed_round=number,
+        places=corpus.places(),
     )
     for source in findings.ledger.sources:
         count_documents(findings, corpus, source, rounds[number - 1].name_of("cluster_id"))

@@ -19,6 +19,8 @@ from tasks.accounts.published import (
     manifest_if_there,
     saved_stamps,
 )
+from tasks.accounts.published_files import PublishedFiles
+from tasks.accounts.published_stamps import STAMP_TABLES
 from tasks.errors import Damaged, Denied
 from tasks.planning.build_history import damaged_records
 from tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
@@ -35,7 +37,7 @@ from tasks.workers.dask_cluster import cores
 
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
-KEPT = (f"{REGISTER}/", *OF_TOKENIZERS, BUILT, WATCHED, STAMPS)
+KEPT = (f"{REGISTER}/", *OF_TOKENIZERS, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
 NOT_ITSELF = "is cut or changed, or of another place or version"
 AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, and is no build
 
@@ -80,12 +82,14 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
     Raises Denied where nothing is published.
     """
     folder, faults = recipe.folder, list[Fault]()
-    published_files = [*saved_stamps(folder).manifests[-1:]]
+    kept = saved_stamps(folder)
+    published_files = [*kept.manifests[-1:]]
     try:
         manifest = manifest_if_there(folder)
         if manifest is None:
             raise Denied(NOTHING.format(url=folder.url))
-        published_files += manifest.everything
+        published_files += manifest.named
+        published_files += PublishedFiles(folder, manifest).below("")
     except Damaged:  # what it lists is not known, and nothing else says it
         if not published_files:
             faults.append(Fault(path=f"{PUBLISHED}/{MANIFEST}", found=NOT_ITSELF))
@@ -93,6 +97,7 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
         CheckedFile(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
         for file in published_files
     ]
+    items += artifacts_in(kept.model_dump(mode="json"))
     faults += record_faults(folder)
     built = last_build(folder)
     for path in built.manifests if built else ():

@@ -9,9 +9,9 @@ from pathlib import Path
 from pydantic import Field
 
 from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import MANIFEST, published_manifest, saved_stamps
-from tasks.accounts.published_stamps import current_stamps, possibly_changed
-from tasks.accounts.readings import overdue, times_checked
+from tasks.accounts.published import MANIFEST, published_manifest
+from tasks.accounts.published_stamps import missing, possibly_changed, states
+from tasks.accounts.readings import older_than, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
 from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.errors import Damaged, ZydaError
@@ -163,11 +163,10 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         manifest = published_manifest(folder)
         if manifest is None or damaged_records(folder):
             return None
-        seen, kept = current_stamps(folder), saved_stamps(folder)
-        checked = times_checked(folder, manifest, kept, seen)
-        unread = overdue(manifest.everything, checked, in_time(recipe.reread_after))
-        if unread or any(possibly_changed(folder, manifest, seen)):
-            return None
+        for files in states(folder, manifest):
+            unread = older_than(times_checked(folder, files), in_time(recipe.reread_after))
+            if len(unread) or len(missing(files)) or len(possibly_changed(files)):
+                return None
     except ZydaError:  # the build itself will say it, with all other faults
         return None
     return manifest.ledger

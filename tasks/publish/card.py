@@ -1,5 +1,6 @@
 """The dataset card: the README.md that the Hugging Face hub shows, and reads its settings from."""
 
+from collections.abc import Collection
 from typing import Any
 
 import yaml
@@ -64,7 +65,7 @@ FEW = 4  # reasons that are said in a sentence
 OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."
 
 
-def card(recipe: Recipe, manifest: Published) -> str:
+def card(recipe: Recipe, manifest: Published, places: Collection[str]) -> str:
     """Write the card of a corpus."""
     ledger = manifest.ledger
     counts = ledger.of(ledger.stages[-1])
@@ -75,7 +76,7 @@ def card(recipe: Recipe, manifest: Published) -> str:
         "task_categories": ["text-generation"],
         "size_categories": [next((text for size, text in SIZES if counts.documents < size), "n>1T")],
         "tags": ["pretraining", "deduplicated"],
-        "configs": configurations(manifest),
+        "configs": configurations(manifest, places),
     }
     body = TEXT.format(
         name=recipe.corpus,
@@ -98,14 +99,13 @@ def card(recipe: Recipe, manifest: Published) -> str:
     return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n{body}"
 
 
-def configurations(manifest: Published) -> list[dict[str, Any]]:
+def configurations(manifest: Published, places: Collection[str]) -> list[dict[str, Any]]:
     """Say what `datasets.load_dataset` gives: all documents without a name, and a source or a table by its name.
 
     All documents have the columns that every source has, and those that were removed the columns of every stage.
     """
-    places = dict.fromkeys(file.path.rpartition("/")[0] for file in manifest.files)
     sources = [name for name in manifest.ledger.sources if name in places]
-    clusters = [place for place in places if place.startswith("clusters") and place not in sources]
+    clusters = [place for place in sorted(places) if place.startswith("clusters") and place not in sources]
     everything = {
         "config_name": "default",
         "default": True,

@@ -1,35 +1,41 @@
 """The corpus: the published folder, put in place at the end of a build, and mended where it is broken."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
-from io import BytesIO
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.published import (
+    MANIFEST,
     PUBLISHED,
     File,
     NamedDigest,
     Published,
     PublishedKeys,
+    checked,
     published_manifest,
-    saved_stamps,
 )
-from tasks.accounts.published_stamps import current_stamps, difference, possibly_changed, save_stamps
+from tasks.accounts.published_files import ROWS, PublishedFiles, as_parquet, file_table
+from tasks.accounts.published_stamps import difference, missing, possibly_changed, save_stamps, states
 from tasks.accounts.readings import due, moment, times_checked
 from tasks.dedup.audit import near
 from tasks.dedup.reference.corpora import ReferenceCorpus
+from tasks.errors import Damaged
 from tasks.ids import BITS
 from tasks.ingest.plan import SourcePlan
 from tasks.log import warn
 from tasks.publish.audits import by_index_of, count_unlike
 from tasks.publish.card import card
 from tasks.publish.files import PublishedSource
-from tasks.publish.placing import Texts, publish_by_rename, publish_objects, text_of, unlisted_files
+from tasks.publish.placing import Texts, publish_by_rename, publish_objects, unlisted_files
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
 from tasks.quality.ingested import Ingested
 from tasks.recipe.fields import Recipe
@@ -40,6 +46,8 @@ from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.storage.artifacts import Artifact, Receipt, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
+
+DIGESTS = ["path", "sha256", "size"]
 
 
 @task(task_run_name="corpus", **ONCE_A_BUILD)
@@ -63,6 +71,7 @@ def publish_corpus(
     """
     folder = recipe.folder
     files = corpus_files(folder, ingested, corpus_receipts, published)
+    named = {other.label: other.digest for other in others.values()}
     manifest = new_manifest(
         recipe,
         ledger,
@@ -70,67 +79,127 @@ def publish_corpus(
         reasons,
         headlines(recipe, corpus_receipts),
         keys(recipe, corpus_receipts),
-        files,
+    ).model_copy(
+        update={
+            "against": tuple(NamedDigest(name=name, sha256=digest) for name, digest in named.items()),
+            "lists": lists_of(inputs),
+        }
     )
-    named = {other.label: other.digest for other in others.values()}
-    against = tuple(NamedDigest(name=name, sha256=digest) for name, digest in named.items())
-    manifest = manifest.model_copy(update={"against": against, "lists": lists_of(inputs)})
-    texts = accounts(recipe, inputs, manifest)
-    account_files = [
-        File(path=path, sha256=sha256(text).hexdigest(), size=len(text)) for path, text in texts.items()
-    ]
-    manifest = manifest.model_copy(update={"accounts": tuple(account_files)})
-    before = published_manifest(folder)
+    texts = accounts(recipe, inputs, manifest, {file.path.rpartition("/")[0] for file in files})
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
-    seen, now = current_stamps(folder), moment()
-    whole = whole_files(recipe, before, seen) if before is not None else dict[str, str]()
-    is_same = before is not None and as_if_unread(before) == as_if_unread(manifest)
-    if (
-        before is not None
-        and is_same
-        and len(whole) == len(before.everything)
-        and not unlisted_files(folder, manifest)
-    ):
-        save_stamps(folder, manifest.everything, text_of(before), seen, whole)
+    before, now = published_before(folder), moment()
+    whole = whole_files(recipe, before) if before is not None else dict[str, str]()
+    if before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole):
+        save_stamps(folder, whole, before.manifest.written(), before.stamps)
         return False
-    if before is not None:  # the accounts are written anew
-        whole = {file.path: whole[file.path] for file in before.files if file.path in whole}
-    manifest = manifest.checked({file.path: whole.get(file.path, now) for file in manifest.everything})
+    whole = {
+        file.path: whole[file.path] for file in files if file.path in whole
+    }  # the accounts are written anew
+    checked_at = {file.path: whole.get(file.path, now) for file in files}
+    manifest, texts = with_tables(manifest, checked(files, checked_at), texts, now)
     put = publish_by_rename if folder.is_local else publish_objects
-    put(folder, manifest, texts, whole.keys())
-    stamps = {path: stamp for path, stamp in seen.items() if path in whole}
-    checked = {file.path: str(file.checked_at) for file in manifest.everything}
-    save_stamps(folder, manifest.everything, text_of(manifest), stamps, checked)
+    put(folder, manifest, files, texts, whole.keys())
+    stamps = {path: stamp for path, stamp in before.stamps.items() if path in whole} if before else {}
+    checked_at |= dict.fromkeys(texts, now)
+    save_stamps(folder, checked_at, manifest.written(), stamps)
     return True
 
 
-def as_if_unread(manifest: Published) -> bytes:
-    """Return the text of a manifest without the times at which its files were read."""
-    return text_of(manifest.checked({}))
+@dataclass(frozen=True)
+class PublishedBefore:
+    """The corpus as a build finds it. states: of all its files, as `published_stamps.states` gives them."""
+
+    folder: Folder
+    manifest: Published
+    states: pa.Table
+
+    @cached_property
+    def stamps(self) -> dict[str, str]:
+        """What storage says of each file that is there."""
+        listed = zip(
+            self.states.column("path").to_pylist(), self.states.column("now").to_pylist(), strict=True
+        )
+        return {path: stamp for path, stamp in listed if stamp is not None}
+
+    def is_same(self, manifest: Published, files: Sequence[File], texts: Texts) -> bool:
+        """Whether the same is published, whenever it was read."""
+        digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
+        if {file.path: file.sha256 for file in self.manifest.accounts} != digests:
+            return False
+        without = {"table": None, "accounts": (), "files": ()}
+        if (
+            self.manifest.model_copy(update=without).written()
+            != manifest.model_copy(update=without).written()
+        ):
+            return False
+        entries = PublishedFiles(self.folder, self.manifest).rows("")
+        return (
+            file_table(files)
+            .drop_columns("checked_at")
+            .equals(entries.drop_columns("checked_at").combine_chunks())
+        )
+
+    def is_whole(self, whole: Container[str]) -> bool:
+        """Whether all that should be there is whole, and nothing else there."""
+        paths = self.states.column("path").to_pylist()
+        return all(path in whole for path in paths if path != MANIFEST) and not unlisted_files(
+            self.folder, paths
+        )
 
 
-def whole_files(recipe: Recipe, before: Published, seen: dict[str, str]) -> dict[str, str]:
+def published_before(folder: Folder) -> PublishedBefore | None:
+    """Look at what is published, or return None where there is nothing, or nothing that can be read."""
+    manifest = published_manifest(folder)
+    if manifest is None:
+        return None
+    try:
+        return PublishedBefore(folder, manifest, pa.concat_tables(states(folder, manifest)))
+    except Damaged as error:
+        warn(f"{error}; it is published again")
+        return None
+
+
+def with_tables(
+    manifest: Published, files: Iterable[File], texts: Texts, now: str
+) -> tuple[Published, Texts]:
+    """Return the manifest with what it names, and the texts with the table of files."""
+    table = as_parquet(file_table(files), ROWS)
+    path = f"files-{sha256(table).hexdigest()[:8]}.parquet"
+    accounts = tuple(file_of(path, text, now) for path, text in texts.items())
+    manifest = manifest.model_copy(update={"table": file_of(path, table, now), "accounts": accounts})
+    return manifest, {path: table, **texts}
+
+
+def file_of(path: str, content: bytes, now: str) -> File:
+    """Return the entry of a file that a manifest names."""
+    facts: dict[str, Any] = {}
+    if path.startswith("files-"):  # which is read by need
+        footer = int.from_bytes(content[-8:-4], "little") + 8
+        rows = pq.read_metadata(pa.BufferReader(content)).num_rows
+        facts = {"rows": rows, "footer": footer, "footer_sha256": sha256(content[-footer:]).hexdigest()}
+    return File(path=path, sha256=sha256(content).hexdigest(), size=len(content), checked_at=now, **facts)
+
+
+def whole_files(recipe: Recipe, before: PublishedBefore) -> dict[str, str]:
     """Return when the published files that are as they were have been compared last, and say which are not.
 
     Those are read of which storage does not say what it said, and those that nobody has read for too long.
     """
     folder, now = recipe.folder, moment()
-    checked = times_checked(folder, before, saved_stamps(folder), seen)
-    gone_files, changed_files = possibly_changed(folder, before, seen)
-    in_doubt = {file.path for file in (*gone_files, *changed_files)}
-    aged_files = due(
-        [file for file in before.everything if file.path not in in_doubt],
-        checked,
-        in_time(recipe.reread_after),
-    )
-    read_files = [*changed_files, *aged_files]
+    known = times_checked(folder, before.states)
+    in_doubt, gone = possibly_changed(known), missing(known)
+    unsure = pa.concat_tables([in_doubt, gone]).column("path").combine_chunks()
+    sure = known.filter(pc.invert(pc.is_in(known.column("path"), unsure)))
+    aged = due(sure, in_time(recipe.reread_after))
+    read_files = [File(**row) for row in pa.concat_tables([in_doubt, aged]).select(DIGESTS).to_pylist()]
     differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
-    faults = {file.path: "is gone" for file in gone_files}
+    faults = dict.fromkeys(gone.column("path").to_pylist(), "is gone")
     faults |= {file.path: fault for file, fault in zip(read_files, differences, strict=True) if fault}
     for path, fault in faults.items():
         warn(f"{folder.url}/{PUBLISHED}/{path} {fault}; it is published again")
-    checked |= {file.path: now for file in read_files}
-    return {file.path: checked[file.path] for file in before.everything if file.path not in faults}
+    times = dict(zip(known.column("path").to_pylist(), known.column("checked_at").to_pylist(), strict=True))
+    times |= {file.path: now for file in read_files}
+    return {path: time for path, time in times.items() if path not in faults and path != MANIFEST}
 
 
 def corpus_files(
@@ -162,8 +231,10 @@ def file(place: str, prefix: str, shard: Artifact) -> File:
     )  # fmt: skip
 
 
-def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) -> Texts:
-    """Write the ledger, the list of the sources' files and the card."""
+def accounts(
+    recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published, places: Collection[str]
+) -> Texts:
+    """Write the ledger, the list of the sources' files and the card. places: the folders of the corpus."""
     ledger = manifest.ledger
     cleaned = ledger.cleaned()
     return {
@@ -172,7 +243,7 @@ def accounts(recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published) 
         **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
         "ledger.json": as_json(ledger).encode(),
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
-        "README.md": card(recipe, manifest).encode(),
+        "README.md": card(recipe, manifest, places).encode(),
     }
 
 
@@ -204,12 +275,6 @@ def keys(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, Publi
     }
 
 
-def as_parquet(table: pa.Table) -> bytes:
-    content = BytesIO()
-    pq.write_table(table, content, write_page_checksum=True)
-    return content.getvalue()
-
-
 def new_manifest(
     recipe: Recipe,
     ledger: Ledger,
@@ -217,9 +282,8 @@ def new_manifest(
     reasons: dict[str, dict[str, str]],
     audits: dict[str, AuditCounts],
     bands: dict[str, PublishedKeys],
-    files: Iterable[File],
 ) -> Published:
-    """Make the manifest, still without the accounts, which are written from it."""
+    """Make the manifest, still without the table of files and the accounts, which are written from it."""
     return Published(
         name=recipe.name,
         sample=recipe.sample,
@@ -232,6 +296,5 @@ def new_manifest(
         reasons=reasons,
         audits=audits,
         bands=bands,
-        files=tuple(files),
         accounts=(),
     )

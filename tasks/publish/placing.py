@@ -5,10 +5,10 @@ renames. An object store has no folders to swap: there `manifest.json` comes aft
 lists, and files of the corpus before go after it.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, Published
+from tasks.accounts.published import MANIFEST, PUBLISHED, File, Published
 from tasks.accounts.published_stamps import expect_manifest
 from tasks.errors import Damaged
 from tasks.stage.fan_out import fan_out
@@ -19,14 +19,10 @@ from tasks.storage.scratch import SCRATCH, scratch_name
 Texts = dict[str, bytes]
 
 
-def text_of(manifest: Published) -> bytes:
-    return manifest.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
-
-
-def unlisted_files(folder: Folder, manifest: Published) -> list[str]:
-    """List the files in the published folder that its manifest does not."""
-    wanted = {f"{PUBLISHED}/{file.path}" for file in manifest.everything} | {f"{PUBLISHED}/{MANIFEST}"}
-    return [path for path in folder.files(PUBLISHED) if path not in wanted]
+def unlisted_files(folder: Folder, paths: Iterable[str]) -> list[str]:
+    """List the files in the published folder that are not among these, which are relative to it."""
+    listed = {f"{PUBLISHED}/{path}" for path in (*paths, MANIFEST)}
+    return [path for path in folder.files(PUBLISHED) if path not in listed]
 
 
 @dataclass(frozen=True)
@@ -65,32 +61,37 @@ def check_digests(folder: Folder, jobs: Sequence[DigestCheck | Copy]) -> None:
         )
 
 
-def publish_by_rename(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
+def publish_by_rename(
+    folder: Folder, manifest: Published, files: Sequence[File], texts: Texts, whole_paths: Container[str]
+) -> None:
     """Make the folder beside the old one, of whose files those at `whole_paths` stay good; then swap."""
-    new_shards = [file.made_as for file in manifest.files if file.made_as and file.path not in whole_paths]
+    new_shards = [file.made_as for file in files if file.made_as and file.path not in whole_paths]
     check_digests(folder, [DigestCheck(folder, shard) for shard in new_shards])
     staging = f"{SCRATCH}/{scratch_name()}"
     try:
-        for file in manifest.files:
+        for file in files:
             is_whole = file.path in whole_paths
             path = f"{PUBLISHED}/{file.path}" if is_whole else str(file.made_as and file.made_as.path)
             folder.copy(path, f"{staging}/{file.path}")
-        for path, text in {**texts, MANIFEST: text_of(manifest)}.items():
+        for path, text in {**texts, MANIFEST: manifest.written()}.items():
             folder.write(f"{staging}/{path}", text, read_only=True)
-        expect_manifest(folder, text_of(manifest))
+        expect_manifest(folder, manifest.written())
         folder.replace_folder(staging, PUBLISHED)
     finally:
         folder.delete(staging)  # what is left of it, where the disk is full
 
 
-def publish_objects(folder: Folder, manifest: Published, texts: Texts, whole_paths: Container[str]) -> None:
+def publish_objects(
+    folder: Folder, manifest: Published, files: Sequence[File], texts: Texts, whole_paths: Container[str]
+) -> None:
     """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
-    new_files = [file for file in manifest.files if file.made_as and file.path not in whole_paths]
+    new_files = [file for file in files if file.made_as and file.path not in whole_paths]
     copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new_files if file.made_as]
     # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
     check_digests(folder, copies)
-    expect_manifest(folder, text_of(manifest))
-    for path, text in {MANIFEST: text_of(manifest), **texts}.items():
+    expect_manifest(folder, manifest.written())
+    table = str(manifest.table and manifest.table.path)  # which it lists as it does its files
+    for path, text in {table: texts[table], MANIFEST: manifest.written(), **texts}.items():
         folder.write(f"{PUBLISHED}/{path}", text)
-    for path in unlisted_files(folder, manifest):
+    for path in unlisted_files(folder, [*(file.path for file in files), *texts]):
         folder.delete(path)

@@ -125,9 +125,23 @@ class Folder:
         """List the files below a path, sorted, relative to this folder."""
         return list(self.listed(path))
 
-    def stamps(self, path: str) -> dict[str, str]:
-        """List the files below a path with their sizes and what else says that they are the same."""
-        return {name: stamp_of(info) for name, info in self.listed(path).items()}
+    def stamps_in(self, path: str) -> Iterator[tuple[str, str]]:
+        """Yield the files of one folder by name, each with its size and what else says that it is the same."""
+        place = self.path(path)
+        with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):
+            if self.is_local:
+                with os.scandir(place) as entries:
+                    for entry in entries:
+                        if entry.is_file():
+                            known = entry.stat()
+                            yield entry.name, stamp_of({"size": known.st_size, "mtime": known.st_mtime})
+                return
+            self.fs.invalidate_cache()
+            for info in self.fs.ls(place, detail=True):
+                name = str(info["name"]).rstrip("/").rpartition("/")[2]
+                # Some stores list a folder as if it were a file in itself.
+                if info["type"] == "file" and str(info["name"]).rstrip("/") != place.rstrip("/"):
+                    yield name, stamp_of(info)
 
     def written(self, path: str) -> dict[str, tuple[int, float]]:
         """List the files below a path with their bytes and when they were written, in seconds since 1970."""

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 
 CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
-CHECKSUMS = ("ETag", "md5Hash")
+CHECKSUMMED = r"^[^|]*\|(ETag|md5Hash)="  # a stamp with a checksum that a store keeps
 TIME_FIELDS = ("mtime", "LastModified", "updated", "modified", "created", "timeCreated")
 
 
@@ -12,11 +12,6 @@ def stamp_of(info: dict[str, Any]) -> str:
     """Say in a word what a listing says of a file's content: its size, and a hash or a time of change."""
     field = next((field for field in CONTENT_FIELDS if info.get(field) is not None), "")
     return f"{info.get('size')}|{field}={info.get(field, '')}"
-
-
-def has_checksum(stamp: str) -> bool:
-    """Say whether a stamp has a checksum that a store keeps."""
-    return stamp.partition("|")[2].partition("=")[0] in CHECKSUMS
 
 
 def seconds_of(info: dict[str, Any]) -> float:

@@ -5,22 +5,31 @@ import os
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from small_corpus import SHARED_BY_ALL, Corpus, build_here, contents, shards_of, table_of, without_times, zyda
+from small_corpus import (
+    SHARED_BY_ALL,
+    Corpus,
+    build_here,
+    contents,
+    listed_files,
+    shards_of,
+    table_of,
+    without_times,
+    zyda,
+)
 
 from flows.command.status import of_corpus
 from tasks.accounts import readings
 from tasks.accounts.published import (
     STAMPS,
-    File,
-    FileStamps,
     corpus_of,
     manifest_if_there,
     published_ledger,
-    published_manifest,
     saved_stamps,
 )
-from tasks.accounts.published_stamps import current_stamps, expect_manifest
+from tasks.accounts.published_stamps import current_stamps, expect_manifest, stamps_of, write_stamps
 from tasks.errors import BadRecipe, Damaged, Denied
 from tasks.lookup.explain import explain
 from tasks.lookup.nearest import nearest
@@ -28,7 +37,6 @@ from tasks.lookup.report_data import findings_of
 from tasks.planning.last_build import ledger_if_complete
 from tasks.storage import tables
 from tasks.storage.folder import Folder
-from tasks.storage.records import write_record
 
 MANIFEST = "published/manifest.json"
 
@@ -47,11 +55,14 @@ def ago(days):
 def as_if_read(folder, when):
     """Have the published files been read at another time, as far as anybody knows."""
     kept = saved_stamps(folder)
-    write_record(folder, STAMPS, kept.model_copy(update={"checked": dict.fromkeys(kept.checked, when)}))
+    table = stamps_of(folder, kept, [""])
+    times = pc.if_else(pc.is_valid(table.column("checked_at")), when, None)
+    write_stamps(folder, table.set_column(2, "checked_at", times), kept.manifests)
 
 
 def times_in(folder):
-    return {file.path: file.checked_at for file in manifest_if_there(folder).everything}
+    named = manifest_if_there(folder).accounts
+    return {file.path: file.checked_at for file in (*listed_files(folder), *named)}
 
 
 def rot(*paths):
@@ -84,24 +95,26 @@ def test_manifest_says_when_each_file_was_read_and_nothing_else_of_the_time(buil
         timedelta() <= datetime.now(UTC) - datetime.fromisoformat(time) < timedelta(hours=1) for time in began
     )
     content = folder.read(MANIFEST)
-    assert content.count(b'"checked_at"') == len(manifest_if_there(folder).everything)
+    assert content.count(b'"checked_at"') == len(manifest_if_there(folder).named)
     assert b"checked_at" not in without_times(content)
+    assert None not in times_in(folder).values()
 
 
 def test_what_stays_is_not_read_and_keeps_its_time_and_what_is_new_is_read(built, monkeypatch):
     folder, old = built.load().folder, ago(10)
     as_if_read(folder, old)
     read = paths_read(monkeypatch)
-    before = {file.path for file in manifest_if_there(folder).files}
+    before = {file.path for file in listed_files(folder)}
     build_here(changed(built))
     times = times_in(folder)
     staying = before & times.keys()
     assert {"best", "worst", "clusters"} <= {path.split("/")[0] for path in staying}
     assert {times[path] for path in staying} == {old}
-    new = [file for file in manifest_if_there(folder).everything if file.path not in staying]
+    new = [file for file in listed_files(folder) if file.path not in staying]
+    assert all(file.checked_at > old for file in manifest_if_there(folder).named)
     assert all(file.checked_at > old for file in new)
     assert not [path for path in read if path.startswith("published/")]
-    assert len(read) == sum(file.rows is not None for file in new)
+    assert len(read) == len(new)
 
 
 @pytest.mark.parametrize(("days", "after"), [(40, "30d"), (0, "0m"), (3, "2d"), (15, "2w")])
@@ -112,7 +125,7 @@ def test_rot_in_what_stays_is_found_by_its_age_and_published_right(built, days, 
     folder = built.load().folder
     as_if_read(folder, ago(days))
     shard = next(shard for shard in shards_of(built.load(), "publish") if "/worst/" in shard.path)
-    path = next(file.path for file in manifest_if_there(folder).files if file.sha256 == shard.digest)
+    path = next(file.path for file in listed_files(folder) if file.sha256 == shard.digest)
     rot(*(built.folder / "out/small" / name for name in (f"published/{path}", shard.path)))
     recipe = changed(built, reread_after=after)
     build_here(recipe)
@@ -130,7 +143,7 @@ def test_file_that_nobody_has_read_for_too_long_is_something_to_do(built, monkey
     assert ledger_if_complete(recipe) is None
     read = paths_read(monkeypatch)
     build_here(recipe)
-    assert len(read) == len(manifest_if_there(folder).everything)
+    assert len(read) == len(listed_files(folder)) + len(manifest_if_there(folder).named)
     assert ledger_if_complete(recipe) is not None
     assert folder.read(MANIFEST) == before  # others know the corpus by its manifest
     as_if_read(folder, ago(31))
@@ -138,17 +151,19 @@ def test_file_that_nobody_has_read_for_too_long_is_something_to_do(built, monkey
 
 
 def test_files_of_one_build_do_not_fall_due_together():
-    files = [File(path=f"{i}", sha256=f"{i * 0x01000000:08x}" + "0" * 56, size=1) for i in range(256)]
+    digests = [f"{i * 0x01000000:08x}" + "0" * 56 for i in range(256)]
     after = timedelta(days=30)
-    counts = [
-        len(readings.due(files, {file.path: ago(days) for file in files}, after)) for days in (14, 20, 25, 31)
-    ]
+
+    def read(time):
+        return pa.table({"sha256": digests, "checked_at": pa.array([time] * 256, pa.string())})
+
+    counts = [len(readings.due(read(ago(days)), after)) for days in (14, 20, 25, 31)]
     assert counts[0] == 0
     assert counts[-1] == 256
     assert 70 < counts[1] < 100
     assert 150 < counts[2] < 190
-    assert len(readings.due(files, {}, after)) == 256
-    assert len(readings.due(files, {file.path: ago(0) for file in files}, timedelta())) == 256
+    assert len(readings.due(read(None), after)) == 256
+    assert len(readings.due(read(ago(0)), timedelta())) == 256
 
 
 @pytest.mark.parametrize(
@@ -161,13 +176,13 @@ def test_files_of_one_build_do_not_fall_due_together():
         ("memory://corpus", "3|created=abc", False),
     ],
 )
-def test_checksum_that_a_store_keeps_itself_counts_as_a_reading(built, url, stamp, is_compared):
-    manifest, old = published_manifest(built.load().folder), ago(20)
-    (first, second, *_) = (file.path for file in manifest.files)
-    kept = FileStamps(stamps={first: stamp, second: stamp}, checked={first: old, second: old})
-    times = readings.times_checked(Folder(url), manifest, kept, {first: stamp, second: f"{stamp}d"})
-    assert (times[first] > old) is is_compared
-    assert times[second] == old
+def test_checksum_that_a_store_keeps_itself_counts_as_a_reading(url, stamp, is_compared):
+    old = ago(20)
+    known = {"path": ["a", "b", "c"], "stamp": [stamp] * 3, "now": [stamp, f"{stamp}d", None]}
+    files = pa.table({**known, "checked_at": [old] * 3})
+    first, *others = readings.times_checked(Folder(url), files).column("checked_at").to_pylist()
+    assert (first > old) is is_compared
+    assert others == [old, old]
 
 
 def test_verify_remembers_what_it_has_read_and_found_whole(built):
@@ -175,10 +190,11 @@ def test_verify_remembers_what_it_has_read_and_found_whole(built):
     folder, old = recipe.folder, ago(20)
     before = folder.read(MANIFEST)
     as_if_read(folder, old)
-    path = next(file.path for file in manifest_if_there(folder).files if file.path.startswith("best/"))
+    path = next(file.path for file in listed_files(folder) if file.path.startswith("best/"))
     (built.folder / "out/small/published" / path).unlink()
     assert zyda("verify", str(built.path)).returncode == 1
-    checked = saved_stamps(folder).checked
+    table = stamps_of(folder, saved_stamps(folder), [""])
+    checked = {row["path"]: row["checked_at"] for row in table.to_pylist() if row["path"] != "manifest.json"}
     assert checked.pop(path) == old
     assert min(checked.values()) > old
     assert folder.read(MANIFEST) == before

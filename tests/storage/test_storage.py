@@ -7,7 +7,7 @@ import os
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from small_corpus import build_here, contents, prose, rows, write_rows
+from small_corpus import build_here, contents, listed_files, prose, rows, write_rows
 
 from tasks.accounts.published import published_manifest
 from tasks.errors import Denied, Unavailable
@@ -103,8 +103,7 @@ def test_file_system_without_hard_links_can_be_used(corpus, monkeypatch):
 
 def is_as_listed(folder):
     """Say whether the published files of a store are those of its manifest."""
-    manifest = published_manifest(folder)
-    listed = {file.path: file.sha256 for file in manifest.files}
+    listed = {file.path: file.sha256 for file in listed_files(folder)}
     there = folder.folder("published")
     return {path: hashlib.sha256(there.read(path)).hexdigest() for path in listed} == listed
 
@@ -145,9 +144,8 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
     names = {path.rpartition("-")[0] or path for path in contents(fresh)}
     assert {path.rpartition("-")[0] or path for path in contents(changed)} == names
     manifest = published_manifest(folder)
-    assert set(folder.folder("published").files("")) == {file.path for file in manifest.everything} | {
-        "manifest.json"
-    }
+    listed = {file.path for file in (*listed_files(folder), *manifest.named)}
+    assert set(folder.folder("published").files("")) == {*listed, "manifest.json"}
     assert is_as_listed(folder)
 
 

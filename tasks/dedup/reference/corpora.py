@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, Published
+from tasks.accounts.published_files import PublishedFiles
 from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.faults import place_of
@@ -134,7 +135,7 @@ def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Artifact]:
     differences = list[str]()
     for place, keys in manifest.bands.items():
         if keys.parameters == params:
-            files = readable(manifest, f"{place}/")
+            files = readable(other, f"{place}/")
             if sum(file.rows for file in files) != keys.documents * dedup.key_bands:
                 raise Denied(f"{other.url}/{MANIFEST} does not list all of its band keys")
             return files
@@ -152,16 +153,19 @@ def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Artifact]:
 
 def texts_of(other: ReferenceCorpus) -> list[Artifact]:
     """Return the files of a corpus's documents, by their paths."""
-    manifest = other.manifest
-    return [artifact for origin in manifest.made_of for artifact in readable(manifest, f"{origin.source}/")]
+    sources = [origin.source for origin in other.manifest.made_of]
+    return [artifact for source in sources for artifact in readable(other, f"{source}/")]
 
 
-def readable(manifest: Published, place: str) -> list[Artifact]:
-    """Return the files of a folder as artifacts. Raises Denied where the manifest does not say enough of them."""
-    artifacts = [file.to_read() for file in manifest.files if file.path.startswith(place)]
+def readable(other: ReferenceCorpus, place: str) -> list[Artifact]:
+    """Return the files of a folder as artifacts. Raises Denied where the corpus does not say enough of them."""
+    try:
+        artifacts = [file.to_read() for file in PublishedFiles(other.folder, other.manifest, "").below(place)]
+    except Damaged as error:
+        raise Denied(f"{other.url}: {error}") from error
     if None in artifacts:
         raise Denied(
-            f"{manifest.name}: it was published by an older version, whose manifest does not say enough"
+            f"{other.label}: it was published by an older version, whose manifest does not say enough"
         )
     return [artifact for artifact in artifacts if artifact is not None]
 

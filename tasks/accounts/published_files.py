@@ -1,0 +1,86 @@
+"""The files of a published corpus, by need: a table of them beside the manifest, sorted by path.
+
+A corpus may have hundreds of thousands of files. `files.parquet` has a row for each, in row groups whose statistics
+say which paths they have, so that who looks for a document or a folder reads a few of them. The manifest lists the
+table as it lists the accounts. A manifest from before there was one lists the files itself.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BytesIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks.accounts.published import PUBLISHED, File, Published
+from tasks.errors import Damaged
+from tasks.storage.folder import Folder
+from tasks.storage.tables import open_table
+
+FILES = "files.parquet"
+ROWS = 4096  # of a row group
+SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False), pa.field("sha256", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False), ("rows", pa.int64()), ("footer", pa.int64()),
+        ("footer_sha256", pa.string()), ("checked_at", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def file_table(files: Iterable[File]) -> pa.Table:
+    """Return the entries of files as SCHEMA, sorted by path."""
+    rows = [file.model_dump(include=set(SCHEMA.names)) for file in files]
+    return pa.Table.from_pylist(rows, SCHEMA).sort_by("path")
+
+
+def as_parquet(table: pa.Table, rows: int | None = None) -> bytes:
+    """Write a table as Parquet, with checksums of its pages; `rows` of a row group."""
+    content = BytesIO()
+    pq.write_table(table, content, write_page_checksum=True, row_group_size=rows, compression="zstd")
+    return content.getvalue()
+
+
+def rows_below(parquet: pq.ParquetFile, prefix: str, columns: list[str] | None = None) -> pa.Table:
+    """Read the rows of a table that is sorted by `path` whose path begins so, from the row groups that have any."""
+    tables = [parquet.schema_arrow.empty_table().select(columns or parquet.schema_arrow.names)]
+    for group in range(parquet.num_row_groups):
+        paths = parquet.metadata.row_group(group).column(0).statistics
+        if paths is None or (paths.min[: len(prefix)] <= prefix <= paths.max):
+            table = parquet.read_row_group(group, columns)
+            tables.append(table.filter(pc.starts_with(table.column("path"), prefix)))
+    return pa.concat_tables(tables)
+
+
+@dataclass(frozen=True)
+class PublishedFiles:
+    """The files of a published corpus, without the manifest, the table and the accounts.
+
+    place: where they are in `folder`, which is the corpus's or, with nothing, the published folder itself. Its
+    methods raise Damaged where the table is not as it was published.
+    """
+
+    folder: Folder
+    manifest: Published
+    place: str = f"{PUBLISHED}/"
+
+    def rows(self, prefix: str, columns: list[str] | None = None) -> pa.Table:
+        """Return the entries of the files whose paths begin so: SCHEMA, or some of it."""
+        if self.manifest.table is None:
+            files = (file for file in self.manifest.files if file.path.startswith(prefix))
+            return file_table(files).select(columns or SCHEMA.names)
+        artifact = self.manifest.table.to_read(self.place)
+        if artifact is None:
+            raise Damaged(f"{self.folder.url}/{self.place}{FILES} is listed without its footer")
+        with open_table(self.folder, artifact) as parquet:
+            return rows_below(parquet, prefix, columns)
+
+    def below(self, prefix: str) -> list[File]:
+        """Return the files whose paths begin so."""
+        return [File(**row) for row in self.rows(prefix).to_pylist()]
+
+    def places(self) -> list[str]:
+        """Return the folders of the corpus, sorted."""
+        paths = self.rows("", ["path"]).column("path")
+        return sorted(pc.unique(pc.replace_substring_regex(paths, "/.*", "")).to_pylist())
