@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from prefect import flow
 from prefect.futures import PrefectFuture
-from prefect.logging import get_run_logger
 from pydantic import Field
 
 from flows.dashboard.live_artifact import live_page
@@ -21,6 +20,7 @@ from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.dedup.reference.matches import load_references
 from tasks.errors import ZydaError
+from tasks.log import warn
 from tasks.planning.prepare import prepare
 from tasks.planning.watching import record_last_build
 from tasks.publish.corpus import publish_corpus
@@ -80,7 +80,7 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         show_ledger.submit(recipe, ledger).result()
         fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
-            get_run_logger().warning("the report could not be made: %s", fault)
+            warn(f"the report could not be made: {fault}; zyda report makes it")
     return ledger
 
 

@@ -77,6 +77,8 @@ def run_build(
         use_the_running_stack(err)
         with err.status("starting Prefect"):
             server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
+            from prefect import tags  # late
+
             from flows.build import build  # late
             from tasks.stage.runner import task_runner, threads_for  # late
             from tasks.workers.trouble import cluster_explained  # late
@@ -88,6 +90,7 @@ def run_build(
         stack.enter_context(server_watchdog(server))
         runner = task_runner(threads_for(recipe))
         stack.enter_context(cluster_explained())
+        stack.enter_context(tags("zyda", "build"))  # as runs of the deployment have them
         return build.with_options(task_runner=runner)(recipe_path, storage, sample, replace)
 
 

@@ -35,7 +35,7 @@ def check_recipe(recipe: "Recipe", *, replace: bool) -> None:
     survey = preflight(recipe, replace=replace, spread=in_threads)
     console().print(sizes_by_source(recipe, survey))
     for line in (*judges_of(recipe), *reference_corpora_lines(recipe), *damaged_of(survey), *outcome(recipe)):
-        console().print(line, markup=False)
+        console().print(line, markup=False, soft_wrap=True)
 
 
 def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object) -> list[Any]:

@@ -88,7 +88,7 @@ def print_ledger(ledger: "Ledger") -> None:
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:
         console().print(
-            f"set aside: {set_aside:,} rows that are no documents, or rests of damaged files; "
+            f"set aside, as no documents or the rest of a damaged file: {set_aside:,}; "
             "published/set_aside has the reason of each", soft_wrap=True
         )  # fmt: skip
 
@@ -102,7 +102,7 @@ def print_reasons(ledger: "Ledger") -> None:
         return
     shown_sources = ledger.sources if len(ledger.sources) <= MAX_COLUMNS else ()
     columns = ("rule", "documents", "tokens", *shown_sources)
-    table = table_of(*columns, words=["rule"], title="What the rules let go")
+    table = table_of(*columns, words=["rule"], title="Removed by the rules")
     for rule, counts in by_rule.items():
         of_sources = (
             ledger.removed_by("rules", source).get(rule, Counts()).documents for source in shown_sources

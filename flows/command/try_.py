@@ -67,7 +67,7 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
 
     shown_sources = list(trial.documents) if len(trial.documents) <= MOST_SOURCES else []
     table = table_of(
-        "rule", "takes", "share", "is the first", "others do, too", *shown_sources, words=["rule"]
+        "rule", "removes", "share", "first to remove", "others remove too", *shown_sources, words=["rule"]
     )
     for taken in effective_rules(trial):
         numbers = (taken.first, taken.also, *(taken.documents.get(source, 0) for source in shown_sources))

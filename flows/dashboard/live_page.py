@@ -67,7 +67,7 @@ def stages(state: BuildState) -> list[str]:
     elif over:
         parts.append(f"{len(over)} of {len(rows)} are done: {', '.join(row.step.name for row in over)}")
     if on:
-        names = ("stage", "done", "documents", "tokens", "let go", "kept", "MB/s", "time")
+        names = ("stage", "done", "documents", "tokens", "removed", "kept", "MB/s", "time")
         at_start = started_with(state)
         parts.append(table(names, [stage_cells(state, row, at_start) for row in on], left=2))
     if to_come := [row.step.name for row in rows if row.began is None]:
@@ -76,10 +76,10 @@ def stages(state: BuildState) -> list[str]:
 
 
 def large_losses(state: BuildState) -> list[str]:
-    """Say which stages let go more than half of what they were given of a source."""
+    """Say which stages removed more than half of what they were given of a source."""
     losses = [
-        f"- {LOST} {name} let {share(receipt.removed.tokens, receipt.entering.tokens)} of the tokens of "
-        f"`{source}` go"
+        f"- {LOST} {name} removed {share(receipt.removed.tokens, receipt.entering.tokens)} of the tokens of "
+        f"`{source}`"
         for source in state.rows["ingest"].step.sources
         for name, receipt in state.lines_of(source)
         if receipt.removed.tokens > receipt.out.tokens
@@ -133,7 +133,7 @@ def remaining_after(state: BuildState, row: Row) -> Counts | None:
 
 
 def sources(state: BuildState) -> str:
-    """Write the table of the sources: where each is, what is left of it, and what each stage let go."""
+    """Write the table of the sources: where each is, what is left of it, and what each stage removed."""
     every = state.rows["ingest"].step.sources
     shown = every if len(every) <= MOST_SOURCES else every[: MOST_SOURCES - 1]
     lines = [line_of(state, (source,), source) for source in shown]
@@ -160,7 +160,7 @@ def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, st
     for stage, row in state.rows.items():
         if row.step.sources:
             gone = total(receipt.removed for trail in trails for of, receipt in trail if of == stage)
-            line[f"{stage} let go"] = number(gone.documents)
+            line[f"removed by {stage}"] = number(gone.documents)
     line["set aside"] = number(total(r.set_aside for trail in trails for _, r in trail).documents)
     return line
 

@@ -204,7 +204,7 @@ def ways(ledger: Ledger) -> list[Way]:
 
 
 def large_losses(ledger: Ledger) -> list[str]:
-    """Say which stages let go more than half of what they were given of a source, and of which nothing is left."""
+    """Say which stages removed more than half of what they were given of a source, and of which nothing is left."""
     sentences = list[str]()
     first, *_, last = ledger.stages
     for source in ledger.sources:
@@ -216,10 +216,10 @@ def large_losses(ledger: Ledger) -> list[str]:
             if lost > remaining[stage]
         }
         if ledger.of(first, source).documents and not ledger.of(last, source).documents:
-            stages = ", ".join(f"{stage} let {share} of its tokens go" for stage, share in shares.items())
+            stages = ", ".join(f"{stage} removed {share} of its tokens" for stage, share in shares.items())
             sentences.append(f"nothing is left of source {source}{stages and f': {stages}'}")
         else:
             sentences += [
-                f"{stage} let {share} of the tokens of source {source} go" for stage, share in shares.items()
+                f"{stage} removed {share} of the tokens of source {source}" for stage, share in shares.items()
             ]
     return sentences

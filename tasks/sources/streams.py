@@ -1,6 +1,5 @@
 """Bytes behind a URL, opened so that damage is told from a store that fails."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -12,12 +11,10 @@ from fsspec.implementations.http import HTTPFileSystem
 from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
 from tasks.sources.file_systems import file_system_of, is_passing, is_version
 from tasks.sources.web_files import opened_on_web
-from tasks.storage.stores import Stream, explain_errors, open_file
+from tasks.storage.stores import Stream, ask_again, explain_errors, open_file
 
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]
-
-SECONDS_BEFORE_READING_AGAIN = (0.5, 2.0, 5.0)  # then the stage's own retries begin
 
 
 class Input(Stream):
@@ -44,7 +41,7 @@ class Input(Stream):
 
     def expect_unchanged(self) -> None:
         """Raise BadInput where the file is not, or no longer, what was listed."""
-        self.expect_version(ask_again(self.look, lambda error: None))
+        self.expect_version(ask_again(self.look))
 
     def expect_version(self, info: Info) -> None:
         self.expect_size(info.get("size"))
@@ -92,17 +89,6 @@ class Input(Stream):
         if received > wanted:
             self.expect_size(place + received)
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def ask_again(ask: Callable[[], Answer], prepare: Callable[[Unavailable], None]) -> Answer:
-    """Return a store's answer, which is asked for again after some seconds where there was none."""
-    for seconds in SECONDS_BEFORE_READING_AGAIN:
-        try:
-            return ask()
-        except Unavailable as error:
-            time.sleep(seconds)
-            prepare(error)
-    return ask()
 
 
 def open_input(source: str, url: str, size: int, version: str = "", *, at_random: bool) -> Input:

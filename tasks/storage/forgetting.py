@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from tasks.storage.artifacts import MANIFESTS, RESULTS, key_of
 from tasks.storage.folder import Folder
 from tasks.storage.records import KEY, digest_of
+from tasks.storage.stores import ask_again
 
 NAMED = re.compile(MANIFESTS.encode() + rb'/[^"\\]+\.json')
 KEYS = re.compile(rb'\\"key\\":\\"([0-9a-f]{20})\\"')
@@ -14,6 +16,11 @@ KEYS = re.compile(rb'\\"key\\":\\"([0-9a-f]{20})\\"')
 def forget(folder: Folder, paths: Iterable[str]) -> None:
     """Remove damaged artifacts or records, and all that says that they are finished."""
     damaged = set(paths)
+    ask_again(partial(forget_once, folder, damaged))
+    forget_results_of_nothing(folder)
+
+
+def forget_once(folder: Folder, damaged: set[str]) -> None:
     for path in damaged:
         folder.delete(path)
         parent, _, name = path.rpartition("/")
@@ -28,7 +35,6 @@ def forget(folder: Folder, paths: Iterable[str]) -> None:
         content = folder.read_if_there(manifest) or b""
         if any(path.encode() in content for path in damaged):
             folder.delete(manifest)
-    forget_results_of_nothing(folder)
 
 
 def forget_results_of_nothing(folder: Folder) -> None:
@@ -36,6 +42,10 @@ def forget_results_of_nothing(folder: Folder) -> None:
 
     What lies under the key of another goes, too.
     """
+    ask_again(partial(forget_results_once, folder))
+
+
+def forget_results_once(folder: Folder) -> None:
     manifests = {*folder.files(MANIFESTS)}
     finished_keys = {key_of(manifest) for manifest in manifests}
     for path in folder.files(RESULTS):

@@ -1,9 +1,10 @@
 """What stores do when they are asked: their failures, final or passing, and streams that remember them."""
 
 import errno
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import fsspec
 from fsspec.core import url_to_fs
@@ -11,6 +12,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import Denied, Unavailable, ZydaError
 
+Answer = TypeVar("Answer")
+SECONDS_BEFORE_ASKING_AGAIN = (0.5, 2.0, 5.0)  # then the stage's own retries begin, where there is a stage
 DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
@@ -96,6 +99,21 @@ def create_in_store(fs: fsspec.AbstractFileSystem, path: str, content: bytes) ->
             return False
         fs.pipe_file(path, content)
     return True
+
+
+def ask_again(ask: Callable[[], Answer], prepare: Callable[[Unavailable], object] | None = None) -> Answer:
+    """Return a store's answer, which is asked for again after some seconds where there was none.
+
+    prepare: called before it is asked again, with what it failed with.
+    """
+    for seconds in SECONDS_BEFORE_ASKING_AGAIN:
+        try:
+            return ask()
+        except Unavailable as error:
+            time.sleep(seconds)
+            if prepare:
+                prepare(error)
+    return ask()
 
 
 class Stream:

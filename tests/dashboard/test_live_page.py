@@ -136,7 +136,7 @@ def test_what_loses_more_than_half_is_marked_and_said(state):
     page = page_of(state)
     best, middle, worst, _ = rows_of(page, "Sources")
     assert (best["kept"], middle["kept"], worst["kept"]) == ("🔴 49.0%", "100.0%", "50.0%")
-    assert "\n- 🔴 removals let 51.0% of the tokens of `best` go\n" in page
+    assert "\n- 🔴 removals removed 51.0% of the tokens of `best`\n" in page
     assert page.count("🔴") == 2
 
 
@@ -192,10 +192,14 @@ def test_sources_that_a_stage_does_not_look_at_pass_it(state):
     state.finish()
     page = page_of(state)
     of_stages = {row["stage"]: row for row in rows_of(page, "Stages")}
-    assert (of_stages["filter"]["documents"], of_stages["filter"]["let go"]) == ("244", "6")
+    assert (of_stages["filter"]["documents"], of_stages["filter"]["removed"]) == ("244", "6")
     assert of_stages["filter"]["kept"] == "81.3%"
     best, middle, worst, whole = rows_of(page, "Sources")
-    assert (middle["documents"], middle["removals let go"], middle["filter let go"]) == ("54", "40", "6")
+    assert (middle["documents"], middle["removed by removals"], middle["removed by filter"]) == (
+        "54",
+        "40",
+        "6",
+    )
     assert (best["kept"], worst["kept"], whole["documents"]) == ("100.0%", "90.0%", "244")
     assert "at" not in whole
     assert "complete" in page

@@ -279,7 +279,7 @@ def test_build_whose_filter_takes_too_much_publishes_nothing(corpus):
         build_here(corpus.load(max_loss=0.9))
     assert corpus.load().folder.files("published") == []
     ledger = build_here(corpus.load())
-    assert large_losses(ledger)[0] == ("nothing is left of source best: filter let 100.0% of its tokens go")
+    assert large_losses(ledger)[0] == ("nothing is left of source best: filter removed 100.0% of its tokens")
 
 
 def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):

@@ -113,13 +113,13 @@ def test_last_page_of_a_build_adds_up_to_its_ledger(watched, slow):
         shown = of_stages[stage]
         assert as_number(shown["documents"]) == sum(line["documents"] for line in of_stage)
         assert as_number(shown["tokens"]) == sum(line["tokens"] for line in of_stage)
-        assert as_number(shown["let go"]) == sum(line["removed_documents"] for line in of_stage)
+        assert as_number(shown["removed"]) == sum(line["removed_documents"] for line in of_stage)
     for line in lines:
         if line["stage"] == "publish":
             assert as_number(of_sources[line["source"]]["documents"]) == line["documents"]
             assert as_number(of_sources[line["source"]]["tokens"]) == line["tokens"]
         if line["removed_documents"]:
-            gone = of_sources[line["source"]][f"{line['stage']} let go"]
+            gone = of_sources[line["source"]][f"removed by {line['stage']}"]
             assert as_number(gone) == line["removed_documents"]
     whole = sum(line["documents"] for line in lines if line["stage"] == "publish")
     assert as_number(of_sources["total"]["documents"]) == whole

@@ -20,6 +20,7 @@ from tasks.recipe.source import Source
 from tasks.sources import lines, streams, web_files
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
+from tasks.storage import stores
 from tasks.storage.folder import Folder
 
 FILES = ("x.parquet", "x.jsonl", "x.jsonl.gz", "x.jsonl.zst", "x.arrow")
@@ -116,7 +117,7 @@ def site():
 
 @pytest.fixture(autouse=True)
 def small_requests(monkeypatch):
-    monkeypatch.setattr(streams, "SECONDS_BEFORE_READING_AGAIN", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", (0.0, 0.0, 0.0))
     monkeypatch.setattr(lines, "COMPRESSED_BLOCK", 1 << 11)
     monkeypatch.setattr(web_files, "AHEAD", 1 << 11)
 
