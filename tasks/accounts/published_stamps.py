@@ -4,7 +4,6 @@ Looked at folder by folder, so that what is in memory is that of one of them.
 """
 
 import hashlib
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, STAMPS, File, FileStamps, Published, saved_stamps
-from tasks.accounts.published_files import PublishedFiles, file_table, rows_below
+from tasks.accounts.published_files import PublishedFiles, as_parquet, file_table, rows_below
 from tasks.accounts.readings import moment
 from tasks.errors import Damaged
 from tasks.log import warn
@@ -110,12 +109,18 @@ def save_stamps(folder: Folder, checked: Mapping[str, str], manifest: bytes, see
 
 
 def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -> None:
-    """Write what is remembered, and remove what was before."""
-    artifact = write_table(folder, f"{STAMP_TABLES}/{uuid.uuid4().hex}.parquet", "stamps", table)
+    """Write what is remembered, and remove what was before; nothing where it is the same."""
+    path, kept = (
+        f"{STAMP_TABLES}/{hashlib.sha256(as_parquet(table)).hexdigest()[:20]}.parquet",
+        saved_stamps(folder),
+    )
+    if kept.table and (kept.table.path, kept.manifests) == (path, manifests) and folder.exists(path):
+        return
+    artifact = write_table(folder, path, "stamps", table)
     write_record(folder, STAMPS, FileStamps(table=artifact, manifests=manifests))
-    for path in folder.files(STAMP_TABLES):
-        if not path.startswith(artifact.path):
-            folder.delete(path)
+    for other in folder.files(STAMP_TABLES):
+        if not other.startswith(path):
+            folder.delete(other)
 
 
 def expect_manifest(folder: Folder, manifest: bytes) -> None:

@@ -24,7 +24,7 @@ def corpus_in(folder, table, row_group_size=7):
     """Return a corpus of which nothing is there but a table of clusters, in two files."""
     half = len(table) // 2
     corpus = Corpus.__new__(Corpus)
-    corpus.folder, corpus.files = Folder(str(folder)), {}
+    corpus.folder, files = Folder(str(folder)), []
     for name, part in (("0", table.slice(0, half)), ("1", table.slice(half))):
         path = f"clusters/{name}.parquet"
         shard = write_shard(
@@ -33,7 +33,8 @@ def corpus_in(folder, table, row_group_size=7):
             name,
             lambda scratch, part=part: pq.write_table(part, scratch, row_group_size=row_group_size),
         )
-        corpus.files[path] = file("clusters", "", shard).model_copy(update={"path": path})
+        files.append(file("clusters", "", shard).model_copy(update={"path": path}))
+    corpus.files = SimpleNamespace(below=lambda prefix: [one for one in files if one.path.startswith(prefix)])
     # Numbers are given as sources come, and not as they rank.
     corpus.register = SimpleNamespace(sources={name: 10 - i for i, name in enumerate(NAMES)})
     return corpus

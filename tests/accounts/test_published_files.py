@@ -1,0 +1,126 @@
+"""The files of a corpus in a table of their own: who looks for some reads those, and old manifests are read."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_corpus import Corpus, build_here, contents, listed_files, prose, rows, table_of, write_rows, zyda
+
+from tasks.accounts.published import File, manifest_if_there, saved_stamps
+from tasks.accounts.published_files import SCHEMA, PublishedFiles, as_parquet, file_table, rows_below
+from tasks.accounts.published_stamps import current_stamps, missing, possibly_changed, stamps_of, states
+from tasks.lookup.explain import explain
+from tasks.lookup.nearest import nearest
+from tasks.planning.last_build import ledger_if_complete
+from tasks.storage.folder import Folder
+
+NAMES = st.text("ab/-0é\U0001f642", min_size=1, max_size=5)
+
+
+def files_called(names):
+    return [File(path=name, sha256=f"{i:064x}", size=i) for i, name in enumerate(sorted(names))]
+
+
+@given(st.sets(NAMES, max_size=40), st.one_of(st.just(""), NAMES), st.integers(1, 7))
+def test_rows_below_a_prefix_are_those_whose_path_begins_so(names, prefix, of_group):
+    table = file_table(files_called(names))
+    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(table, of_group)))
+    found = rows_below(parquet, prefix, ["path", "size"])
+    assert found.column("path").to_pylist() == [name for name in sorted(names) if name.startswith(prefix)]
+    assert rows_below(parquet, prefix).schema.equals(SCHEMA)
+
+
+def test_only_the_row_groups_that_may_have_it_are_read(monkeypatch):
+    names = [f"{place}/{i:06d}-000.parquet" for place in "abc" for i in range(1000)]
+    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(file_table(files_called(names)), 100)))
+    read, read_row_group = [], pq.ParquetFile.read_row_group
+    monkeypatch.setattr(
+        pq.ParquetFile, "read_row_group", lambda *of, **how: read.append(of[1]) or read_row_group(*of, **how)
+    )
+    assert rows_below(parquet, "b/000417-").column("path").to_pylist() == ["b/000417-000.parquet"]
+    assert read == [14]
+    read.clear()
+    assert len(rows_below(parquet, "b/")) == 1000
+    assert read == [*range(10, 20)]
+
+
+@pytest.fixture
+def built(tmp_path):
+    corpus = Corpus(tmp_path)
+    build_here(corpus.load())
+    return corpus
+
+
+def as_before_there_was_a_table(folder):
+    """Publish the same by a manifest that lists the files itself, with stamps as they were written then."""
+    manifest, kept = manifest_if_there(folder), saved_stamps(folder)
+    remembered = stamps_of(folder, kept, [""]).to_pylist()
+    old = manifest.model_copy(update={"files": tuple(listed_files(folder)), "table": None})
+    folder.delete(f"published/{manifest.table.path}")
+    folder.delete("published/manifest.json")
+    folder.write("published/manifest.json", old.written())
+    seen = {row["path"]: row["stamp"] for row in remembered if row["path"] != manifest.table.path}
+    stamps = current_stamps(folder).to_pylist()
+    seen |= {row["path"]: row["now"] for row in stamps if row["path"] == "manifest.json"}
+    from tasks.accounts.published import STAMPS, FileStamps
+    from tasks.accounts.published_stamps import of_manifest
+    from tasks.storage.records import write_record
+
+    checked = {
+        row["path"]: row["checked_at"] for row in remembered if row["path"] in seen and row["checked_at"]
+    }
+    record = FileStamps(stamps=seen, checked=checked, manifests=(of_manifest(old.written()),))
+    write_record(folder, STAMPS, record)
+    folder.delete("work/stamps")
+
+
+def test_corpus_from_before_there_was_a_table_is_read_and_goes_on(built, tmp_path):
+    recipe = built.load()
+    removed = table_of(recipe, "removed")[0]["doc_id"]
+    answers = [explain(recipe, str(removed)), nearest(recipe, prose("best alone"))]
+    as_before_there_was_a_table(recipe.folder)
+    assert b'"table"' not in recipe.folder.read("published/manifest.json")
+    assert [explain(recipe, str(removed)), nearest(recipe, prose("best alone"))] == answers
+    assert ledger_if_complete(recipe) is not None
+    assert zyda("verify", str(built.path)).returncode == 0
+    write_rows(built.folder / "in/best-2.parquet", rows(late=prose("late")))
+    build_here(recipe)
+    assert json.loads(recipe.folder.read("published/manifest.json"))["table"]["rows"] == len(
+        listed_files(recipe.folder)
+    )
+    fresh = built.load(storage=str(tmp_path / "fresh"))
+    build_here(fresh)
+    assert contents(recipe) == contents(fresh)
+    assert ledger_if_complete(recipe) is not None
+
+
+def test_each_published_file_is_looked_at_once(built):
+    recipe = built.load()
+    folder, manifest = recipe.folder, manifest_if_there(recipe.folder)
+    found = pa.concat_tables(states(folder, manifest))
+    there = {path.removeprefix("published/") for path in folder.files("published")}
+    assert sorted(found.column("path").to_pylist()) == sorted(there)
+    assert not len(missing(found))
+    assert not len(possibly_changed(found))
+    assert found.column("checked_at").null_count == 0
+    gone, touched, *_ = listed_files(folder)
+    (built.folder / "out/small/published" / gone.path).unlink()
+    (built.folder / "out/small/published" / touched.path).touch()
+    found = pa.concat_tables(states(folder, manifest))
+    assert missing(found).column("path").to_pylist() == [gone.path]
+    assert possibly_changed(found).column("path").to_pylist() == [touched.path]
+
+
+@pytest.mark.parametrize("url", ["memory://stamps", "s3"])
+def test_stores_list_a_folder_with_stamps_and_nothing_of_others(request, url):
+    base = f"{request.getfixturevalue('s3')}/stamps" if url == "s3" else url
+    folder = Folder(base)
+    for path in ("published/a.json", "published/b/1", "published/b/2", "published/bc/3"):
+        folder.write(path, b"x")
+    assert current_stamps(folder, "b/").column("path").to_pylist() == ["b/1", "b/2"]
+    assert current_stamps(folder).column("path").to_pylist() == ["a.json"]
+    assert len(current_stamps(folder, "c/")) == 0
+    assert PublishedFiles
