@@ -9,13 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, contents, listed_files, prose, rows, table_of, write_rows, zyda
 
-from tasks.accounts.published import File, manifest_if_there, saved_stamps
-from tasks.accounts.published_files import SCHEMA, PublishedFiles, as_parquet, file_table, rows_below
-from tasks.accounts.published_stamps import current_stamps, missing, possibly_changed, stamps_of, states
+from tasks.accounts.published import STAMPS, File, FileStamps, manifest_if_there, saved_stamps
+from tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
+from tasks.accounts.published_stamps import (
+    current_stamps,
+    missing,
+    of_manifest,
+    possibly_changed,
+    stamps_of,
+    states,
+)
 from tasks.lookup.explain import explain
 from tasks.lookup.nearest import nearest
 from tasks.planning.last_build import ledger_if_complete
 from tasks.storage.folder import Folder
+from tasks.storage.records import write_record
 
 NAMES = st.text("ab/-0é\U0001f642", min_size=1, max_size=5)
 
@@ -65,10 +73,6 @@ def as_before_there_was_a_table(folder):
     seen = {row["path"]: row["stamp"] for row in remembered if row["path"] != manifest.table.path}
     stamps = current_stamps(folder).to_pylist()
     seen |= {row["path"]: row["now"] for row in stamps if row["path"] == "manifest.json"}
-    from tasks.accounts.published import STAMPS, FileStamps
-    from tasks.accounts.published_stamps import of_manifest
-    from tasks.storage.records import write_record
-
     checked = {
         row["path"]: row["checked_at"] for row in remembered if row["path"] in seen and row["checked_at"]
     }
@@ -123,4 +127,3 @@ def test_stores_list_a_folder_with_stamps_and_nothing_of_others(request, url):
     assert current_stamps(folder, "b/").column("path").to_pylist() == ["b/1", "b/2"]
     assert current_stamps(folder).column("path").to_pylist() == ["a.json"]
     assert len(current_stamps(folder, "c/")) == 0
-    assert PublishedFiles
