@@ -93,7 +93,7 @@ def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
 
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     """Say what a build would have to do, by source and by field of the recipe."""
-    from tasks.accounts.published_stamps import missing, possibly_changed, states  # late
+    from tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states  # late
     from tasks.planning.changes import changes_between  # late
     from tasks.planning.last_build import (  # late
         current_digest,
@@ -113,7 +113,7 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     lines = [of_source(change) for change in changes] or ["sources: unchanged"]
     lines.append("recipe: unchanged" if is_same else of_recipe(recipe, manifest))
     gone = changed = 0
-    for files in states(recipe.folder, manifest):
+    for files in states(recipe.folder, manifest, TIMES):
         gone, changed = gone + len(missing(files)), changed + len(possibly_changed(files))
     if gone or changed:
         lines.append(f"published files: {gone:,} missing, {changed:,} perhaps changed")

@@ -1,11 +1,12 @@
 """The files of a published corpus, by need: a table of them beside the manifest, sorted by path.
 
-A corpus may have hundreds of thousands of files. `files.parquet` has a row for each, in row groups whose statistics
-say which paths they have, so that who looks for a document or a folder reads a few of them. The manifest lists the
-table as it lists the accounts. A manifest from before there was one lists the files itself.
+A corpus may have hundreds of thousands of files. `files-*.parquet` has a row for each, in row groups whose
+statistics say which paths they have, so that who looks for a document or a folder reads a few of them. The manifest
+lists the table as it lists the accounts. A manifest from before there was one lists the files itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 
@@ -18,7 +19,6 @@ from tasks.errors import Damaged
 from tasks.storage.folder import Folder
 from tasks.storage.tables import open_table
 
-FILES = "files.parquet"
 ROWS = 4096  # of a row group
 SCHEMA = pa.schema(
     [
@@ -53,6 +53,20 @@ def rows_below(parquet: pq.ParquetFile, prefix: str, columns: list[str] | None =
     return pa.concat_tables(tables)
 
 
+def folders_in(parquet: pq.ParquetFile) -> Iterator[str]:
+    """Yield the folders in a table that is sorted by `path`; read are the row groups that have several."""
+    for group in range(parquet.num_row_groups):
+        paths = parquet.metadata.row_group(group).column(0).statistics
+        if paths is not None and folder_of(paths.min) == folder_of(paths.max):
+            yield folder_of(paths.min)
+        else:
+            yield from map(folder_of, parquet.read_row_group(group, ["path"]).column("path").to_pylist())
+
+
+def folder_of(path: str) -> str:
+    return path.partition("/")[0]
+
+
 @dataclass(frozen=True)
 class PublishedFiles:
     """The files of a published corpus, without the manifest, the table and the accounts.
@@ -70,10 +84,7 @@ class PublishedFiles:
         if self.manifest.table is None:
             files = (file for file in self.manifest.files if file.path.startswith(prefix))
             return file_table(files).select(columns or SCHEMA.names)
-        artifact = self.manifest.table.to_read(self.place)
-        if artifact is None:
-            raise Damaged(f"{self.folder.url}/{self.place}{FILES} is listed without its footer")
-        with open_table(self.folder, artifact) as parquet:
+        with self.opened() as parquet:
             return rows_below(parquet, prefix, columns)
 
     def below(self, prefix: str) -> list[File]:
@@ -82,5 +93,16 @@ class PublishedFiles:
 
     def places(self) -> list[str]:
         """Return the folders of the corpus, sorted."""
-        paths = self.rows("", ["path"]).column("path")
-        return sorted(pc.unique(pc.replace_substring_regex(paths, "/.*", "")).to_pylist())
+        if self.manifest.table is None:
+            return sorted({folder_of(file.path) for file in self.manifest.files})
+        with self.opened() as parquet:
+            return sorted(set(folders_in(parquet)))
+
+    @contextmanager
+    def opened(self) -> Iterator[pq.ParquetFile]:
+        """Open the table of files."""
+        artifact = self.manifest.table.to_read(self.place) if self.manifest.table else None
+        if artifact is None:
+            raise Damaged(f"{self.folder.url}/{self.place}: its files are listed without a footer")
+        with open_table(self.folder, artifact) as parquet:
+            yield parquet

@@ -4,14 +4,14 @@ Looked at folder by folder, so that what is in memory is that of one of them.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.accounts.published import MANIFEST, PUBLISHED, STAMPS, File, FileStamps, Published, saved_stamps
-from tasks.accounts.published_files import PublishedFiles, as_parquet, file_table, rows_below
+from tasks.accounts.published_files import ROWS, PublishedFiles, as_parquet, file_table, rows_below
 from tasks.accounts.readings import moment
 from tasks.errors import Damaged
 from tasks.log import warn
@@ -23,19 +23,20 @@ from tasks.storage.tables import open_table, write_table
 STAMP_TABLES = f"{WORK}/stamps"
 STAMPED = pa.schema([("path", pa.string()), ("stamp", pa.string()), ("checked_at", pa.string())])
 LISTED = pa.schema([("path", pa.string()), ("now", pa.string())])
-ENTRIES = ["path", "sha256", "size", "checked_at"]
+ENTRIES = ("path", "sha256", "size", "checked_at")
+TIMES = ("path", "checked_at")  # what tells whether there is anything to do
 AT_ONCE = 1 << 14  # files of a listing that are Python's own
 
 
 def current_stamps(folder: Folder, place: str = "") -> pa.Table:
-    """List the published files of one folder, with what storage says of each without reading it: LISTED."""
+    """List the files of one published folder, in any order, with what storage says of each: LISTED."""
     found = folder.stamps_in(f"{PUBLISHED}/{place}".rstrip("/"))
     tables = [LISTED.empty_table()]
     while some := list(islice(found, AT_ONCE)):
         names, stamps = zip(*some, strict=True)
         paths = pc.binary_join_element_wise(pa.scalar(place), pa.array(names), "")
         tables.append(pa.table([paths, pa.array(stamps)], schema=LISTED))
-    return pa.concat_tables(tables).sort_by("path")
+    return pa.concat_tables(tables)
 
 
 def stamps_of(folder: Folder, kept: FileStamps, prefixes: Iterable[str]) -> pa.Table:
@@ -52,32 +53,34 @@ def stamps_of(folder: Folder, kept: FileStamps, prefixes: Iterable[str]) -> pa.T
         return STAMPED.empty_table()
 
 
-def states(folder: Folder, manifest: Published) -> Iterator[pa.Table]:
+def states(folder: Folder, manifest: Published, columns: Sequence[str] = ENTRIES) -> Iterator[pa.Table]:
     """Yield what is known of the published files, folder by folder, and last of the manifest and what it names.
 
-    ENTRIES, of which `checked_at` is the last time that is known, `stamp`, what storage said of the file when it
-    was published, and `now`, what it says: null where that is not known, or nothing is there. Raises Damaged.
+    `columns` of SCHEMA, of which `checked_at` is the last time that is known; `stamp`, what storage said of the
+    file when it was published; `now`, what it says. Null where that is not known, or nothing is there.
+    Raises Damaged.
     """
     kept, files = saved_stamps(folder), PublishedFiles(folder, manifest)
     for place in files.places():
-        entries = files.rows(f"{place}/", ENTRIES)
+        entries = files.rows(f"{place}/", [*columns])
         yield joined(entries, stamps_of(folder, kept, [f"{place}/"]), current_stamps(folder, f"{place}/"))
     # Whoever has the manifest in hand has compared it with its digest.
     itself = [file.model_copy(update={"checked_at": moment()}) for file in kept.manifests[-1:]]
-    named = file_table([*manifest.named, *itself]).select(ENTRIES)
+    named = file_table([*manifest.named, *itself]).select([*columns])
     yield joined(named, stamps_of(folder, kept, named.column("path").to_pylist()), current_stamps(folder))
 
 
 def joined(entries: pa.Table, stamped: pa.Table, listed: pa.Table) -> pa.Table:
     """Put beside files what is remembered of them, and what storage says."""
-    before = stamped.take(pc.index_in(entries.column("path"), stamped.column("path").combine_chunks()))
-    now = listed.take(pc.index_in(entries.column("path"), listed.column("path").combine_chunks()))
+    paths = entries.column("path")
+    before = stamped.drop_columns("path").take(pc.index_in(paths, stamped.column("path").combine_chunks()))
+    now = listed.column("now").take(pc.index_in(paths, listed.column("path").combine_chunks()))
     checked = pc.coalesce(before.column("checked_at"), entries.column("checked_at"))
     return (
         entries.drop_columns("checked_at")
         .append_column("checked_at", checked)
         .append_column("stamp", before.column("stamp"))
-        .append_column("now", now.column("now"))
+        .append_column("now", now)
     )
 
 
@@ -116,7 +119,7 @@ def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -
     )
     if kept.table and (kept.table.path, kept.manifests) == (path, manifests) and folder.exists(path):
         return
-    artifact = write_table(folder, path, "stamps", table)
+    artifact = write_table(folder, path, "stamps", table, ROWS)
     write_record(folder, STAMPS, FileStamps(table=artifact, manifests=manifests))
     for other in folder.files(STAMP_TABLES):
         if not other.startswith(path):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import MANIFEST, published_manifest
-from tasks.accounts.published_stamps import missing, possibly_changed, states
+from tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
 from tasks.accounts.readings import older_than, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
 from tasks.documents.planning import DocumentPlan, plan_documents
@@ -163,7 +163,7 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         manifest = published_manifest(folder)
         if manifest is None or damaged_records(folder):
             return None
-        for files in states(folder, manifest):
+        for files in states(folder, manifest, TIMES):
             unread = older_than(times_checked(folder, files), in_time(recipe.reread_after))
             if len(unread) or len(missing(files)) or len(possibly_changed(files)):
                 return None

@@ -133,8 +133,8 @@ class Folder:
                 with os.scandir(place) as entries:
                     for entry in entries:
                         if entry.is_file():
-                            known = entry.stat()
-                            yield entry.name, stamp_of({"size": known.st_size, "mtime": known.st_mtime})
+                            known = entry.stat()  # as fsspec says it, and `stamp_of` writes it
+                            yield entry.name, f"{known.st_size}|mtime={known.st_mtime}"
                 return
             self.fs.invalidate_cache()
             for info in self.fs.ls(place, detail=True):

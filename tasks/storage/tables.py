@@ -64,12 +64,17 @@ def write_shard(
     return artifact
 
 
-def write_table(folder: Folder, path: str, name: str, table: pa.Table, **counted: Any) -> Artifact:
-    """Write a narrow table as an artifact. counted: what its record says of its documents."""
+def write_table(
+    folder: Folder, path: str, name: str, table: pa.Table, of_group: int | None = None, **counted: Any
+) -> Artifact:
+    """Write a narrow table as an artifact.
+
+    of_group: the rows of a row group, a million without. counted: what its record says of its documents.
+    """
 
     def fill(scratch: Path) -> None:
         with parquet_writer(scratch, table.schema) as writer:
-            writer.write_table(table)
+            writer.write_table(table, of_group)
 
     return write_shard(folder, path, name, fill, **counted)
 
