@@ -161,7 +161,6 @@ def test_watcher_starts_a_build_when_a_source_has_changed_and_come_to_rest(stack
     assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
     wait_for(lambda: "newcomer" in kept_names(recipe), every=1)
     assert len(flow_runs("build")) == builds + 1
-    assert {"zyda", "build"} <= set(flow_runs("build")[0].tags)  # as those of the deployment have
 
 
 def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, corpus):

@@ -65,6 +65,9 @@ def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_s
     done = zyda("build", larger.write(), env=unset(stack))
     assert done.returncode == 0, done.stderr
     assert contents(larger.load()) == undisturbed
+    with get_client(sync_client=True) as client:
+        (last,) = client.read_flow_runs(sort="START_TIME_DESC", limit=1)
+    assert sorted(last.tags) == ["build", "zyda"]  # as runs of the deployment have, by which builds are found
 
 
 def children_that_stay(pid):
