@@ -250,7 +250,7 @@ class RareIndex:
         self.count = 0
 
     def add(self, hashes: NDArray[np.uint64], group: int) -> None:
-        """Add a member of a group by its hashes."""
+        """Add a member of a group by its hashes: (m,), distinct."""
         of_it = chosen(
             hashes, self.counters, max(LEAST, int(self.part * hashes.size)) if self.part < 1 else hashes.size
         )
@@ -264,7 +264,7 @@ class RareIndex:
     def probe(
         self, hashes: NDArray[np.uint64], group: int, share: float, is_jaccard: bool
     ) -> tuple[NDArray[np.int32], bool]:
-        """Return members of smaller groups that may hold enough of some hashes, and whether these are all."""
+        """Return members, (k,), of smaller groups that may hold enough of hashes, and whether these are all."""
         best, is_all = _probe(
             hashes, self.counters, group, share, is_jaccard, self.shift, self.heads, self.tails, self.lengths,
             self.members, self.following, self.prints, self.groups, self.sizes, self.matches, self.touched,

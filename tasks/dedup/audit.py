@@ -145,7 +145,7 @@ def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[
 
 
 def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> list[TextsOfShard]:
-    """Find the shards in which some documents were ingested."""
+    """Find the shards in which some documents were ingested. wanted: (n,) doc_ids, ascending."""
     jobs = list[TextsOfShard]()
     for trail in map(trail_of, trails):
         shards = [history.shard for history in load_histories(folder, trail)]

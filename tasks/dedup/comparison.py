@@ -90,7 +90,7 @@ class Comparison:
         return contested * ROW_BYTES
 
     def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
-        """Return by what clusters are cut that come in some pieces: nothing, where none has to be."""
+        """Return by what clusters are cut: nothing, where none has to be. pieces: (c,), of each cluster."""
         return []
 
     def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -117,7 +117,7 @@ class RowsByCluster(ArtifactJob):
 
     @property
     def pieces(self) -> NDArray[np.uint32]:
-        """In how many pieces the cluster of each document comes."""
+        """In how many pieces the cluster of each document comes: (n,)."""
         return self.documents.column("pieces").to_numpy()
 
     def make(self) -> Artifact:

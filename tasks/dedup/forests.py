@@ -49,7 +49,7 @@ class Forest:
 
     @cached_property
     def sizes(self) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-        """The documents and the sources of each tree, at the place of its root."""
+        """The documents and the sources of each tree, at the place of its root: both (n,)."""
         return forest.sizes(self.roots, sources_of(self.ids))
 
 

@@ -69,7 +69,7 @@ class LargeCluster:
         return holders, shared
 
     def let_stay(self, i: int, hashes: NDArray[np.uint64]) -> None:
-        """Let others go for a document, while there is room for it."""
+        """Let others go for a document, while there is room for it. hashes: (m,), its shingles."""
         if len(self.staying) == self.index.most:
             self.is_whole = False
             return

@@ -113,5 +113,5 @@ def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
 
 
 def ids_in(pairings: Sequence[Pairing]) -> Ids:
-    """Return the documents whose texts are needed to compare some pairings, ascending."""
+    """Return the documents whose texts are needed to compare some pairings: (n,), ascending."""
     return np.array(sorted({i for p in pairings for i in (p.doc_id, *p.kept, *p.members)}), np.uint64)

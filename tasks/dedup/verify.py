@@ -131,7 +131,7 @@ def sets_of(
 def with_similarities(
     doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> pa.Table:
-    """Write those documents that go as COMPARED."""
+    """Write those documents that go as COMPARED; all arrays are (n,)."""
     gone = np.flatnonzero(holders != NOBODY)
     kept, both, size = holders[gone], shared[gone], sizes[gone]
     jaccard = both / (size + sizes[kept] - both)

@@ -112,7 +112,7 @@ def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Seq
 def other_reasons(
     is_broken: NDArray[np.bool_], names: NDArray[np.object_], goes: NDArray[np.bool_]
 ) -> pa.ListArray:
-    """Return the rules that each document breaks besides the first; null of one that stays."""
+    """Return the rules that each document breaks besides the first, (n,); null of one that stays."""
     documents, rules_broken = np.nonzero(is_broken.T)
     is_other = np.zeros(len(documents), np.bool_)
     is_other[1:] = documents[1:] == documents[:-1]

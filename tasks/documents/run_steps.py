@@ -127,7 +127,7 @@ def cleaning_of(step: PlannedStep) -> StepFunction:
 
 
 def replace_texts(documents: Documents, texts: pa.LargeStringArray, is_changed: NDArray[np.bool_]) -> None:
-    """Replace the texts of the remaining documents."""
+    """Replace the texts of the remaining documents. is_changed: (r,), of these."""
     documents.is_changed[documents.remaining] |= is_changed
     if documents.remaining.all():
         documents.text = texts

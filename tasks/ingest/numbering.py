@@ -94,7 +94,7 @@ class Reader:
                 yield self.document_table(table.slice(start, stop - start), rows[start:stop])
 
     def document_table(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
-        """Make documents of rows: ids and counts, the text, and the source's other columns."""
+        """Make documents of rows, (n,): ids and counts, the text, and the source's other columns."""
         texts = as_one_array(table.column(self.parameters.text))
         own = table.drop_columns([self.parameters.text])
         plan, documents = self.parameters.documents, None

@@ -118,7 +118,7 @@ class Histogram:
         self.small, self.large = np.zeros(small_sizes, np.int64), Counter[int]()
 
     def add(self, sizes: NDArray[np.uint32]) -> None:
-        """Count some sizes; those that are 0 are of clusters that have no such documents."""
+        """Count some sizes, (c,); those that are 0 are of clusters that have no such documents."""
         is_small = sizes < len(self.small)
         self.small += np.bincount(sizes[is_small], minlength=len(self.small))
         self.large.update(sizes[~is_small].tolist())
@@ -176,7 +176,7 @@ class Counting:
         return ids[~is_alone]
 
     def keep_largest(self, ids: Ids, sizes: NDArray[np.uint32]) -> None:
-        """Keep the largest clusters, of those with as many documents the first."""
+        """Keep the largest clusters, of those with as many documents the first. ids, sizes: (c,)."""
         least = self.largest[-1].documents if len(self.largest) == LARGEST else 0
         places = np.flatnonzero(sizes > least)
         places = places[np.argsort(-sizes[places].astype(np.int64), kind="stable")][:LARGEST]

@@ -1,53 +1,42 @@
 """The corpus: the published folder, put in place at the end of a build, and mended where it is broken."""
 
-from collections.abc import Collection, Container, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.published import (
-    MANIFEST,
-    PUBLISHED,
     File,
     NamedDigest,
     Published,
     PublishedKeys,
     checked,
-    published_manifest,
 )
-from tasks.accounts.published_files import ROWS, PublishedFiles, as_parquet, file_table
-from tasks.accounts.published_stamps import difference, missing, possibly_changed, save_stamps, states
-from tasks.accounts.readings import due, moment, times_checked
+from tasks.accounts.published_files import ROWS, as_parquet, file_table
+from tasks.accounts.published_stamps import save_stamps
+from tasks.accounts.readings import moment
 from tasks.dedup.audit import near
 from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.errors import Damaged
 from tasks.ids import BITS
 from tasks.ingest.plan import SourcePlan
-from tasks.log import warn
 from tasks.publish.audits import by_index_of, count_unlike
 from tasks.publish.card import card
 from tasks.publish.files import PublishedSource
-from tasks.publish.placing import Texts, publish_by_rename, publish_objects, unlisted_files
+from tasks.publish.placing import Texts, publish_by_rename, publish_objects
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
+from tasks.publish.published_before import published_before, whole_files
 from tasks.quality.ingested import Ingested
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import rounds_of
-from tasks.recipe.values import in_time
-from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.storage.artifacts import Artifact, Receipt, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
-
-DIGESTS = ["path", "sha256", "size"]
 
 
 @task(task_run_name="corpus", **ONCE_A_BUILD)
@@ -92,9 +81,8 @@ def publish_corpus(
     if before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole):
         save_stamps(folder, whole, before.manifest.written(), before.stamps)
         return False
-    whole = {
-        file.path: whole[file.path] for file in files if file.path in whole
-    }  # the accounts are written anew
+    # The accounts are written anew.
+    whole = {file.path: whole[file.path] for file in files if file.path in whole}
     checked_at = {file.path: whole.get(file.path, now) for file in files}
     manifest, texts = with_tables(manifest, checked(files, checked_at), texts, now)
     put = publish_by_rename if folder.is_local else publish_objects
@@ -103,60 +91,6 @@ def publish_corpus(
     checked_at |= dict.fromkeys(texts, now)
     save_stamps(folder, checked_at, manifest.written(), stamps)
     return True
-
-
-@dataclass(frozen=True)
-class PublishedBefore:
-    """The corpus as a build finds it. states: of all its files, as `published_stamps.states` gives them."""
-
-    folder: Folder
-    manifest: Published
-    states: pa.Table
-
-    @cached_property
-    def stamps(self) -> dict[str, str]:
-        """What storage says of each file that is there."""
-        listed = zip(
-            self.states.column("path").to_pylist(), self.states.column("now").to_pylist(), strict=True
-        )
-        return {path: stamp for path, stamp in listed if stamp is not None}
-
-    def is_same(self, manifest: Published, files: Sequence[File], texts: Texts) -> bool:
-        """Whether the same is published, whenever it was read."""
-        digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
-        if {file.path: file.sha256 for file in self.manifest.accounts} != digests:
-            return False
-        without = {"table": None, "accounts": (), "files": ()}
-        if (
-            self.manifest.model_copy(update=without).written()
-            != manifest.model_copy(update=without).written()
-        ):
-            return False
-        entries = PublishedFiles(self.folder, self.manifest).rows("")
-        return (
-            file_table(files)
-            .drop_columns("checked_at")
-            .equals(entries.drop_columns("checked_at").combine_chunks())
-        )
-
-    def is_whole(self, whole: Container[str]) -> bool:
-        """Whether all that should be there is whole, and nothing else there."""
-        paths = self.states.column("path").to_pylist()
-        return all(path in whole for path in paths if path != MANIFEST) and not unlisted_files(
-            self.folder, paths
-        )
-
-
-def published_before(folder: Folder) -> PublishedBefore | None:
-    """Look at what is published, or return None where there is nothing, or nothing that can be read."""
-    manifest = published_manifest(folder)
-    if manifest is None:
-        return None
-    try:
-        return PublishedBefore(folder, manifest, pa.concat_tables(states(folder, manifest)))
-    except Damaged as error:
-        warn(f"{error}; it is published again")
-        return None
 
 
 def with_tables(
@@ -178,28 +112,6 @@ def file_of(path: str, content: bytes, now: str) -> File:
         rows = pq.read_metadata(pa.BufferReader(content)).num_rows
         facts = {"rows": rows, "footer": footer, "footer_sha256": sha256(content[-footer:]).hexdigest()}
     return File(path=path, sha256=sha256(content).hexdigest(), size=len(content), checked_at=now, **facts)
-
-
-def whole_files(recipe: Recipe, before: PublishedBefore) -> dict[str, str]:
-    """Return when the published files that are as they were have been compared last, and say which are not.
-
-    Those are read of which storage does not say what it said, and those that nobody has read for too long.
-    """
-    folder, now = recipe.folder, moment()
-    known = times_checked(folder, before.states)
-    in_doubt, gone = possibly_changed(known), missing(known)
-    unsure = pa.concat_tables([in_doubt, gone]).column("path").combine_chunks()
-    sure = known.filter(pc.invert(pc.is_in(known.column("path"), unsure)))
-    aged = due(sure, in_time(recipe.reread_after))
-    read_files = [File(**row) for row in pa.concat_tables([in_doubt, aged]).select(DIGESTS).to_pylist()]
-    differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
-    faults = dict.fromkeys(gone.column("path").to_pylist(), "is gone")
-    faults |= {file.path: fault for file, fault in zip(read_files, differences, strict=True) if fault}
-    for path, fault in faults.items():
-        warn(f"{folder.url}/{PUBLISHED}/{path} {fault}; it is published again")
-    times = dict(zip(known.column("path").to_pylist(), known.column("checked_at").to_pylist(), strict=True))
-    times |= {file.path: now for file in read_files}
-    return {path: time for path, time in times.items() if path not in faults and path != MANIFEST}
 
 
 def corpus_files(

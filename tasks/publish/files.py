@@ -147,7 +147,7 @@ def as_removed(
 def write_documents(
     job: ShardToPublish, left_ids: NDArray[np.uint64], added: list[pa.Table], counted: pa.Table
 ) -> Artifact:
-    """Write the documents that stay."""
+    """Write the documents that stay. left_ids: (n,), ascending."""
 
     def fill(scratch: Path) -> None:
         with ExitStack() as stack:
@@ -165,7 +165,7 @@ def write_documents(
 def published_tables(
     job: ShardToPublish, left_ids: NDArray[np.uint64], added: list[pa.Table]
 ) -> Iterator[pa.Table]:
-    """Yield the documents that stay as they are published, some MiB at a time."""
+    """Yield the documents that stay, (n,) of left_ids, as they are published, some MiB at a time."""
     schema = unpack(job.table_schema)
     for stored in tables_of(job.folder, job.history.shard):
         table = conform(stored, schema)

@@ -109,7 +109,7 @@ class AnswersForShard(VerdictJob):
         return pa.concat_tables(tables)
 
     def classified(self, doc_ids: NDArray[np.uint64]) -> pa.Table:
-        """Run the model over some documents of the shard."""
+        """Run the model over some documents of the shard. doc_ids: (n,), ascending."""
         answers = load_model(self.model, self.max_tokens, self.device)
         tables = tables_of(self.folder, self.history.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])

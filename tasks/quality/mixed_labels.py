@@ -48,7 +48,7 @@ class MixedLabels:
     def sampled(
         self, ids: NDArray[np.uint64], codes: NDArray[np.uint16]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-        """Return the documents whose clusters are in the sample."""
+        """Return the documents whose clusters are in the sample: ids and codes, (n,) to (m,)."""
         if self.one_of == 1:
             return ids, codes
         # The highest bits of a product depend on all bits of its factors.

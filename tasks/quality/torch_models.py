@@ -134,7 +134,7 @@ class Classifier:
         return tokens
 
     def settled_logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the raw outputs for each text: on a CPU, so that its answer does not depend on the others."""
+        """Return the raw outputs, (n, labels): on a CPU, so that a text's answer does not depend on the others."""
         logits = self.logits(texts)
         if self.device == "cpu":
             finite = np.nan_to_num(logits, posinf=0, neginf=0)
@@ -188,7 +188,7 @@ def is_unsettled(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def is_between(values: NDArray[np.float64], margin: float | NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say which values lie so near the middle of two whole numbers that they may be rounded to either."""
+    """Say which values, (n,), lie so near the middle of two whole numbers that they may be rounded to either."""
     is_near: NDArray[np.bool_] = np.abs(values - np.floor(values) - 0.5) < margin
     return is_near
 

@@ -25,7 +25,7 @@ MOST_BANDS = 256
 
 @lru_cache(maxsize=1)
 def nodes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the places and weights of Gauss and Legendre on 0 to 1, exact for polynomials of DEGREE."""
+    """Return the nodes and weights of Gauss and Legendre on 0 to 1, exact for polynomials of DEGREE: both (k,)."""
     places, weights = np.polynomial.legendre.leggauss(DEGREE // 2 + 1)
     return (places + 1) / 2, weights / 2
 

@@ -182,7 +182,7 @@ def first_of_each(lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> tupl
 def rows_of_key(
     folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
-    """Yield the rows of one key, MOST_ROWS of them at a time: the lower half of it, or 0, and the documents."""
+    """Yield the rows of one key, (n,) of MOST_ROWS or fewer: the lower half of it, or 0, and the documents."""
     waiting, rows = list[pa.Table](), 0
     for table in chain(tables_in(folder, artifacts, band, keys), [None]):
         if waiting and (table is None or rows + len(table) > MOST_ROWS):

@@ -140,7 +140,7 @@ class KeysOfShard(ArtifactJob):
         return keys.doc_ids_and_keys()
 
     def write_keys(self, doc_ids: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Artifact:
-        """Write the keys of the shard's documents that have some, in the shard's order."""
+        """Write the keys, (n, bands), of the shard's documents that have some, (n,), in the shard's order."""
 
         def fill(scratch: Path) -> None:
             parts = ((b, keys[:, b], doc_ids) for b in range(self.dedup.key_bands))

@@ -40,12 +40,12 @@ def folded_characters() -> NDArray[np.uint32]:
 
 
 def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hash the words of each text; see `textkernels.words.hash_words`."""
+    """Hash the words of each text: (w,), and (n + 1,) ends; see `textkernels.words.hash_words`."""
     return hash_words(*text_buffers(to_nfc(texts)), folded_characters())
 
 
 def words_of(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Fold the words of each text; see `textkernels.words.fold`."""
+    """Fold the words of each text: (c,) code points, and (n + 1,) ends; see `textkernels.words.fold`."""
     return fold(*text_buffers(to_nfc(texts)), folded_characters())
 
 

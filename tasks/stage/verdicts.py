@@ -142,7 +142,7 @@ def with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
 
 
 def counts_of(counted: pa.Table, doc_ids: Ids) -> Counts:
-    """Add up some of the documents of a shard; `counted` and `doc_ids` ascend by doc_id."""
+    """Add up some of the documents of a shard, (n,); `counted` and `doc_ids` ascend by doc_id."""
     places = np.searchsorted(counted.column("doc_id").to_numpy(), doc_ids)
     rows = counted.take(pa.array(places))
     sums = {name: pc.sum(rows.column(f"n_{name}")).as_py() or 0 for name in ("tokens", "bytes")}

@@ -13,9 +13,8 @@ all that says it is finished, so that it is made again.
 Keys follow content, not time: a stage that is run again and writes the same bytes leaves the keys
 of everything after it as they were.
 
-The manifest of a stage lists the records of all its artifacts. Through Prefect and Dask travels only
-its `Receipt` (what other systems call a materialisation record): where the manifest is, its identity,
-and the counts for the ledger.
+The manifest of a stage lists the records of all its artifacts. Through Prefect and Dask travels only its
+`Receipt` (elsewhere a materialisation record): where the manifest is, its identity, counts for the ledger.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

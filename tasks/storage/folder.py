@@ -23,7 +23,7 @@ from fsspec.utils import get_protocol
 
 from tasks.errors import Denied
 from tasks.storage.scratch import SCRATCH, link_as, remove_orphans, replace_folder, scratch_name
-from tasks.storage.stamps import seconds_of, stamp_of
+from tasks.storage.stamps import seconds_of, stamps_in
 from tasks.storage.stores import STORES_WITH_CHECKSUMS, Stream, create_in_store, explain_errors, open_file
 
 READ_ONLY = 0o444
@@ -127,21 +127,8 @@ class Folder:
 
     def stamps_in(self, path: str) -> Iterator[tuple[str, str]]:
         """Yield the files of one folder by name, each with its size and what else says that it is the same."""
-        place = self.path(path)
         with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):
-            if self.is_local:
-                with os.scandir(place) as entries:
-                    for entry in entries:
-                        if entry.is_file():
-                            known = entry.stat()  # as fsspec says it, and `stamp_of` writes it
-                            yield entry.name, f"{known.st_size}|mtime={known.st_mtime}"
-                return
-            self.fs.invalidate_cache()
-            for info in self.fs.ls(place, detail=True):
-                name = str(info["name"]).rstrip("/").rpartition("/")[2]
-                # Some stores list a folder as if it were a file in itself.
-                if info["type"] == "file" and str(info["name"]).rstrip("/") != place.rstrip("/"):
-                    yield name, stamp_of(info)
+            yield from stamps_in(self.fs, self.path(path), is_local=self.is_local)
 
     def written(self, path: str) -> dict[str, tuple[int, float]]:
         """List the files below a path with their bytes and when they were written, in seconds since 1970."""

@@ -122,7 +122,7 @@ def character_classes(tokenizer: Tokenizer) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=4)
 def classes_by_settings(settings: str) -> NDArray[np.uint8]:
-    """Find the classes that follow from a tokenizer's normaliser and pattern alone."""
+    """Find the classes, (0x110000,), that follow from a tokenizer's normaliser and pattern alone."""
     tokenizer = Tokenizer.from_str(settings)
     classes = np.full(CODE_POINTS, OTHER, np.uint8)
     # Not the surrogates, which no text holds, nor the blank and the quote, which the pattern itself names.

@@ -33,7 +33,7 @@ def _find_breaks(data, start, stop, places):
 
 
 def line_breaks(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    r"""Return the bytes where the line breaks of `str.splitlines` begin, and after them one that is beyond all.
+    r"""Return the bytes, (k + 1,), where the line breaks of `str.splitlines` begin, and then one beyond all.
 
     \r\n are two: only who reads a document knows whether both are in it. data: of 64 bytes or more.
     """

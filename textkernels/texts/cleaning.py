@@ -100,7 +100,7 @@ def with_changed(
     is_changed: NDArray[np.bool_],
     changed: tuple[NDArray[np.uint8], NDArray[np.int64]],
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
-    """Put what the changed texts have become, UTF-8 and ends, in their places."""
+    """Put what the changed texts, (m,) of (n,), have become, UTF-8 and ends, in their places."""
     data, ends = changed
     column = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(data))
     return pc.replace_with_mask(texts, pa.array(is_changed), column), is_changed

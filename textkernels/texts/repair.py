@@ -207,7 +207,7 @@ def replaced_by(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=len(FORMS))
 def not_alone(form: Literal["NFC", "NFD", "NFKC", "NFKD"]) -> NDArray[np.int64]:
-    """Return the code points by which a text may not be in a normal form: with none of them, it is."""
+    """Return the code points, (k,), by which a text may not be in a normal form: with none of them, it is."""
     found = list[int](JAMO)
     for code in range(CODE_POINTS):
         character = chr(code)

@@ -106,7 +106,7 @@ def in_groups(files: Sequence[Artifact]) -> Iterator[tuple[Artifact, ...]]:
 
 
 def write_wanted(folder: Folder, source: str, ids: Ids, parts: NDArray[np.uint32]) -> Artifact:
-    """Write which documents are wanted by which parts: WANTED by doc_id."""
+    """Write which documents, (n,), are wanted by which parts, (n,): WANTED by doc_id."""
     rows = pa.table([pa.array(ids), pa.array(parts)], schema=WANTED).take(np.lexsort((parts, ids)))
     content = sha256(b"".join(column.to_numpy().tobytes() for column in rows.columns)).hexdigest()
     path = artifact_path("matches", source, "wanted", stage_key("matches", VERSION, "wanted", content))

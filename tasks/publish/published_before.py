@@ -1,0 +1,105 @@
+"""The corpus that is published already, as a build finds it: what of it is whole, and whether it is the same."""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.accounts.published import (
+    MANIFEST,
+    PUBLISHED,
+    File,
+    Published,
+    published_manifest,
+)
+from tasks.accounts.published_files import PublishedFiles, file_table
+from tasks.accounts.published_stamps import difference, missing, possibly_changed, states
+from tasks.accounts.readings import due, moment, times_checked
+from tasks.errors import Damaged
+from tasks.log import warn
+from tasks.publish.placing import Texts, unlisted_files
+from tasks.recipe.fields import Recipe
+from tasks.recipe.values import in_time
+from tasks.stage.fan_out import fan_out
+from tasks.storage.folder import Folder
+
+DIGESTS = ["path", "sha256", "size"]
+
+
+@dataclass(frozen=True)
+class PublishedBefore:
+    """The corpus as a build finds it. states: of all its files, as `published_stamps.states` gives them."""
+
+    folder: Folder
+    manifest: Published
+    states: pa.Table
+
+    @cached_property
+    def stamps(self) -> dict[str, str]:
+        """What storage says of each file that is there."""
+        listed = zip(
+            self.states.column("path").to_pylist(), self.states.column("now").to_pylist(), strict=True
+        )
+        return {path: stamp for path, stamp in listed if stamp is not None}
+
+    def is_same(self, manifest: Published, files: Sequence[File], texts: Texts) -> bool:
+        """Whether the same is published, whenever it was read."""
+        digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
+        if {file.path: file.sha256 for file in self.manifest.accounts} != digests:
+            return False
+        without = {"table": None, "accounts": (), "files": ()}
+        if (
+            self.manifest.model_copy(update=without).written()
+            != manifest.model_copy(update=without).written()
+        ):
+            return False
+        entries = PublishedFiles(self.folder, self.manifest).rows("")
+        return (
+            file_table(files)
+            .drop_columns("checked_at")
+            .equals(entries.drop_columns("checked_at").combine_chunks())
+        )
+
+    def is_whole(self, whole: Container[str]) -> bool:
+        """Whether all that should be there is whole, and nothing else there."""
+        paths = self.states.column("path").to_pylist()
+        return all(path in whole for path in paths if path != MANIFEST) and not unlisted_files(
+            self.folder, paths
+        )
+
+
+def published_before(folder: Folder) -> PublishedBefore | None:
+    """Look at what is published, or return None where there is nothing, or nothing that can be read."""
+    manifest = published_manifest(folder)
+    if manifest is None:
+        return None
+    try:
+        return PublishedBefore(folder, manifest, pa.concat_tables(states(folder, manifest)))
+    except Damaged as error:
+        warn(f"{error}; it is published again")
+        return None
+
+
+def whole_files(recipe: Recipe, before: PublishedBefore) -> dict[str, str]:
+    """Return when the published files that are as they were have been compared last, and say which are not.
+
+    Those are read of which storage does not say what it said, and those that nobody has read for too long.
+    """
+    folder, now = recipe.folder, moment()
+    known = times_checked(folder, before.states)
+    in_doubt, gone = possibly_changed(known), missing(known)
+    unsure = pa.concat_tables([in_doubt, gone]).column("path").combine_chunks()
+    sure = known.filter(pc.invert(pc.is_in(known.column("path"), unsure)))
+    aged = due(sure, in_time(recipe.reread_after))
+    read_files = [File(**row) for row in pa.concat_tables([in_doubt, aged]).select(DIGESTS).to_pylist()]
+    differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
+    faults = dict.fromkeys(gone.column("path").to_pylist(), "is gone")
+    faults |= {file.path: fault for file, fault in zip(read_files, differences, strict=True) if fault}
+    for path, fault in faults.items():
+        warn(f"{folder.url}/{PUBLISHED}/{path} {fault}; it is published again")
+    times = dict(zip(known.column("path").to_pylist(), known.column("checked_at").to_pylist(), strict=True))
+    times |= {file.path: now for file in read_files}
+    return {path: time for path, time in times.items() if path not in faults and path != MANIFEST}
