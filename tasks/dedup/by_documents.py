@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tasks.accounts.audited import ByIndex
 from tasks.dedup.comparison import COMPARED, Comparison, in_order
-from tasks.dedup.contested import ContestedDocuments, RowsByCluster, neighbours
+from tasks.dedup.contested import ContestedDocuments, RowsByCluster, RowsOfPart, neighbours
 from tasks.dedup.exchange import Files, list_files
 from tasks.dedup.preference import Preference
 from tasks.dedup.verify import comparison_of
@@ -28,7 +28,7 @@ from tasks.storage.tables import read_table, rows_between, write_table
 
 VERSION = 3
 PART_BYTES = 256 << 20  # of text in one part, about
-MOST_BITS = 12
+MOST_BITS = 12  # of the parts that shards are cut into at once
 
 
 class ComparedPartRecord(Record):
@@ -43,24 +43,25 @@ class ComparedPartRecord(Record):
 class ComparedPart(RecordJob[ComparedPartRecord]):
     """The documents of a part to compare.
 
-    order_key: of the order of preference.
+    part: its number in `gathered`; number: that of all parts. order_key: of the order of preference.
     """
 
     stage, version, kind = "verify", VERSION, ComparedPartRecord
 
     gathered: Files
     part: int
+    number: int
     order: Preference
     order_key: str
     comparison: Comparison
 
     @property
     def name(self) -> str:
-        return f"part-{self.part:05d}"
+        return f"part-{self.number:05d}"
 
     @property
     def params(self) -> list[Any]:
-        return ["judged", self.part, self.comparison.rule, self.order_key]
+        return ["judged", self.number, self.comparison.rule, self.order_key]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -129,15 +130,28 @@ def decided_by_documents(
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
-    bits = min(MOST_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
+    all_bits = min(2 * MOST_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
+    bits = min(MOST_BITS, all_bits)
     reading = [
         RowsByCluster(folder, None, group, contested, bits, order, comparison)
         for group in neighbours(shards, share)
     ]
     gathered = fan_out(ArtifactJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
-    listed = list_files(folder, gathered)
+    files_of_parts, cut_again = cut_once_more(of_round, gathered, bits, all_bits)
+    more_bits = all_bits - bits
+    numbers = [(part, part >> more_bits, part & ((1 << more_bits) - 1)) for part in range(1 << all_bits)]
     parts = [
-        ComparedPart(folder, None, listed, part, order, order_key, comparison) for part in range(1 << bits)
+        ComparedPart(
+            folder,
+            None,
+            files_of_parts[first],
+            second if more_bits else part,
+            part,
+            order,
+            order_key,
+            comparison,
+        )
+        for part, first, second in numbers
     ]
     of_parts = fan_out(ComparedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
     compared_parts = [of_part.shard for of_part in of_parts]
@@ -148,4 +162,25 @@ def decided_by_documents(
         for number, clusters_file in enumerate(tables)
     ]
     decided = fan_out(ArtifactJob.__call__, files, stage=of_round.name_of("decisions"), source=None)
-    return decided, [*contested.artifacts, *gathered, *compared_parts], by_index
+    return decided, [*contested.artifacts, *gathered, *cut_again, *compared_parts], by_index
+
+
+def cut_once_more(
+    of_round: Round, gathered: list[Artifact], bits: int, all_bits: int
+) -> tuple[list[Files], list[Artifact]]:
+    """Return the files of each of 2**bits parts, which are cut into more where there are to be 2**all_bits.
+
+    The files are the same for all parts where they are not; what was made for it comes besides.
+    """
+    folder, listed = of_round.folder, list_files(of_round.folder, gathered)
+    if all_bits == bits:
+        return [listed] * (1 << bits), []
+    starts = range(0, len(gathered), 1 << bits)
+    jobs = [
+        RowsOfPart(folder, None, listed, part, start, bits, all_bits)
+        for part in range(1 << bits)
+        for start in starts
+    ]
+    cut_again = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("clustered texts"), source=None)
+    of_parts = [cut_again[i : i + len(starts)] for i in range(0, len(cut_again), len(starts))]
+    return [list_files(folder, files) for files in of_parts], cut_again

@@ -2,7 +2,9 @@
 
 Scope `across` leaves a cluster of one source alone, so that it is not read. The others are read from the
 shards of ingest, once, and written part by part: a part has whole clusters, picked by a hash of their ids, and in
-each file its row groups are its own, so that a part is read from all files without the rest.
+each file its row groups are its own, so that a part is read from all files without the rest. Where there are to be
+more than 2**MOST_BITS parts each is cut once more, so that neither the row groups of a file nor the files of a part
+grow with the corpus.
 """
 
 from collections.abc import Sequence
@@ -23,7 +25,7 @@ from tasks.ids import hash_ids
 from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
-from tasks.storage.parts import write_parts
+from tasks.storage.parts import rows_of_part, write_parts
 from tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_shard
 
 VERSION = 1
@@ -34,6 +36,7 @@ CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("p
 PLACES = pa.schema(
     [("part", pa.uint16()), ("cluster_id", pa.uint64()), ("piece", pa.uint32()), ("doc_id", pa.uint64())]
 )
+CODED = {"use_dictionary": ["part", "piece"]}
 
 Ids = NDArray[np.uint64]
 
@@ -127,13 +130,10 @@ class RowsByCluster(ArtifactJob):
             for shard in self.shards
             for table in tables_of(self.folder, shard, columns_in(self.folder, shard, wanted))
         ]
-        rows = pa.concat_tables(parts)
-        rows = rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(PLACES.names)]))
-
-        def fill(scratch: Path) -> None:
-            write_parts(scratch, rows, use_dictionary=["part", "piece"])
-
-        return write_shard(self.folder, self.path, self.name, fill)
+        rows = sorted_rows(pa.concat_tables(parts))
+        return write_shard(
+            self.folder, self.path, self.name, lambda scratch: write_parts(scratch, rows, **CODED)
+        )
 
     def with_places(self, table: pa.Table) -> pa.Table:
         """Return what is needed of those documents of a table that are contested."""
@@ -143,7 +143,8 @@ class RowsByCluster(ArtifactJob):
         places = np.searchsorted(documents.column("doc_id").to_numpy(), ids[is_asked])
         clusters = documents.column("cluster_id").to_numpy()[places]
         piece = self.comparison.pieces(table, self.pieces[places])
-        columns = [part_of(clusters, piece, self.bits), clusters, piece, ids[is_asked]]
+        parts = part_of(clusters, piece, self.bits).astype(np.uint16)
+        columns = [parts, clusters, piece, ids[is_asked]]
         rows = pa.table([pa.array(column) for column in columns], schema=PLACES)
         values = self.order.values(table)
         for name in values.column_names:
@@ -153,17 +154,63 @@ class RowsByCluster(ArtifactJob):
         return rows
 
 
+@dataclass(frozen=True)
+class RowsOfPart(ArtifactJob):
+    """The rows of one part in some files of `RowsByCluster`, by the parts that it is cut into once more.
+
+    first: the place of the first of these files. bits, all_bits: there are 2**bits parts, in the end 2**all_bits.
+    """
+
+    stage, version = "verify", VERSION
+
+    gathered: Files
+    part: int
+    first: int
+    bits: int
+    all_bits: int
+
+    @property
+    def name(self) -> str:
+        return f"part-{self.part:05d}-{self.first:07d}"
+
+    @property
+    def params(self) -> list[object]:
+        return ["rows of part", self.part, self.first, self.bits, self.all_bits]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.gathered.path,)
+
+    def make(self) -> Artifact:
+        # Each has a part of 2**bits, so that as many files have as much of this one as one of them has of all.
+        artifacts = self.gathered.artifacts[self.first : self.first + (1 << self.bits)]
+        tables = [footer_of(self.folder, artifacts[0]).schema.to_arrow_schema().empty_table()]
+        rows = pa.concat_tables([*tables, *rows_of_part(self.folder, artifacts, self.part)])
+        clusters, piece = (rows.column(name).to_numpy() for name in ("cluster_id", "piece"))
+        parts = part_of(clusters, piece, self.all_bits) & ((1 << self.all_bits - self.bits) - 1)
+        rows = rows.set_column(0, PLACES.field("part"), pa.array(parts.astype(np.uint16)))
+        rows = sorted_rows(rows)
+        return write_shard(
+            self.folder, self.path, self.name, lambda scratch: write_parts(scratch, rows, **CODED)
+        )
+
+
+def sorted_rows(rows: pa.Table) -> pa.Table:
+    """Return rows in the order of PLACES."""
+    return rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(PLACES.names)]))
+
+
 def columns_in(folder: Folder, shard: Artifact, wanted: Sequence[str]) -> list[str]:
     """Return those columns that a shard has: a file may lack one that others of its source have."""
     column_names = footer_of(folder, shard).schema.to_arrow_schema().names
     return [name for name in dict.fromkeys(wanted) if name in column_names]
 
 
-def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.uint16]:
-    """Return the part that each piece of a cluster belongs to: (n,) twice to (n,)."""
+def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
+    """Return the part that each piece of a cluster belongs to: (n,) twice to (n,), below 2**bits."""
     hashes = hash_ids(hash_ids(clusters) + piece.astype(np.uint64))
     # In two steps: NumPy leaves a number that is shifted by all of its 64 bits as it is.
-    return (hashes >> np.uint64(63 - bits) >> np.uint64(1)).astype(np.uint16)
+    return hashes >> np.uint64(63 - bits) >> np.uint64(1)
 
 
 def neighbours(shards: Sequence[Artifact], share: float) -> list[tuple[Artifact, ...]]:

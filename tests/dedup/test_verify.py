@@ -1,6 +1,7 @@
 """Verified removals: against a greedy search over exact sets in plain Python, and the same however they are made."""
 
 import random
+import re
 import string
 
 import numpy as np
@@ -260,6 +261,12 @@ def test_same_however_it_is_cut(chains, monkeypatch):
     build_here(parts)
     assert len([path for path in parts.folder.files("work/verify") if "/part-" in path]) > 8
     assert removed_of(parts) == removed_of(whole)
+    monkeypatch.setattr(by_documents, "MOST_BITS", 2)
+    twice = chains.load(name="twice", dedup=dedup, shard_mib=0.002)
+    build_here(twice)
+    cut_again = [path for path in twice.folder.files("work/verify") if re.search(r"/part-\d{5}-\d{7}-", path)]
+    assert len(cut_again) > 8
+    assert removed_of(twice) == removed_of(whole)
     # Clusters of up to 16 that stay are decided alone as they are together.
     monkeypatch.setattr(verify, "CLUSTER_BYTES", 500)
     alone = chains.load(name="alone", dedup=dedup, shard_mib=0.002)
