@@ -4,33 +4,47 @@ from tasks.storage.facts import Facts
 from tasks.storage.records import Record
 
 MEASURED = "Of made clusters of 8 to 200 MiB it found 999 of 1,000 that go, or more (docs/duplicates.md)."
+MOST_DOCUMENTS = 1 << 20  # of a cluster that are compared with each other
+CUT_MEASURED = "They were compared in pieces, by their smallest hashes: TO BE MEASURED (docs/duplicates.md)."
 MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
 
 
-class ByIndex(Record):
+class ByIndex(Facts):
     """Clusters that were too large to compare all pairs, and their documents.
 
-    `unsure` are those that stay and were not compared with all that could hold enough of them.
+    `unsure` are those that stay and were not compared with all that could hold enough of them. `cut` are the
+    documents of clusters that were cut into pieces before, if there are any.
     """
 
     clusters: int = 0
     documents: int = 0
     unsure: int = 0
+    cut: int | None = None
 
     def __add__(self, other: "ByIndex") -> "ByIndex":
         return ByIndex(
             clusters=self.clusters + other.clusters,
             documents=self.documents + other.documents,
             unsure=self.unsure + other.unsure,
+            cut=(self.cut or 0) + (other.cut or 0) or None,
         )
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to say."""
+        return bool(self.clusters or self.cut)
 
     def sentence(self) -> str:
         """Say it, for people."""
-        return (
+        sentences = [
             f"{self.clusters:,} clusters of {self.documents:,} documents in all, each of more than 8 MiB of text, "
             f"were judged by an index: {self.unsure:,} documents that stay were not compared with every one that "
             f"could hold enough of them. {MEASURED}"
+        ]
+        of_pieces = (
+            f"{self.cut or 0:,} documents are in clusters of more than {MOST_DOCUMENTS:,}. {CUT_MEASURED}"
         )
+        return " ".join([*(sentences if self.clusters else []), *([of_pieces] if self.cut else [])])
 
 
 class Decided(Facts):

@@ -155,7 +155,8 @@ def decided_by_documents(
     ]
     of_parts = fan_out(ComparedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
     compared_parts = [of_part.shard for of_part in of_parts]
-    by_index = sum((of_part.by_index for of_part in of_parts), ByIndex())
+    cut = sum(shard.counts.documents for shard in contested.artifacts) if comparison.columns else 0
+    by_index = sum((of_part.by_index for of_part in of_parts), ByIndex(cut=cut or None))
     compare = list_files(folder, [shard for shard in compared_parts if shard.rows])
     files = [
         DecidedFile(folder, None, clusters_file, number, compare)

@@ -18,18 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.accounts.audited import MOST_DOCUMENTS
 from tasks.dedup.comparison import Comparison
 from tasks.dedup.exchange import Files
 from tasks.dedup.preference import Preference
 from tasks.ids import hash_ids
 from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact
+from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.folder import Folder
 from tasks.storage.parts import rows_of_part, write_parts
 from tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_shard
 
 VERSION = 1
-MOST_DOCUMENTS = 1 << 20  # of a cluster that are compared with each other
 FILE_BYTES = 128 << 20  # of text in one file, about
 READ_BYTES = 1 << 30  # of text in the shards from which a file is made, at the most
 CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("pieces", pa.uint32())])
@@ -43,7 +43,10 @@ Ids = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class ContestedDocuments(ArtifactJob):
-    """The documents of contested clusters in one file of clusters, CONTESTED by doc_id."""
+    """The documents of contested clusters in one file of clusters, CONTESTED by doc_id.
+
+    `counts.documents` are those of clusters that are cut into pieces.
+    """
 
     stage, version = "verify", VERSION
 
@@ -64,7 +67,8 @@ class ContestedDocuments(ArtifactJob):
         return (self.cluster_table.digest,)
 
     def make(self) -> Artifact:
-        def fill(scratch: Path) -> None:
+        def fill(scratch: Path) -> Counts:
+            cut = 0
             with parquet_writer(scratch, CONTESTED, use_dictionary=["pieces"]) as writer:
                 for table in tables_of(self.folder, self.cluster_table):
                     rows = table.filter(pc.field("cluster_sources") > 1) if self.across else table
@@ -74,6 +78,8 @@ class ContestedDocuments(ArtifactJob):
                     )
                     rows = rows.select(["doc_id", "cluster_id"])
                     writer.write_table(rows.append_column("pieces", pa.array(pieces + np.uint32(1))))
+                    cut += int(np.count_nonzero(pieces))
+            return Counts(documents=cut)
 
         return write_shard(self.folder, self.path, self.name, fill)
 

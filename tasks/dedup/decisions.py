@@ -209,11 +209,11 @@ def decisions(
     ]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
     decided, on_the_way, by_index = decided_by_documents(of_round, shards, tables, order, order_key)
-    if by_index.clusters:
+    if by_index.is_needed:
         warn(f"{of_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(
         stage="decisions",
         artifacts=tuple(decided),
         intermediate=tuple(shard.path for shard in on_the_way),
-        facts=Decided(by_index=by_index if by_index.clusters else None).written(),
+        facts=Decided(by_index=by_index if by_index.is_needed else None).written(),
     )
