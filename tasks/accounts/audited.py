@@ -5,7 +5,10 @@ from tasks.storage.records import Record
 
 MEASURED = "Of made clusters of 8 to 200 MiB it found 999 of 1,000 that go, or more (docs/duplicates.md)."
 MOST_DOCUMENTS = 1 << 20  # of a cluster that are compared with each other
-CUT_MEASURED = "They were compared in pieces, by their smallest hashes: TO BE MEASURED (docs/duplicates.md)."
+CUT_MEASURED = (
+    "They were compared in pieces, by their smallest hashes: of made clusters cut into 16, 9 of 100 that go by "
+    "Jaccard similarity were missed and 14 by containment, 17 and 46 of the worst kind (docs/duplicates.md)."
+)
 MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
 
 

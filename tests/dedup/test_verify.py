@@ -292,6 +292,9 @@ def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path, monkeypatch):
     of_cluster = [row for row in removed if row["kept_doc_id"] in {r["kept_doc_id"] for r in removed[-1:]}]
     assert len(of_cluster) >= 40  # equal texts come into one piece, whichever that is
     assert all(row["containment"] >= 0.8 for row in removed)
+    said = "42 documents are in clusters of more than 1,048,576. They were compared in pieces"
+    assert said in recipe.folder.read("published/README.md").decode()
+    assert said in zyda("ledger", str(corpus.path)).stdout
 
 
 def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):

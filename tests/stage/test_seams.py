@@ -13,7 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import REPOSITORY, Corpus, build_here, kept_names, prose, rows, table_of, write_rows
+from small_corpus import (
+    REPOSITORY,
+    Corpus,
+    build_here,
+    contents,
+    kept_names,
+    prose,
+    rows,
+    table_of,
+    write_rows,
+)
 
 from flows.build import run_pipeline
 from flows.command.explain import decision
