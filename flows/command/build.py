@@ -42,9 +42,9 @@ def build(
     recipe = load(recipe_path, storage, sample)
     from tasks.planning.last_build import ledger_if_complete  # late
 
-    if ledger := ledger_if_complete(recipe):
+    if ledger_if_complete(recipe):
         typer.echo("nothing to do: the corpus is complete, and its sources have not changed", err=True)
-        show_corpus(recipe, ledger)
+        show_corpus(recipe)
     else:
         build_and_show(recipe_path, storage, sample, recipe, replace=replace)
 
@@ -52,7 +52,8 @@ def build(
 def build_and_show(
     recipe_path: str, storage: str | None, sample: float | None, recipe: "Recipe", *, replace: bool = False
 ) -> None:
-    show_corpus(recipe, run_build(recipe_path, storage, sample, recipe, replace=replace))
+    run_build(recipe_path, storage, sample, recipe, replace=replace)
+    show_corpus(recipe)
 
 
 def run_build(

@@ -35,19 +35,20 @@ def ledger(
     from tasks.accounts.ledger_formats import as_json, as_markdown  # late
     from tasks.accounts.published import published_ledger  # late
 
-    its_ledger = published_ledger(recipe)
     if output is LedgerFormat.TEXT:
-        show_corpus(recipe, its_ledger)
+        show_corpus(recipe)
     else:
-        typer.echo(as_json(its_ledger) if output is LedgerFormat.JSON else as_markdown(its_ledger), nl=False)
+        write = as_json if output is LedgerFormat.JSON else as_markdown
+        typer.echo(write(published_ledger(recipe)), nl=False)
 
 
-def show_corpus(recipe: "Recipe", ledger: "Ledger") -> None:
-    """Print a corpus's ledger, what its audits found and where it is."""
+def show_corpus(recipe: "Recipe") -> None:
+    """Print the ledger of the published corpus, what its audits found and where it is."""
     from tasks.accounts.published import corpus_of  # late
 
-    print_ledger(ledger)
     manifest = corpus_of(recipe)[1]
+    ledger = manifest.ledger
+    print_ledger(ledger)
     for stage in (stage for stage in ledger.stages if stage.startswith("against")):
         removed = ledger.removed(stage).documents
         typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flows.command.arguments import Sample, SomeRecipePath, Storage, load
 from flows.command.terminal import as_time, console
-from tasks.errors import Denied, ZydaError, first_line
+from tasks.errors import Damaged, Denied, ZydaError, first_line
 
 if TYPE_CHECKING:
     from tasks.accounts.published import Published
@@ -113,8 +113,11 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     lines = [of_source(change) for change in changes] or ["sources: unchanged"]
     lines.append("recipe: unchanged" if is_same else of_recipe(recipe, manifest))
     gone = changed = 0
-    for files in states(recipe.folder, manifest, TIMES):
-        gone, changed = gone + len(missing(files)), changed + len(possibly_changed(files))
+    try:
+        for files in states(recipe.folder, manifest, TIMES):
+            gone, changed = gone + len(missing(files)), changed + len(possibly_changed(files))
+    except Damaged as error:
+        return [*lines, f"{error}; zyda verify --repair mends it"]
     if gone or changed:
         lines.append(f"published files: {gone:,} missing, {changed:,} perhaps changed")
     is_complete = is_same and not (changes or gone or changed)

@@ -18,6 +18,7 @@ from tasks.log import warn
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import write_record
+from tasks.storage.stamps import is_utf8
 from tasks.storage.tables import open_table, write_table
 
 STAMP_TABLES = f"{WORK}/stamps"
@@ -30,9 +31,10 @@ AT_ONCE = 1 << 14  # files of a listing that are Python's own
 
 def current_stamps(folder: Folder, place: str = "") -> pa.Table:
     """List the files of one published folder, in any order, with what storage says of each: LISTED."""
-    found = folder.stamps_in(f"{PUBLISHED}/{place}".rstrip("/"))
+    listed = folder.stamps_in(f"{PUBLISHED}/{place}".rstrip("/"))
+    ours = ((name, stamp) for name, stamp in listed if is_utf8(name))  # no other name is in a manifest
     tables = [LISTED.empty_table()]
-    while some := list(islice(found, AT_ONCE)):
+    while some := list(islice(ours, AT_ONCE)):
         names, stamps = zip(*some, strict=True)
         paths = pc.binary_join_element_wise(pa.scalar(place), pa.array(names), "")
         tables.append(pa.table([paths, pa.array(stamps)], schema=LISTED))

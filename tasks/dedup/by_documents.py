@@ -28,7 +28,10 @@ from tasks.storage.tables import read_table, rows_between, write_table
 
 VERSION = 3
 PART_BYTES = 256 << 20  # of text in one part, about
-MOST_BITS = 12  # of the parts that shards are cut into at once
+# Of the parts that shards are cut into at once. Each file has a row group for every part, and a part reads the
+# footers of all files.
+MOST_BITS = 9
+ALL_BITS = 24  # of all parts: 4 PB of text
 
 
 class ComparedPartRecord(Record):
@@ -130,8 +133,8 @@ def decided_by_documents(
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
-    all_bits = min(2 * MOST_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
-    bits = min(MOST_BITS, all_bits)
+    all_bits = min(ALL_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
+    bits = all_bits if all_bits <= MOST_BITS else (all_bits + 1) // 2
     reading = [
         RowsByCluster(folder, None, group, contested, bits, order, comparison)
         for group in neighbours(shards, share)
@@ -176,12 +179,11 @@ def cut_once_more(
     folder, listed = of_round.folder, list_files(of_round.folder, gathered)
     if all_bits == bits:
         return [listed] * (1 << bits), []
-    starts = range(0, len(gathered), 1 << bits)
+    # The parts of some files one after another, so that a worker reads the footers of these once.
     jobs = [
         RowsOfPart(folder, None, listed, part, start, bits, all_bits)
+        for start in range(0, len(gathered), 1 << bits)
         for part in range(1 << bits)
-        for start in starts
     ]
     cut_again = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("clustered texts"), source=None)
-    of_parts = [cut_again[i : i + len(starts)] for i in range(0, len(cut_again), len(starts))]
-    return [list_files(folder, files) for files in of_parts], cut_again
+    return [list_files(folder, cut_again[part :: 1 << bits]) for part in range(1 << bits)], cut_again

@@ -190,7 +190,7 @@ def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table) -> Artif
 
     def fill(scratch: Path) -> None:
         if is_by_part:
-            write_parts(scratch, rows, write_statistics=[PART.name], **options)
+            write_parts(scratch, rows, **options)
         else:
             with parquet_writer(scratch, rows.schema, **options) as writer:
                 writer.write_table(rows)

@@ -2,10 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
@@ -97,21 +93,19 @@ def with_tables(
     manifest: Published, files: Iterable[File], texts: Texts, now: str
 ) -> tuple[Published, Texts]:
     """Return the manifest with what it names, and the texts with the table of files."""
-    table = as_parquet(file_table(files), ROWS)
-    path = f"files-{sha256(table).hexdigest()[:8]}.parquet"
+    entries = file_table(files)
+    content = as_parquet(entries, ROWS)
+    path = f"files-{sha256(content).hexdigest()[:8]}.parquet"
+    footer = int.from_bytes(content[-8:-4], "little") + 8  # its size, and four bytes that say Parquet
+    by_need = {"rows": len(entries), "footer": footer, "footer_sha256": sha256(content[-footer:]).hexdigest()}
     accounts = tuple(file_of(path, text, now) for path, text in texts.items())
-    manifest = manifest.model_copy(update={"table": file_of(path, table, now), "accounts": accounts})
-    return manifest, {path: table, **texts}
+    table = file_of(path, content, now).model_copy(update=by_need)
+    return manifest.model_copy(update={"table": table, "accounts": accounts}), {path: content, **texts}
 
 
 def file_of(path: str, content: bytes, now: str) -> File:
     """Return the entry of a file that a manifest names."""
-    facts: dict[str, Any] = {}
-    if path.startswith("files-"):  # which is read by need
-        footer = int.from_bytes(content[-8:-4], "little") + 8
-        rows = pq.read_metadata(pa.BufferReader(content)).num_rows
-        facts = {"rows": rows, "footer": footer, "footer_sha256": sha256(content[-footer:]).hexdigest()}
-    return File(path=path, sha256=sha256(content).hexdigest(), size=len(content), checked_at=now, **facts)
+    return File(path=path, sha256=sha256(content).hexdigest(), size=len(content), checked_at=now)
 
 
 def corpus_files(

@@ -20,6 +20,7 @@ from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record
+from tasks.storage.stamps import is_utf8
 from tasks.storage.stores import explain_errors
 
 MARKS = "*?["
@@ -155,11 +156,6 @@ def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFi
     if fault := why_unreadable(info):
         raise bad_input(source, fault, file=url)
     return InputFile(url=url, name=name, version=version_of(info), size=info["size"])
-
-
-def is_utf8(name: str) -> bool:
-    """Say whether a name can be written as UTF-8: of other bytes, Python makes halves of characters."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def why_unreadable(info: dict[str, Any]) -> str | None:

@@ -29,8 +29,11 @@ PARTS_LOCK = Lock()
 
 
 def write_parts(scratch: Path, rows: pa.Table, **options: Any) -> None:
-    """Write rows, which are sorted by part. options: the writer's."""
-    with parquet_writer(scratch, rows.schema, **options) as writer:
+    """Write rows, which are sorted by part. options: the writer's.
+
+    Nobody asks for the statistics of other columns, and those of texts have two whole texts for each row group.
+    """
+    with parquet_writer(scratch, rows.schema, write_statistics=["part"], **options) as writer:
         for group in row_groups(rows):
             writer.write_table(group, row_group_size=max(1, len(group)))
 

@@ -46,13 +46,17 @@ def create(target: Path, content: bytes) -> bool:
 
 def scratch_name() -> str:
     """Name a scratch file so that others can see whether the process that writes it still runs."""
-    return f"zyda-{platform.node()}-{process_mark(os.getpid())}-{uuid.uuid4().hex}"
+    return f"zyda-{platform.node()}-{own_mark(os.getpid())}-{uuid.uuid4().hex}"
 
 
-@cache
 def process_mark(pid: int) -> str:
     """Return a process's number and its birth, in short. Raises psutil.NoSuchProcess."""
     return f"{pid}-{hashlib.sha256(birth_of(psutil.Process(pid)).encode()).hexdigest()[:12]}"
+
+
+own_mark = cache(
+    process_mark
+)  # for the process itself, whose birth does not change; a fork has another number
 
 
 def replace_folder(source: Path, target: Path, old: Path) -> None:
@@ -81,6 +85,8 @@ def is_orphan(scratch: Path) -> bool:
     if node != platform.node() or not pid.isdecimal():
         return False
     try:  # a number is given again, and the clock, by which a file's time goes, may be set
-        return process_mark.__wrapped__(int(pid)) != f"{pid}-{birth}"
+        return process_mark(int(pid)) != f"{pid}-{birth}"
     except psutil.NoSuchProcess:
         return True
+    except psutil.Error:  # it is there, and says nothing to us
+        return False

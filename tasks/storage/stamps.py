@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,11 @@ import fsspec
 CONTENT_FIELDS = ("ETag", "md5Hash", "etag", "checksum", "LastModified", "updated", "mtime", "created")
 CHECKSUMMED = r"^[^|]*\|(ETag|md5Hash)="  # a stamp with a checksum that a store keeps
 TIME_FIELDS = ("mtime", "LastModified", "updated", "modified", "created", "timeCreated")
+
+
+def is_utf8(name: str) -> bool:
+    """Say whether a name can be written as UTF-8: of other bytes, Python makes halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def stamp_of(info: dict[str, Any]) -> str:
@@ -31,9 +37,10 @@ def stamps_in(fs: fsspec.AbstractFileSystem, place: str, *, is_local: bool) -> I
     if is_local:
         with os.scandir(place) as entries:
             for entry in entries:
-                if entry.is_file():
-                    known = entry.stat()  # as fsspec says it, and `stamp_of` writes it
-                    yield entry.name, f"{known.st_size}|mtime={known.st_mtime}"
+                with suppress(FileNotFoundError):  # what goes away meanwhile is not there
+                    if entry.is_file():
+                        known = entry.stat()  # as fsspec says it, and `stamp_of` writes it
+                        yield entry.name, f"{known.st_size}|mtime={known.st_mtime}"
         return
     fs.invalidate_cache()
     for info in fs.ls(place, detail=True):

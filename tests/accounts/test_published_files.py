@@ -1,13 +1,15 @@
 """The files of a corpus in a table of their own: who looks for some reads those, and old manifests are read."""
 
 import json
+import os
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import Corpus, build_here, contents, listed_files, prose, rows, table_of, write_rows, zyda
+from small_corpus import build_here, contents, listed_files, prose, rows, table_of, write_rows, zyda
 
 from tasks.accounts.published import STAMPS, File, FileStamps, manifest_if_there, saved_stamps
 from tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
@@ -54,13 +56,6 @@ def test_only_the_row_groups_that_may_have_it_are_read(monkeypatch):
     read.clear()
     assert len(rows_below(parquet, "b/")) == 1000
     assert read == [*range(10, 20)]
-
-
-@pytest.fixture
-def built(tmp_path):
-    corpus = Corpus(tmp_path)
-    build_here(corpus.load())
-    return corpus
 
 
 def as_before_there_was_a_table(folder):
@@ -135,3 +130,36 @@ def test_stamps_of_local_files_are_those_of_any_listing(tmp_path):
     folder.write("published/a/x", b"four")
     (row,) = current_stamps(folder, "a/").to_pylist()
     assert row == {"path": "a/x", "now": stamp_of(folder.listed("published/a")["published/a/x"])}
+
+
+def test_file_of_a_stranger_with_any_name_disturbs_nobody(built):
+    recipe = built.load()
+    stranger = os.fsencode(built.folder / "out/small/published/best") + b"/\xff\xfe"
+    with open(stranger, "wb") as file:
+        file.write(b"x")
+    assert ledger_if_complete(recipe) is not None
+    assert zyda("status", str(built.path)).stdout.endswith("up to date: yes\nrunning builds: none\n")
+
+
+DAMAGES = {
+    "is gone": lambda content: None,
+    "bytes, expected": lambda content: content[:-30],
+    "another footer": lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:],
+}
+
+
+@pytest.mark.parametrize("said", DAMAGES)
+def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
+    recipe = built.load()
+    undisturbed = contents(recipe)
+    (path,) = (built.folder / "out/small/published").glob("files-*.parquet")
+    content = DAMAGES[said](path.read_bytes())
+    path.unlink()
+    if content:
+        path.write_bytes(content)
+    line = rf"{path.name} .*{said}.*; zyda verify --repair mends it"
+    assert re.search(line, zyda("status", str(built.path)).stdout)
+    assert re.fullmatch(f"zyda: .*{line}\n", zyda("explain", str(built.path), "0").stderr)
+    assert ledger_if_complete(recipe) is None
+    build_here(recipe)
+    assert contents(recipe) == undisturbed

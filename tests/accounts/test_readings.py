@@ -41,13 +41,6 @@ from tasks.storage.folder import Folder
 MANIFEST = "published/manifest.json"
 
 
-@pytest.fixture
-def built(tmp_path):
-    corpus = Corpus(tmp_path)
-    build_here(corpus.load())
-    return corpus
-
-
 def ago(days):
     return (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds")
 
