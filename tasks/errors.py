@@ -17,7 +17,8 @@ The command line prints the message of any of these on one line (a BadRecipe: a 
 fault) and exits with status 1. Anything else is a bug and shows its traceback.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 WITHOUT_LINES = (".parquet", ".arrow", ".feather", ".ipc")  # how files are named whose rows are no lines
 ADVICE = ". What to do: "  # between what was found and what can be done, where both are one line
@@ -113,6 +114,20 @@ class NotConserved(ZydaError, AssertionError):
     """An account that does not add up."""
 
     advice = "This is a fault of zyda-flows, and nothing was published: please report it with the run's log."
+
+
+@contextmanager
+def without_causes() -> Iterator[None]:
+    """Let an error of this tree out alone, as it has to be where it goes to another process.
+
+    What libraries raise cannot always be pickled, an HTTP status by aiohttp for one, and then Dask sends a bare
+    Exception, which nothing is tried again for. The message says what the cause was.
+    """
+    try:
+        yield
+    except ZydaError as error:
+        error.__cause__ = error.__context__ = None
+        raise
 
 
 def first_line(error: BaseException) -> str:

@@ -1,16 +1,22 @@
 """How Prefect runs tasks: when it tries again, and those that run in every build."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
-from prefect import task
+import prefect
+from prefect import Task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.settings import get_current_settings
 from prefect.tasks import exponential_backoff
 
-from tasks.errors import Unavailable
+from tasks.errors import Unavailable, without_causes
 
 __all__ = ["ONCE_A_BUILD", "RETRYING", "task"]
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 RETRIES = 4
 SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
@@ -35,3 +41,17 @@ RETRYING: dict[str, Any] = {
     "retry_condition_fn": can_help,
 }
 ONCE_A_BUILD: dict[str, Any] = {**RETRYING, "cache_policy": NO_CACHE}
+
+
+def task(**options: Any) -> Callable[[Callable[Parameters, Result]], Task[Parameters, Result]]:
+    """Make a function a task of Prefect, whose errors reach the flow from any worker. options: Prefect's."""
+
+    def decorate(function: Callable[Parameters, Result]) -> Task[Parameters, Result]:
+        @wraps(function)  # and no decorator of contextlib's, which cannot be pickled
+        def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+            with without_causes():
+                return function(*arguments, **named)
+
+        return prefect.task(call, **options)
+
+    return decorate

@@ -22,6 +22,7 @@ from prefect.context import TaskRunContext
 from prefect.logging import get_run_logger
 from prefect.runtime import task_run
 
+from tasks.errors import without_causes
 from tasks.recipe.rounds import About
 from tasks.stage.fan_out import over_sources
 from tasks.stage.groups import receipts_of, trails_of
@@ -155,7 +156,8 @@ class Stage:
 
         @wraps(self.run)  # whose parameters the dashboard shows
         def call(about: About, first: Any, *inputs: Any) -> Any:
-            return self(about, first, *inputs)
+            with without_causes():
+                return self(about, first, *inputs)
 
         return Task(
             call,

@@ -8,6 +8,8 @@ from typing import Any
 import distributed
 from distributed.worker import thread_state
 
+from tasks.errors import without_causes
+
 
 def is_on_worker() -> bool:
     """Say whether this thread runs a task of a Dask worker."""
@@ -27,7 +29,8 @@ class BoundToRun:
     def __call__(self, item: Any) -> Any:
         token = RUN.set(self.run)
         try:
-            return self.function(item)
+            with without_causes():
+                return self.function(item)
         finally:
             RUN.reset(token)
 

@@ -15,19 +15,24 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import aiohttp
 import dask
 import distributed
 import psutil
 import pytest
 from disturbances import code_run_by, is_refused
+from multidict import CIMultiDict, CIMultiDictProxy
 from patience import HANG, wait_for
+from yarl import URL
 
 from deployments.local import ServiceProcess, worker_commands
 from deployments.stack import Stack
-from tasks.errors import BadInput, BadRecipe, LostWorkers
+from tasks.errors import BadInput, BadRecipe, LostWorkers, Unavailable
 from tasks.log import LOG
 from tasks.stage.fan_out import WARNINGS, fan_out, has_gpus
+from tasks.stage.prefect_tasks import task
 from tasks.stage.runner import threads_for, threads_of_run
+from tasks.storage.stores import explain_errors
 from tasks.workers import dask_cluster, window
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
@@ -334,6 +339,32 @@ def test_what_workers_say_reaches_the_run_that_it_is_about_and_no_other():
                     client.submit(warn_for, told, pure=False).result()
                 wait_for(found.__len__)
     assert heard == {"one": ["of one"], "two": ["of two"]}
+
+
+def ask_a_server_that_is_busy(_):
+    """Fail as fsspec does at a web server: with headers in the cause, which no pickle can hold."""
+    headers = CIMultiDictProxy(CIMultiDict())
+    request = aiohttp.RequestInfo(URL("http://far"), "GET", headers, URL("http://far"))
+    with explain_errors("http://far"):
+        raise aiohttp.ClientResponseError(request, (), status=503, message="busy", headers=headers)
+
+
+def test_failure_of_a_web_server_reaches_the_build_as_what_it_is():
+    """Or nothing would be tried again, and the build would end with a traceback."""
+    options = {"dashboard_address": "127.0.0.1:0", "port": 0, "host": "127.0.0.1"}
+    with (
+        distributed.SpecCluster(
+            workers={"one": {"cls": distributed.Worker}},
+            scheduler={"cls": distributed.Scheduler, "options": options},
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        for function in (
+            BoundToRun(ask_a_server_that_is_busy, "run"),
+            task(name="ask")(ask_a_server_that_is_busy).fn,
+        ):
+            with pytest.raises(Unavailable, match="http://far: ClientResponseError: 503"):
+                client.submit(function, None, pure=False).result()
 
 
 def visible_devices():
