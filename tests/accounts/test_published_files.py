@@ -138,7 +138,7 @@ def test_file_of_a_stranger_with_any_name_disturbs_nobody(built):
     with open(stranger, "wb") as file:
         file.write(b"x")
     assert ledger_if_complete(recipe) is not None
-    assert zyda("status", str(built.path)).stdout.endswith("up to date: yes\nrunning builds: none\n")
+    assert "\nup to date: yes\n" in zyda("status", str(built.path)).stdout
 
 
 DAMAGES = {
