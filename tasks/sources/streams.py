@@ -1,7 +1,7 @@
 """Bytes behind a URL, opened so that damage is told from a store that fails."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -33,6 +33,9 @@ class Input(Stream):
         self.version = version
         self.look = look
         self.expect_size(getattr(stream, "size", None))
+
+    def explained(self) -> AbstractContextManager[None]:
+        return explained_input(self.source, self.url)
 
     def expect_size(self, size: int | None) -> None:
         """Raise BadInput where the file is not as large as it was listed."""
@@ -112,7 +115,7 @@ def open_input(source: str, url: str, size: int, version: str = "", *, at_random
 
 
 def current_info(source: str, url: str, fs: fsspec.AbstractFileSystem, path: str) -> Info:
-    """Return what a store says of a file now. Raises Denied, Unavailable."""
+    """Return what a store says of a file now. Raises BadInput, Denied, Unavailable."""
     with explained_input(source, url):
         fs.invalidate_cache(path)
         info = dict(fs.info(path))
@@ -121,13 +124,16 @@ def current_info(source: str, url: str, fs: fsspec.AbstractFileSystem, path: str
 
 @contextmanager
 def explained_input(source: str, url: str) -> Iterator[None]:
-    """Turn what the store of an input raises into Denied (final) or Unavailable (worth retrying)."""
+    """Turn what the store of an input raises into Denied or BadInput (final) or Unavailable (worth retrying)."""
     try:
-        with explain_errors(url):
+        with explain_errors(f"source {source}, file {url}"):
             yield
     except Denied as error:
         if is_passing(error):
-            raise Unavailable(f"source {source}: {error}") from error
+            raise Unavailable(str(error)) from error
+        if isinstance(error.__cause__, FileNotFoundError):
+            fault = "it was there when the sources were listed, and is gone; build again, with it or without"
+            raise bad_input(source, fault, file=url) from error
         raise
 
 

@@ -3,7 +3,7 @@
 import errno
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self, TypeVar
 
 import fsspec
@@ -137,9 +137,13 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def explained(self) -> AbstractContextManager[None]:
+        """Turn what its store raises into errors of ours."""
+        return explain_errors(self.url)
+
     def read(self, size: int = -1) -> bytes:
         try:
-            with explain_errors(self.url):
+            with self.explained():
                 return bytes(self.stream.read(size))
         except ZydaError as error:
             self.failure = error

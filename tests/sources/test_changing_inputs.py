@@ -227,6 +227,18 @@ def test_error_of_a_store_that_went_away_has_an_end(site, name):
 
 
 @pytest.mark.parametrize("name", FILES)
+def test_file_that_is_gone_is_named_with_its_source(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(content_of(name, "old"))
+    file = look_at(str(path))
+    path.unlink()
+    with pytest.raises(
+        BadInput, match=f"^source far, file {re.escape(str(path))}: it was there when .* is gone"
+    ):
+        texts_in(file)
+
+
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", ["http", "in place", "renamed", "s3", "gcs"])
 def test_file_that_was_replaced_before_it_is_opened_is_not_read_as_what_was_listed(
     tmp_path, request, kind, name
