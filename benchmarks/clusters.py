@@ -30,7 +30,7 @@ from tasks.signatures.bands import key_ranges, read_range, write_band_rows
 from tasks.signatures.edges import EDGES, star_edges
 from tasks.storage.artifacts import Artifact, artifact_path
 from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table, write_shard, write_table
+from tasks.storage.tables import read_table, write_artifact, write_table
 
 BANDS = 8
 DOCUMENTS_PER_FILE = 4_000_000
@@ -65,7 +65,7 @@ def write_keys(folder: Folder, documents: int) -> list[Artifact]:
         name = f"{start:012d}"
         path = artifact_path("minhash", "synthetic", name, "0")
         artifacts.append(
-            write_shard(folder, path, name, lambda scratch, bands=bands: write_band_rows(scratch, bands()))
+            write_artifact(folder, path, name, lambda scratch, bands=bands: write_band_rows(scratch, bands()))
         )
     return artifacts
 

@@ -23,7 +23,7 @@ from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, meg
 from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rule_sets import SETS
+from tasks.recipe.rule_sets import RULE_SETS
 
 TERMS = 150
 AT_ONCE = 1000  # documents that are in memory together, as in a build
@@ -70,7 +70,7 @@ def plan_of(steps: list[dict[str, Any]], *, keep_text: bool) -> DocumentPlan:
 
 
 def set_named(name: str) -> dict[str, Any]:
-    return {"filter": {name: {"lists": {"profanity": "terms.txt"}} if SETS[name].lists else {}}}
+    return {"filter": {name: {"lists": {"profanity": "terms.txt"}} if RULE_SETS[name].lists else {}}}
 
 
 def run_in_batches(plan: DocumentPlan, texts: pa.LargeStringArray) -> None:
@@ -103,10 +103,10 @@ def main(folder: Path = DEMO, python: str | None = None) -> None:
         }  # fmt: skip
         rows.append(row)
 
-    for name in SETS:
+    for name in RULE_SETS:
         measure(f"filter: {name}", [set_named(name)], of=name)
-    measure("filter: all seven", [set_named(name) for name in SETS])
-    measure("filter: all seven, as in a build", [set_named(name) for name in SETS], keep_text=False)
+    measure("filter: all seven", [set_named(name) for name in RULE_SETS])
+    measure("filter: all seven, as in a build", [set_named(name) for name in RULE_SETS], keep_text=False)
     zyda1 = [{"clean": "zyda1"}, set_named("zyda1")]
     measure("Zyda-1's cleaning and filter, as in a build", zyda1, keep_text=False)
     if theirs:

@@ -35,7 +35,7 @@ from tasks.signatures.bands import key_ranges, write_band_rows
 from tasks.signatures.keys import band_keys, index_parameters
 from tasks.stage.results import HERE
 from tasks.storage.folder import Folder
-from tasks.storage.tables import FOOTERS, write_shard
+from tasks.storage.tables import FOOTERS, write_artifact
 
 NEW = 1000
 FILE_DOCUMENTS = 500_000
@@ -106,7 +106,7 @@ def write_keys(folder: Path, count: int, there: list[str]) -> None:
             both = np.sort(np.concatenate([own, others]))
             ids = np.arange(len(both), dtype=np.uint64)
             name = f"{band:03d}-{number:05d}"
-            shard = write_shard(
+            shard = write_artifact(
                 root, f"bands/{name}-00000000.parquet", name,
                 lambda path, band=band, both=both, ids=ids: write_band_rows(
                     path, [(band, both, ids)], group_rows=index.GROUP_ROWS

@@ -99,7 +99,7 @@ def names() -> tuple[str, ...]:
 
 def steps(recipe: Recipe) -> Iterator[Step]:
     """Yield what a build runs after `prepare`, in its order: the stages and checks that the recipe enables."""
-    for work, about in in_rounds(recipe):
+    for work, about in scheduled_work(recipe):
         if not isinstance(work, Stage):
             yield Step(work, recipe)
         elif work.scope == "corpus":
@@ -109,7 +109,7 @@ def steps(recipe: Recipe) -> Iterator[Step]:
             yield Step(work, about, sources)
 
 
-def in_rounds(recipe: Recipe) -> Iterator[tuple[Work, About]]:
+def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, About]]:
     """Yield each stage with what it is about, the recipe or a round, and each check that the recipe enables."""
     for entry in PIPELINE:
         if isinstance(entry, Check):
@@ -120,7 +120,7 @@ def in_rounds(recipe: Recipe) -> Iterator[tuple[Work, About]]:
             yield entry, recipe
 
 
-def shown(recipe: Recipe) -> list[Step]:
+def visible_steps(recipe: Recipe) -> list[Step]:
     """Return the steps of a build that people see: `prepare`, and the stages that the recipe enables."""
     return [Step(prepare, recipe), *(step for step in steps(recipe) if isinstance(step.work, Stage))]
 
@@ -129,7 +129,7 @@ def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
     of_stages = {
         Step(work, about).name: work.reasons_of(about)
-        for work, about in in_rounds(recipe)
+        for work, about in scheduled_work(recipe)
         if isinstance(work, Stage)
     }
     return {name: its_reasons for name, its_reasons in of_stages.items() if its_reasons}

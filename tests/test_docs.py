@@ -86,6 +86,57 @@ def test_chapters_name_modules_that_are_there(package):
         assert named - NO_MODULES <= {there.stem for there in path.parent.iterdir()}, path
 
 
+GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
+EXAMPLES = {"shouting", "brevity", "lengths", "plain_text"}  # files that stand in the guide alone
+MOST_FILES = 35  # that one opens to follow a document
+
+
+def file_in_guide(path):
+    """Return the file that the guide means: below the repository, below tasks/, or the only one of that name."""
+    places = [REPOSITORY / path, REPOSITORY / "tasks" / path]
+    return next((place for place in places if place.exists()), None) or one_of_that_name(path)
+
+
+def one_of_that_name(name):
+    (found,) = [
+        *(REPOSITORY / "tasks").rglob(name),
+        *(REPOSITORY / "flows").rglob(name),
+        *REPOSITORY.glob(f"textkernels/**/{name}"),
+    ]
+    return found
+
+
+def test_files_that_the_guide_names_are_there():
+    for path in {*re.findall(r"`([\w/]+\.py)`", GUIDE)}:
+        if Path(path).stem not in EXAMPLES:
+            assert file_in_guide(path).exists()
+
+
+def test_names_that_the_guide_gives_with_their_files_are_in_them():
+    pairs = re.findall(r"`([\w/]+\.py)`\s\(((?:`[\w.]+`(?:,\s)?)+)\)", GUIDE)
+    pairs += [(path, f"`{name}`") for name, path in re.findall(r"`(\w+)`\s(?:of|in)\s`([\w/]+\.py)`", GUIDE)]
+    assert len(pairs) > MOST_FILES
+    for path, names in pairs:
+        defined = set(defined_in(ast.parse(file_in_guide(path).read_text()).body))
+        assert {*re.findall(r"`([\w.]+)`", names)} <= defined, path
+
+
+def defined_in(body, prefix=""):
+    """Yield what a module or a class defines, with its class before its name."""
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            yield prefix + node.name
+        if isinstance(node, ast.ClassDef):
+            yield from defined_in(node.body, f"{node.name}.")
+        targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+        yield from (prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+
+def test_document_is_followed_through_a_bounded_number_of_files():
+    walk = GUIDE.partition("## One document")[2].partition("\nBeside this way")[0]
+    assert 25 < len({*re.findall(r"`([\w/]+\.py)`", walk)}) <= MOST_FILES
+
+
 def test_errors_are_all_in_the_tree_that_is_drawn_of_them():
     for package in (flows, tasks, deployments):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

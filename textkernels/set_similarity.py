@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from textkernels.sets import FREE, in_common, place_of, table_for, table_of
+from textkernels.sets import FREE, in_common, slot_of, table_for, table_of
 
 FEW = 8  # documents of a cluster of which all pairs are compared
 NOBODY = -1
@@ -76,7 +76,7 @@ def numbered(hashes):
     numbers, frequencies = np.empty(hashes.size, np.int32), np.zeros(hashes.size, np.int32)
     count = 0
     for j in range(hashes.size):
-        place = place_of(table, shift, hashes[j])
+        place = slot_of(table, shift, hashes[j])
         if table[place] == FREE:
             table[place] = hashes[j]
             numbers_of_places[place] = count

@@ -24,7 +24,7 @@ def table_for(count):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def place_of(table, shift, value):
+def slot_of(table, shift, value):
     """Return the place of a hash, or the free one where it would be (linear probing)."""
     mask = np.uint64(table.size - 1)
     place = (value * SPREAD) >> shift
@@ -41,7 +41,7 @@ def _distinct(hashes, ends, distinct_ends):
         table, shift = table_for(ends[i + 1] - ends[i])
         for j in range(ends[i], ends[i + 1]):
             value = hashes[j] - np.uint64(hashes[j] == FREE)
-            place = place_of(table, shift, value)
+            place = slot_of(table, shift, value)
             if table[place] == FREE:
                 table[place] = value
                 hashes[count] = value  # which was read before: there are no more of them than were read
@@ -54,7 +54,7 @@ def in_common(table, shift, others):
     """Count those of some distinct hashes that are in a table."""
     n = 0
     for value in others:
-        n += table[place_of(table, shift, value)] != FREE
+        n += table[slot_of(table, shift, value)] != FREE
     return n
 
 
@@ -63,7 +63,7 @@ def table_of(hashes):
     """Return a table of some distinct hashes, and its shift."""
     table, shift = table_for(hashes.size)
     for value in hashes:
-        table[place_of(table, shift, value)] = value
+        table[slot_of(table, shift, value)] = value
     return table, shift
 
 

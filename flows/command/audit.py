@@ -41,7 +41,7 @@ def audit(
 
 
 def print_audit_of_round(of_round: "Round", pairs: int) -> None:
-    from tasks.dedup.audit import near  # late
+    from tasks.dedup.audit import minhash_round_of  # late
     from tasks.publish.audits import (  # late
         audit_again,
         by_index_of,
@@ -55,7 +55,7 @@ def print_audit_of_round(of_round: "Round", pairs: int) -> None:
     with console(stderr=True).status("comparing texts"):
         manifest = audit_again(of_round, pairs)
     table = pairs_of(of_round.folder, manifest)
-    headline, out = count_unlike(table, near(of_round), by_index_of(manifest)), console()
+    headline, out = count_unlike(table, minhash_round_of(of_round), by_index_of(manifest)), console()
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return

@@ -65,7 +65,7 @@ def print_ledger(ledger: "Ledger") -> None:
 
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
-    between = [f"after {stage}" for stage in ledger.on_the_way]
+    between = [f"after {stage}" for stage in ledger.stages_between]
     for name in (
         "documents\nstart",
         "documents\nend",

@@ -93,7 +93,7 @@ def write_last(artifact: UUID, recipe: Recipe, state: BuildState) -> None:
         for _ in range(LAST_TRIES):
             with suppress(httpx.HTTPError, PrefectException):
                 shown = [*shown_by(client, recipe)] if state.outcome == "complete" else []
-                links = " · ".join([place_of(recipe), *shown])
+                links = " · ".join([link_to_corpus(recipe), *shown])
                 client.update_artifact(artifact, ArtifactUpdate(data=page_of(state, [links])))
                 return
 
@@ -108,11 +108,13 @@ def shown_by(client: SyncPrefectClient, recipe: Recipe) -> Iterator[str]:
             yield f"[{label}](/artifacts/artifact/{artifact.id})"
 
 
-def place_of(recipe: Recipe) -> str:
+def link_to_corpus(recipe: Recipe) -> str:
     return f"corpus `{recipe.folder.url}/published`"
 
 
 def links_of(recipe: Recipe, runner: Any) -> str:
     """Return the line of where a person would look further while the build runs."""
     link = getattr(runner.client, "dashboard_link", "")
-    return " · ".join([place_of(recipe), *([f"[workers, in Dask's dashboard]({link})"] if link else [])])
+    return " · ".join(
+        [link_to_corpus(recipe), *([f"[workers, in Dask's dashboard]({link})"] if link else [])]
+    )

@@ -52,7 +52,7 @@ class BuildState:
                 self.waits_for, self.started = "", self.clock()
             self.rows = {
                 step.name: Row(step, {source: Cell() for source in step.sources or (None,)})
-                for step in pipeline.shown(self.recipe)
+                for step in pipeline.visible_steps(self.recipe)
             }
             self.clockwork, self.farthest = Clockwork(), 0.0
 

@@ -56,7 +56,7 @@ def tokens(findings: Findings) -> Section:
 def table_of_ways(ledger: Ledger) -> Table:
     """List documents and tokens of each source at the start and at the end, and tokens in between."""
     names = ["", "documents", "left", "tokens"]  # short, for the dashboard's column
-    names += [*(f"after {stage}" for stage in ledger.on_the_way), "left", "kept"]
+    names += [*(f"after {stage}" for stage in ledger.stages_between), "left", "kept"]
     return Table("By source", names, [cells(way) for way in ways(ledger)], has_total=True)
 
 

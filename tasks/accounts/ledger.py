@@ -64,7 +64,7 @@ class Ledger(Record):
         return tuple(dict.fromkeys(line.stage for line in self.lines))
 
     @cached_property
-    def on_the_way(self) -> tuple[str, ...]:
+    def stages_between(self) -> tuple[str, ...]:
         """The stages that let documents go, but for the last of them, after which all is as at the end."""
         return tuple(stage for stage in self.stages if self.removed(stage).documents)[:-1]
 
@@ -181,7 +181,7 @@ def check_account(receipts: Sequence[Receipt]) -> None:
 
 
 class Way(NamedTuple):
-    """What was left of a source, or of all: at the start, after the stages of `Ledger.on_the_way`, at the end."""
+    """What was left of a source, or of all: at the start, after each of `Ledger.stages_between`, at the end."""
 
     source: str
     start: Counts
@@ -196,7 +196,7 @@ def ways(ledger: Ledger) -> list[Way]:
         Way(
             source or "total",
             ledger.of(first, source),
-            tuple(ledger.of(stage, source) for stage in ledger.on_the_way),
+            tuple(ledger.of(stage, source) for stage in ledger.stages_between),
             ledger.of(last, source),
         )
         for source in (*ledger.sources, None)

@@ -10,7 +10,7 @@ from tasks.storage.artifacts import Counts
 
 def as_markdown(ledger: Ledger) -> str:
     """Write the tokens of each source at the start, after the stages that let documents go, and at the end."""
-    names = ["source", "start", *(f"after {stage}" for stage in ledger.on_the_way), "end"]
+    names = ["source", "start", *(f"after {stage}" for stage in ledger.stages_between), "end"]
     rows = [
         [way.source, *(f"{counts.tokens:,}" for counts in (way.start, *way.between, way.end))]
         for way in ways(ledger)

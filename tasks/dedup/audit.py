@@ -19,7 +19,7 @@ from tasks.dedup.pairings import Pairing, pairings_of
 from tasks.ids import files_of, sources_of, split
 from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.rounds import Round
-from tasks.signatures.bands import place_of
+from tasks.signatures.bands import numbers_in_name
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
@@ -82,12 +82,12 @@ class AuditedRound(Facts):
 
 def key(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
     identities = [receipt.identity for trail in trails for receipt in trail]
-    dedup = near(of_round)
+    dedup = minhash_round_of(of_round)
     params = [pairs, dedup.key_parameters, *([dedup.measure] if dedup.verify else [])]
     return stage_key("audit", VERSION, params, *identities)
 
 
-def near(of_round: Round) -> MinHashRound:
+def minhash_round_of(of_round: Round) -> MinHashRound:
     """Return the round: only one of near-duplicates is audited."""
     assert isinstance(of_round.dedup, MinHashRound)
     return of_round.dedup
@@ -114,7 +114,7 @@ def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> M
         wanted = ids_in(some)
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
-        jobs.append(ComparedPairs(folder, near(of_round), tuple(some), tuple(needed)))
+        jobs.append(ComparedPairs(folder, minhash_round_of(of_round), tuple(some), tuple(needed)))
     tables = fan_out(lambda job: job(), jobs, stage=of_round.name_of("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
     path = artifact_path("audit", None, "all", key(of_round, trails, pairs))
@@ -152,7 +152,7 @@ def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> l
         of_source = wanted[sources_of(wanted) == number_of(folder, shards)] if shards else wanted[:0]
         files = set(files_of(of_source).tolist())
         for shard in shards:
-            if place_of(shard)[0] in files:
+            if numbers_in_name(shard)[0] in files:
                 first, last = first_and_last(folder, shard)
                 of_shard = of_source[(of_source >= first) & (of_source <= last)]
                 jobs += [TextsOfShard(folder, trail.source, shard, of_shard)] if len(of_shard) else []

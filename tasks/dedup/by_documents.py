@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.accounts.audited import ByIndex
-from tasks.dedup.comparison import COMPARED, Comparison, in_order
+from tasks.dedup.comparison import COMPARISONS, Comparison, in_order
 from tasks.dedup.contested import ContestedDocuments, RowsByCluster, RowsOfPart, neighbours
 from tasks.dedup.exchange import Files, list_files
 from tasks.dedup.preference import Preference
@@ -35,7 +35,7 @@ ALL_BITS = 24  # of all parts: 4 PB of text
 
 
 class ComparedPartRecord(Record):
-    """The documents of a part that go, each with the one it goes for: COMPARED by doc_id."""
+    """The documents of a part that go, each with the one it goes for: COMPARISONS by doc_id."""
 
     KIND = "Judged"
     shard: Artifact
@@ -76,7 +76,9 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
             with reading as (rows, texts):
                 members = None if rows is None else in_order(rows, self.order, self.comparison.dedup)
                 comparisons = [] if members is None else [*self.comparison.compare(members, texts)]
-        table = pa.concat_tables([COMPARED.empty_table(), *(of for of, _ in comparisons)]).sort_by("doc_id")
+        table = pa.concat_tables([COMPARISONS.empty_table(), *(of for of, _ in comparisons)]).sort_by(
+            "doc_id"
+        )
         shard = write_table(self.folder, self.path, self.name, table)
         return self.recorded(
             ComparedPartRecord(shard=shard, by_index=sum((by for _, by in comparisons), ByIndex()))
@@ -108,7 +110,7 @@ class DecidedFile(ArtifactJob):
     def make(self) -> Artifact:
         rows = read_table(self.folder, self.clustered)
         ids = rows.column("doc_id").to_numpy()
-        compare = [COMPARED.empty_table()]
+        compare = [COMPARISONS.empty_table()]
         if len(ids) and (parts := self.compared_parts.artifacts):
             compare.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
         table = with_columns(rows, pa.concat_tables(compare).sort_by("doc_id"))
@@ -172,9 +174,10 @@ def decided_by_documents(
 def cut_once_more(
     of_round: Round, gathered: list[Artifact], bits: int, all_bits: int
 ) -> tuple[list[Files], list[Artifact]]:
-    """Return the files of each of 2**bits parts, which are cut into more where there are to be 2**all_bits.
+    """Cut the texts into 2**all_bits parts, where they are in 2**bits parts so far.
 
-    The files are the same for all parts where they are not; what was made for it comes besides.
+    Return the list of files that each of those 2**bits parts is read from, and what was written to cut them again:
+    nothing where all_bits is bits, and then every part is read from the same files.
     """
     folder, listed = of_round.folder, list_files(of_round.folder, gathered)
     if all_bits == bits:

@@ -16,16 +16,16 @@ from tasks.dedup.contraction import ROOTS, Spread
 from tasks.dedup.exchange import PART, Naming, PartJob, RowsByPart, list_files, run_starts, table_of
 from tasks.dedup.forests import CLUSTERS, SIZES, Forest
 from tasks.ids import sources_of
-from tasks.signatures.bands import place_of
+from tasks.signatures.bands import numbers_in_name
 from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ArtifactJob, RecordJob
 from tasks.storage.artifacts import Artifact, Receipt, artifact_path, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, stored_as
-from tasks.storage.tables import footer_of, parquet_writer, write_shard
+from tasks.storage.tables import footer_of, parquet_writer, write_artifact
 
 FILE_DOCUMENTS = 8 << 20  # of the sources, clustered or not, between the first of one file and of the next
-COUNTED = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), ("count", pa.uint32())])
+CLUSTER_COUNTS = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), ("count", pa.uint32())])
 SIZED = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), *SIZES])
 PLACED = pa.schema([PART, *CLUSTERS])
 
@@ -48,7 +48,7 @@ def cuts_of(
     numbers = {source.source: source.number for source in sources}
     cuts, documents = list[int](), 0
     for ingested in sorted((trail[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
-        artifacts = sorted(load_manifest(folder, ingested).artifacts, key=place_of)
+        artifacts = sorted(load_manifest(folder, ingested).artifacts, key=numbers_in_name)
         for artifact in artifacts:
             documents += artifact.rows
             if documents > FILE_DOCUMENTS and artifact.rows:
@@ -74,7 +74,7 @@ def write_clusters(folder: Folder, path: str, name: str, tables: Iterable[pa.Tab
             for table in tables:
                 writer.write_table(table)
 
-    return write_shard(folder, path, name, fill)
+    return write_artifact(folder, path, name, fill)
 
 
 def files_of_forest(job: RecordJob[ClusterFiles], whole: Forest, cuts: Sequence[int]) -> ClusterFiles:
@@ -104,7 +104,7 @@ class CountedClusters(RowsByPart):
         starts = run_starts(clusters, sources_of(ids))
         counts = np.diff(np.append(starts, len(ids))).astype(np.uint32)
         ids, clusters = ids[starts], clusters[starts]
-        return table_of(COUNTED, self.naming.parts(clusters), clusters, ids, counts)
+        return table_of(CLUSTER_COUNTS, self.naming.parts(clusters), clusters, ids, counts)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class SizedClusters(RowsByPart):
     """
 
     def rows(self) -> pa.Table:
-        (clusters, firsts, counts), askers = self.part_columns(COUNTED)
+        (clusters, firsts, counts), askers = self.part_columns(CLUSTER_COUNTS)
         order = np.lexsort([firsts, clusters])
         clusters, firsts, counts = clusters[order], firsts[order], counts[order]
         starts = run_starts(clusters)

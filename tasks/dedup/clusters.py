@@ -26,7 +26,7 @@ from tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
 from tasks.stage.stage import stage
 from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.folder import Folder
-from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard
+from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from tasks.workers.engine import is_on_gpu
 
 VERSION = 4
@@ -63,15 +63,15 @@ class JoinedFiles(Job[Made]):
     def on_gpu(self) -> Forest | None:
         """Join the files on this worker's GPU, unless they have no room there."""
         from tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
-        from tasks.gpu.self_test import COMPARED, expect_same
+        from tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
 
         if (count := sum(artifact.rows for artifact in self.artifacts)) <= MOST_EDGES:
             with suppress(MemoryError):
                 forest = Forest(*forest_of(self.edges_in(artifact) for artifact in self.artifacts))
-                if "clusters" not in COMPARED:
+                if "clusters" not in VERIFIED_KERNELS:
                     by_cpu = self.on_cpu()
                     expect_same("clusters", [forest.ids, forest.roots], [by_cpu.ids, by_cpu.roots])
-                    COMPARED.update(["clusters"] if len(forest.ids) else [])
+                    VERIFIED_KERNELS.update(["clusters"] if len(forest.ids) else [])
                 return forest
         warn(f"{count:,} edges are too many for the GPU: the CPU joins them")
         return None
@@ -106,7 +106,7 @@ class ForestOfFiles(JoinedFiles[Artifact], ArtifactJob):
                 for table in whole.rows():
                     writer.write_table(table)
 
-        return write_shard(self.folder, self.path, self.name, fill)
+        return write_artifact(self.folder, self.path, self.name, fill)
 
 
 @dataclass(frozen=True)
@@ -151,15 +151,17 @@ def clusters_of(
     return last.artifacts
 
 
-def key(of_round: Round, trails: list[list[Receipt]], edged: Receipt, sources: list[NumberedSource]) -> str:
+def key(
+    of_round: Round, trails: list[list[Receipt]], edges_receipt: Receipt, sources: list[NumberedSource]
+) -> str:
     # Where files end is a matter of what ingest wrote, if there are several.
     ingested = [trail[0].identity for trail in trails] if of_several(trails) else []
-    return stage_key("clusters", VERSION, None, edged.identity, *ingested)
+    return stage_key("clusters", VERSION, None, edges_receipt.identity, *ingested)
 
 
 @stage("clusters", key, scope="corpus", inputs=("trails", "edges", "sources"), published_as="clusters")
 def clusters(
-    of_round: Round, trails: list[list[Receipt]], edged: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[list[Receipt]], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Find the clusters of all edges. trails: of each source, the first of which says where its documents are."""
     folder = of_round.folder
@@ -167,7 +169,7 @@ def clusters(
         fan_out, Job.__call__, stage=of_round.name_of("clusters"), source=None, engine=of_round.recipe.engine
     )
     cuts = cuts_of(folder, trails, sources)
-    artifacts = clusters_of(folder, load_manifest(folder, edged).artifacts, cuts, spread)
+    artifacts = clusters_of(folder, load_manifest(folder, edges_receipt).artifacts, cuts, spread)
     return Manifest(stage="clusters", artifacts=artifacts)
 
 

@@ -22,7 +22,7 @@ from tasks.storage.parts import TextFile
 
 ROW_BYTES = 64  # of a document that is decided about by preference alone, about
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
-COMPARED = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
+COMPARISONS = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
 
 Ids = NDArray[np.uint64]
 
@@ -98,7 +98,7 @@ class Comparison:
         return np.zeros(len(pieces), np.uint32)
 
     def compare(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
-        """Compare in some clusters: yields COMPARED, and what of it was decided by an index.
+        """Compare in some clusters: yields COMPARISONS, and what of it was decided by an index.
 
         All go for the first of their cluster that are of a later group than it, if they may.
         """
@@ -107,4 +107,4 @@ class Comparison:
         gone = np.flatnonzero((members.groups > members.groups[firsts]) & members.may_go)
         nothing = pa.nulls(len(gone), pa.float32())
         columns = [pa.array(members.doc_ids[gone]), pa.array(members.doc_ids[firsts[gone]]), nothing, nothing]
-        yield pa.table(columns, schema=COMPARED), ByIndex()
+        yield pa.table(columns, schema=COMPARISONS), ByIndex()

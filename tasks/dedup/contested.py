@@ -27,7 +27,7 @@ from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.folder import Folder
 from tasks.storage.parts import rows_of_part, write_parts
-from tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_shard
+from tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_artifact
 
 VERSION = 1
 FILE_BYTES = 128 << 20  # of text in one file, about
@@ -81,7 +81,7 @@ class ContestedDocuments(ArtifactJob):
                     cut += int(np.count_nonzero(pieces))
             return Counts(documents=cut)
 
-        return write_shard(self.folder, self.path, self.name, fill)
+        return write_artifact(self.folder, self.path, self.name, fill)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class RowsByCluster(ArtifactJob):
             for table in tables_of(self.folder, shard, columns_in(self.folder, shard, wanted))
         ]
         rows = sorted_rows(pa.concat_tables(parts))
-        return write_shard(
+        return write_artifact(
             self.folder, self.path, self.name, lambda scratch: write_parts(scratch, rows, **CODED)
         )
 
@@ -196,7 +196,7 @@ class RowsOfPart(ArtifactJob):
         parts = part_of(clusters, piece, self.all_bits) & ((1 << self.all_bits - self.bits) - 1)
         rows = rows.set_column(0, PLACES.field("part"), pa.array(parts.astype(np.uint16)))
         rows = sorted_rows(rows)
-        return write_shard(
+        return write_artifact(
             self.folder, self.path, self.name, lambda scratch: write_parts(scratch, rows, **CODED)
         )
 

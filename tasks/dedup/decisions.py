@@ -39,7 +39,7 @@ from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
-from tasks.storage.tables import parquet_writer, tables_of, write_shard
+from tasks.storage.tables import parquet_writer, tables_of, write_artifact
 
 VERSION = 4
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
@@ -120,7 +120,7 @@ class BestOfAll(RowsByPart):
 class DecidedFile(ArtifactJob):
     """The decisions about one file of clusters.
 
-    of_all: the best of each cluster, by file; None where there is one file. of_stage: the key of the stage.
+    of_all: the best of each cluster, by file; None where there is one file. key_of_stage: the key of the stage.
     """
 
     stage, version = "decisions", VERSION
@@ -130,7 +130,7 @@ class DecidedFile(ArtifactJob):
     of_all: Files | None
     order: Preference
     scope: Scope
-    of_stage: str
+    key_of_stage: str
 
     @property
     def name(self) -> str:
@@ -138,7 +138,7 @@ class DecidedFile(ArtifactJob):
 
     @property
     def key(self) -> str:
-        return self.of_stage
+        return self.key_of_stage
 
     def make(self) -> Artifact:
         winners = self.winners()
@@ -148,7 +148,7 @@ class DecidedFile(ArtifactJob):
                 for rows in tables_of(self.folder, self.clustered):
                     writer.write_table(winners.decide(rows, self.order, self.scope))
 
-        return write_shard(self.folder, self.path, self.name, fill)
+        return write_artifact(self.folder, self.path, self.name, fill)
 
     def winners(self) -> Winners:
         if self.of_all is None:
@@ -183,37 +183,37 @@ def decided_by_ids(
 
 
 def key(
-    of_round: Round, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[list[Receipt]], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
     comparison, order = comparison_of(of_round.dedup), order_of(of_round, sources)
     if comparison.is_by_ids:
-        return stage_key("decisions", VERSION, [of_round.dedup.scope, order], clustered.identity)
+        return stage_key("decisions", VERSION, [of_round.dedup.scope, order], clusters_receipt.identity)
     identities = [receipt.identity for trail in trails for receipt in trail]
-    return stage_key("decisions", VERSION, [comparison.rule, order], clustered.identity, *identities)
+    return stage_key("decisions", VERSION, [comparison.rule, order], clusters_receipt.identity, *identities)
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"))
 def decisions(
-    of_round: Round, trails: list[list[Receipt]], clustered: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[list[Receipt]], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
     folder = of_round.folder
-    tables, order = load_manifest(folder, clustered).artifacts, preference_of(of_round, sources)
+    tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(of_round, sources)
     order_key = digest_of(order_of(of_round, sources))
     if comparison_of(of_round.dedup).is_by_ids:
-        its_key = key(of_round, trails, clustered, sources)
+        its_key = key(of_round, trails, clusters_receipt, sources)
         decided = decided_by_ids(of_round, tables, order, order_key, its_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
     taking_part = [
         trail for trail in map(trail_of, trails) if not of_round.recipe.source(trail.source).exempt
     ]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
-    decided, on_the_way, by_index = decided_by_documents(of_round, shards, tables, order, order_key)
+    decided, intermediate, by_index = decided_by_documents(of_round, shards, tables, order, order_key)
     if by_index.is_needed:
         warn(f"{of_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(
         stage="decisions",
         artifacts=tuple(decided),
-        intermediate=tuple(shard.path for shard in on_the_way),
+        intermediate=tuple(shard.path for shard in intermediate),
         facts=Decided(by_index=by_index if by_index.is_needed else None).written(),
     )

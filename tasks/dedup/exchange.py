@@ -23,7 +23,7 @@ from tasks.storage.artifacts import WORK, Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.parts import rows_of_part, write_parts
 from tasks.storage.records import Record, digest_of, read_record, stored_as, write_record
-from tasks.storage.tables import parquet_writer, read_table, write_shard
+from tasks.storage.tables import parquet_writer, read_table, write_artifact
 
 VERSION = 1
 PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two
@@ -195,7 +195,7 @@ def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table) -> Artif
             with parquet_writer(scratch, rows.schema, **options) as writer:
                 writer.write_table(rows)
 
-    return write_shard(folder, path, name, fill)
+    return write_artifact(folder, path, name, fill)
 
 
 def run_starts(*columns: Any) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from tasks.errors import TooMuchLost
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import rounds_of
-from tasks.stage.groups import OfGroup, trails_of
+from tasks.stage.groups import GroupTrail, trails_of
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.verdicts import Trail, trail_of
 
@@ -14,7 +14,7 @@ SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter"
 
 
 @task(task_run_name="losses", **ONCE_A_BUILD)
-def check_losses(recipe: Recipe, groups: list[OfGroup]) -> None:
+def check_losses(recipe: Recipe, groups: list[GroupTrail]) -> None:
     """Compare what each stage lets go of each source with its `max_loss`. Raises TooMuchLost.
 
     groups: the trails of their sources so far.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tasks.errors import BadInput, bad_input
 from tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
 from tasks.recipe.dedup import DIRECTIONS, PREFERENCES
-from tasks.recipe.faults import place_of
+from tasks.recipe.faults import place_in_recipe
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import Round
 from tasks.recipe.source import Source
@@ -185,7 +185,7 @@ def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
     for number, dedup in enumerate(recipe.rounds):
         for entry in (entry for entry in dedup.prefer if entry not in PREFERENCES):
             if fault := fault_of(entry.rpartition(" ")[0], stored):
-                place = place_of(recipe, "dedup", number, "prefer")
+                place = place_in_recipe(recipe, "dedup", number, "prefer")
                 raise BadInput(f"{place}: {bad_input(source.name, f'{entry}: {fault}')}")
 
 

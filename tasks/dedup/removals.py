@@ -88,10 +88,10 @@ def evidence_of(of_round: Round) -> pa.Schema | None:
     return comparison_of(of_round.dedup).evidence or None
 
 
-def key(of_round: Round, trail: Trail, decided: Receipt) -> str:
+def key(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:
     reason = of_round.dedup.sentences.reason.name
     named_reason = None if reason == FIRST_REASON else reason
-    return stage_key("removals", VERSION, named_reason, *trail.identities, decided.identity)
+    return stage_key("removals", VERSION, named_reason, *trail.identities, decisions_receipt.identity)
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:
@@ -100,17 +100,20 @@ def reasons_of(of_round: Round) -> dict[str, str]:
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
-def removals(of_round: Round, trail: Trail, decided: Receipt) -> Manifest:
+def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manifest:
     """Find which documents of a source go."""
     folder = of_round.folder
-    deciding, evidence = load_manifest(folder, decided), tuple(evidence_of(of_round) or ())
+    decisions_manifest, evidence = (
+        load_manifest(folder, decisions_receipt),
+        tuple(evidence_of(of_round) or ()),
+    )
     reason, names = of_round.dedup.sentences.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
-    decided_files = list_files(folder, deciding.artifacts)
+    decided_files = list_files(folder, decisions_manifest.artifacts)
     jobs = [
         RemovalsOfShard(folder, trail.source, history, decided_files, evidence, reason, names)
         for history in load_histories(folder, trail)
     ]
     manifest = run_jobs(of_round.name_of("removals"), trail, jobs)
     return manifest.model_copy(
-        update={"facts": deciding.facts}
+        update={"facts": decisions_manifest.facts}
     )  # what the accounts say of how it was decided

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tasks.accounts.audited import ByIndex
-from tasks.dedup.comparison import COMPARED, SIMILARITIES, Comparison, Ids, InOrder
+from tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, Ids, InOrder
 from tasks.dedup.large import LargeCluster
 from tasks.ids import hash_ids
 from tasks.recipe.dedup import Dedup, Verify
@@ -48,7 +48,7 @@ class TextComparison(Comparison):
         return self.dedup.shingle_parameters
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def required(self) -> dict[str, Any]:
         """How much a document has to hold of another, as `textkernels.set_similarity.find_duplicates` takes it."""
         return {"share": self.verify.share, "is_jaccard": self.verify.measure == "jaccard"}
 
@@ -81,13 +81,13 @@ class TextComparison(Comparison):
             ids, groups, may_go = members.doc_ids[some], members.groups[some], members.may_go[some]
             if last - first == 1 and sizes[some].sum() > CLUSTER_BYTES:
                 sets = sets_of(texts, members.rows[some], sizes[some], self.dedup)
-                cluster = LargeCluster(sets, groups, may_go, **self.asked)
+                cluster = LargeCluster(sets, groups, may_go, **self.required)
                 comparisons = with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
                 yield comparisons, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
             else:
                 hashes, ends = shingle_sets(texts.take(members.rows[some]), self.dedup)
                 clusters = members.starts[first : last + 1] - start
-                of_all = find_duplicates(hashes, ends, groups, may_go, clusters, **self.asked)
+                of_all = find_duplicates(hashes, ends, groups, may_go, clusters, **self.required)
                 yield with_similarities(ids, *of_all, np.diff(ends)), ByIndex()
 
 
@@ -131,9 +131,9 @@ def sets_of(
 def with_similarities(
     doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> pa.Table:
-    """Write those documents that go as COMPARED; all arrays are (n,)."""
+    """Write those documents that go as COMPARISONS; all arrays are (n,)."""
     gone = np.flatnonzero(holders != NOBODY)
     kept, both, size = holders[gone], shared[gone], sizes[gone]
     jaccard = both / (size + sizes[kept] - both)
     columns = [doc_ids[gone], doc_ids[kept], jaccard.astype(np.float32), (both / size).astype(np.float32)]
-    return pa.table([pa.array(column) for column in columns], schema=COMPARED)
+    return pa.table([pa.array(column) for column in columns], schema=COMPARISONS)

@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from tasks.documents.functions import digest_of_code
 from tasks.errors import BadRecipe, Unavailable, ZydaError
-from tasks.recipe.faults import place_of
+from tasks.recipe.faults import place_in_recipe
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rule_sets import SETS
+from tasks.recipe.rule_sets import RULE_SETS
 from tasks.recipe.steps import Step
 from tasks.sources.column_names import ADDED_BY_MODEL, RESERVED_NAMES
-from tasks.storage.documents import COUNTED
+from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 
-STEPS = "document_steps"  # the column of a shard with what was measured of its documents
+STATISTICS = "document_steps"  # the column of a shard with what was measured of its documents
 EMPTIED = "emptied"
 # What each set measured (CRC-32 of the names) when keys had no word of it: those keys stay as they are.
 FIRST_MEASURED = {
@@ -99,14 +99,14 @@ class DocumentPlan(Record):
         ]
 
     def columns(self) -> pa.Schema:
-        """Return what is measured: the fields of STEPS."""
+        """Return what is measured: the fields of STATISTICS."""
         return pa.schema([field for step in self.steps for field in step.columns()])
 
 
 def later_statistics(plan: DocumentPlan) -> list[str]:
     """Name what the sets of a plan measure, of those that measure something else than at first."""
     sets = sorted({measure.of for step in plan.steps for measure in step.measures})
-    named = {of: " ".join(SETS[of].rules) for of in sets}
+    named = {of: " ".join(RULE_SETS[of].rules) for of in sets}
     return [
         f"{of}: {rules}" for of, rules in named.items() if crc32(rules.encode()) != FIRST_MEASURED.get(of)
     ]
@@ -125,13 +125,13 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
         except Unavailable:  # a store that may answer later
             raise
         except (ZydaError, ValueError) as error:
-            raise BadRecipe(f"{place_of(recipe, *location, i)}: {error}") from error
+            raise BadRecipe(f"{place_in_recipe(recipe, *location, i)}: {error}") from error
     columns = [name for name, _ in published_columns(asked_steps)]
-    at = place_of(recipe, *location) if columns else ""
+    at = place_in_recipe(recipe, *location) if columns else ""
     for name in columns:
         if columns.count(name) > 1:
             raise BadRecipe(f"{at}: {name} is measured twice, and has one column; leave one out")
-        if name in {*COUNTED.names, *RESERVED_NAMES, *ADDED_BY_MODEL, "text"}:
+        if name in {*DOCUMENT_COUNTS.names, *RESERVED_NAMES, *ADDED_BY_MODEL, "text"}:
             raise BadRecipe(f"{at}: {name} is a column of every corpus; give the function another name")
     return DocumentPlan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
 
@@ -169,7 +169,7 @@ def measures_of(step: Step) -> Iterator[Measure]:
         terms = {name: terms_of(settings.lists[name], content) for name, content in contents.items()}
         digests = {name: sha256(content).hexdigest() for name, content in contents.items()}
         for of in [settings.of] if settings.of else [rule.partition(".")[0] for rule in settings.bounds]:
-            options = settings.options if settings.of else SETS[of].options
+            options = settings.options if settings.of else RULE_SETS[of].options
             named.setdefault(of, Measure(of=of, options=options, terms=terms, digests=digests))
     yield from named.values()
 
@@ -235,5 +235,5 @@ def columns_of_step(
 
 def statistics_of(of: str, lists: Collection[str]) -> list[str]:
     """Return the statistics of a set, without those of lists that nobody gives."""
-    of_set = SETS[of]
+    of_set = RULE_SETS[of]
     return [rule for rule in of_set.rules if of_set.lists.get(rule) in (None, *lists)]

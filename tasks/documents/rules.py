@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import broken_rules, first_broken
-from tasks.documents.planning import EMPTIED, STEPS, Bound, bounds_of, published_columns
+from tasks.documents.planning import EMPTIED, STATISTICS, Bound, bounds_of, published_columns
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rule_sets import SETS
+from tasks.recipe.rule_sets import RULE_SETS
 from tasks.recipe.steps import Step
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
@@ -63,8 +63,8 @@ class RulesOfShard(VerdictJob):
         return {bound.rule for bound in self.bounds}
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
-        table = read_table(self.folder, self.history.shard, ["doc_id", STEPS])
-        measured = table.column(STEPS).combine_chunks()
+        table = read_table(self.folder, self.history.shard, ["doc_id", STATISTICS])
+        measured = table.column(STATISTICS).combine_chunks()
         columns = {field.name: measured.field(i) for i, field in enumerate(measured.type)}
         verdict_table = verdicts(table.column("doc_id"), columns, self.bounds)
         for name, statistic in self.published:
@@ -140,7 +140,7 @@ def sentences(step: Step) -> dict[str, str]:
     for settings in step.sets():
         for rule in settings.bounds:
             of, _, statistic = f"{settings.of}.{rule}".partition(".") if settings.of else rule.partition(".")
-            sentences_by_reason[f"{settings.name}.{rule}"] = SETS[of].rules[statistic].sentence
+            sentences_by_reason[f"{settings.name}.{rule}"] = RULE_SETS[of].rules[statistic].sentence
     return sentences_by_reason
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tasks.errors import WrongBits
 
-COMPARED = set[Hashable]()  # what this process's GPU has made as its CPU does
+VERIFIED_KERNELS = set[Hashable]()  # what this process's GPU has made as its CPU does
 
 
 def expect_same(name: str, by_gpu: Sequence[Any], by_cpu: Sequence[Any]) -> None:

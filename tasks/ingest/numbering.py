@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.planning import STEPS
+from tasks.documents.planning import STATISTICS
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, bad_input
 from tasks.ids import MAX_ROWS
@@ -121,7 +121,9 @@ class Reader:
             own.schema, self.parameters.text, classified=self.parameters.classified, measured=plan.published
         )
         numbered = pa.table([*counted, stored, *own.columns], schema=schema)
-        return numbered if documents is None else numbered.append_column(STEPS, documents.statistics(plan))
+        return (
+            numbered if documents is None else numbered.append_column(STATISTICS, documents.statistics(plan))
+        )
 
     def check_sizes(self, texts: pa.LargeStringArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the UTF-8 length of each text: (n,) int64. Raises BadInput at one that is too long."""

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.planning import STEPS, later_statistics
+from tasks.documents.planning import STATISTICS, later_statistics
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.ingest.companions import Companion
@@ -22,9 +22,9 @@ from tasks.sources.rows import BadRow, Tally
 from tasks.sources.type_unification import ValueRanges, value_ranges
 from tasks.stage.jobs import RecordJob
 from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, artifact_path, total
-from tasks.storage.documents import COUNTED
+from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, write_shard, write_table
+from tasks.storage.tables import parquet_writer, write_artifact, write_table
 from tasks.tokens.counter import stored_counter
 
 VERSION = 4
@@ -104,7 +104,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     shards, schemas, spans = list[Artifact](), list[pa.Schema](), ValueRanges()
     for (_, schema), part in parts:
         whole = unpack(schema)
-        schemas.append(pa.schema([field for field in whole if field.name != STEPS]))
+        schemas.append(pa.schema([field for field in whole if field.name != STATISTICS]))
         shard, reach = write_ingested(job, len(shards), whole, (table for _, table in part))
         shards.append(shard)
         spans += reach
@@ -145,14 +145,18 @@ def write_ingested(
                 writer.write_table(table, row_group_size=len(table))
                 for companion in companions:
                     companion.add(table)
-                own = [name for name in table.column_names if name not in (*COUNTED.names, "text", STEPS)]
+                own = [
+                    name
+                    for name in table.column_names
+                    if name not in (*DOCUMENT_COUNTS.names, "text", STATISTICS)
+                ]
                 spans += value_ranges(table.select(own))
                 tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
                 counts += Counts(documents=len(table), tokens=tokens, bytes=size)
         return counts
 
     name = f"{job.name}-{index:03d}"
-    shard = write_shard(job.folder, artifact_path("ingest", job.source, name, job.key), name, fill)
+    shard = write_artifact(job.folder, artifact_path("ingest", job.source, name, job.key), name, fill)
     for companion in companions:
         companion.write(job.folder, job.source, shard)
     return shard, spans

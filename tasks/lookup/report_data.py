@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published
-from tasks.dedup.audit import near
+from tasks.dedup.audit import minhash_round_of
 from tasks.dedup.likeness import AUDIT
 from tasks.errors import Damaged, Denied, ZydaError
 from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
@@ -203,7 +203,7 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     if not len(table):
         return None
     published = corpus.manifest.audits.get(of_round.name_of("audit"))
-    headline = count_unlike(table, near(of_round), published.by_index if published else None)
+    headline = count_unlike(table, minhash_round_of(of_round), published.by_index if published else None)
     try:
         manifest = last_audit(of_round)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)

@@ -21,7 +21,7 @@ from tasks.sources.listing import InputFile
 from tasks.sources.reading import InspectedFile, inspect
 from tasks.sources.register import Register, known_files
 from tasks.stage.fan_out import fan_out
-from tasks.storage.documents import COUNTED
+from tasks.storage.documents import DOCUMENT_COUNTS
 
 Spread = Callable[..., list[Any]]
 
@@ -131,7 +131,7 @@ def columns_together(
     stored = [
         stored_schema(schema, source.text, classified=classified, measured=measured) for schema in schemas
     ]
-    return unify(stored or [COUNTED])
+    return unify(stored or [DOCUMENT_COUNTS])
 
 
 def shard_bytes(recipe: Recipe) -> int:

@@ -137,7 +137,7 @@ def audit_again(of_round: Round, pairs: int) -> Manifest:
     Raises Denied where that is not there any more.
     """
     receipts = [[*trail] for trail in last_audit(of_round).facts_as(AuditedRound).trails]
-    return load_manifest(of_round.folder, audit.once(of_round, receipts, pairs))
+    return load_manifest(of_round.folder, audit.receipt_for(of_round, receipts, pairs))
 
 
 def last_audit(of_round: Round) -> Manifest:

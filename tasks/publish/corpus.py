@@ -16,7 +16,7 @@ from tasks.accounts.published import (
 from tasks.accounts.published_files import ROWS, as_parquet, file_table
 from tasks.accounts.published_stamps import save_stamps
 from tasks.accounts.readings import moment
-from tasks.dedup.audit import near
+from tasks.dedup.audit import minhash_round_of
 from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.ids import BITS
 from tasks.ingest.plan import SourcePlan
@@ -39,38 +39,38 @@ from tasks.storage.tables import read_table
 def publish_corpus(
     recipe: Recipe,
     ledger: Ledger,
-    inputs: list[SourcePlan],
-    others: dict[str, ReferenceCorpus],
-    ingested: list[Receipt],
+    plans: list[SourcePlan],
+    references: dict[str, ReferenceCorpus],
+    ingest_receipts: list[Receipt],
     corpus_receipts: dict[str, Receipt],
-    published: list[Receipt],
+    publish_receipts: list[Receipt],
     reasons: dict[str, dict[str, str]],
 ) -> bool:
     """Put the published folder in place; return False where it is there already, whole.
 
-    others: corpora that a round is against, by their URLs. corpus_receipts: those of clusters,
+    references: corpora that a round is against, by their URLs. corpus_receipts: those of clusters,
     audits and band keys, by their folders. reasons: of each stage that lets documents go, with a sentence about
     one.
 
     Raises Damaged where a file that is to be published is not as it was made.
     """
     folder = recipe.folder
-    files = corpus_files(folder, ingested, corpus_receipts, published)
-    named = {other.label: other.digest for other in others.values()}
+    files = corpus_files(folder, ingest_receipts, corpus_receipts, publish_receipts)
+    named = {other.label: other.digest for other in references.values()}
     manifest = new_manifest(
         recipe,
         ledger,
-        inputs,
+        plans,
         reasons,
         headlines(recipe, corpus_receipts),
         keys(recipe, corpus_receipts),
     ).model_copy(
         update={
             "against": tuple(NamedDigest(name=name, sha256=digest) for name, digest in named.items()),
-            "lists": lists_of(inputs),
+            "lists": lists_of(plans),
         }
     )
-    texts = accounts(recipe, inputs, manifest, {file.path.rpartition("/")[0] for file in files})
+    texts = accounts(recipe, plans, manifest, {file.path.rpartition("/")[0] for file in files})
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
     before, now = published_before(folder), moment()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
@@ -167,7 +167,9 @@ def headlines(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, 
         if receipt := corpus_receipts.get(of_round.name_of("audit")):
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.artifacts[0])
-            audits[of_round.name_of("audit")] = count_unlike(pairs, near(of_round), by_index_of(audit))
+            audits[of_round.name_of("audit")] = count_unlike(
+                pairs, minhash_round_of(of_round), by_index_of(audit)
+            )
     return audits
 
 

@@ -1,6 +1,6 @@
 """How two texts differ, for people: bounded in what is compared and in what is shown.
 
-COMPARED characters of each are compared, from shortly before their first difference: by lines where these are
+MOST_COMPARED characters of each are compared, from shortly before their first difference: by lines where these are
 short, else by words.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Indel
 
-COMPARED = 20_000  # characters of each text
+MOST_COMPARED = 20_000  # characters of each text
 BEFORE = 400  # characters that are compared before the first difference
 UNITS = 4_000  # lines or words of each text: two of as many that have nothing in common take 20 ms
 LONG_LINE = 240  # characters, from which on words are compared
@@ -34,10 +34,10 @@ def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[
     if text == other:
         return ()
     start = start_of_difference(text, other)
-    ours, theirs = text[start : start + COMPARED], other[start : start + COMPARED]
+    ours, theirs = text[start : start + MOST_COMPARED], other[start : start + MOST_COMPARED]
     by = "lines" if all(len(line) <= LONG_LINE for line in f"{ours}\n{theirs}".split("\n")) else "words"
     units, other_units = cut(ours, by), cut(theirs, by)
-    is_cut = max(len(text), len(other)) > start + COMPARED or max(len(units), len(other_units)) > UNITS
+    is_cut = max(len(text), len(other)) > start + MOST_COMPARED or max(len(units), len(other_units)) > UNITS
     lines = ["--- this", f"+++ {kept}"]
     lines += [f"@@ the first {start:,} characters are the same @@"] if start else []
     changed = changes(units[:UNITS], other_units[:UNITS])

@@ -43,10 +43,10 @@ from tasks.storage.artifacts import (
     stage_key,
     total,
 )
-from tasks.storage.documents import COUNTED
+from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.facts import Facts
 from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, read_table, tables_of, write_shard, write_table
+from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
 VERSION = 2
 
@@ -102,7 +102,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
 
 def publish_shard(job: ShardToPublish) -> PublishedShard:
     """Write the files of one shard."""
-    counted = read_table(job.folder, job.history.shard, COUNTED.names)
+    counted = read_table(job.folder, job.history.shard, DOCUMENT_COUNTS.names)
     added = load_added_columns(job.folder, job.history)
     removed = removed_rows(job, added, counted)
     gone_ids = removed.column("doc_id").to_numpy()
@@ -156,7 +156,7 @@ def write_documents(
                 writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
-    shard = write_shard(job.folder, job.path, job.name, fill, counts=counts_of(counted, left_ids))
+    shard = write_artifact(job.folder, job.path, job.name, fill, counts=counts_of(counted, left_ids))
     if shard.rows != shard.counts.documents:
         raise NotConserved(f"{job.path}: {shard.rows:,} rows written, expected {shard.counts.documents:,}")
     return shard
@@ -206,7 +206,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     return Manifest(
         stage="publish",
         source=source,
-        shards=kept,
+        artifacts=kept,
         entering=trail.remaining,
         out=total(shard.counts for shard in kept),
         facts=PublishedSource(removed=tuple(file.removed for file in files if file.removed)).written(),

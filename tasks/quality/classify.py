@@ -17,8 +17,8 @@ from tasks.errors import NotConserved, bad_input
 from tasks.quality.forms import Model, load_model
 from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
-from tasks.sources.register import place_of
-from tasks.stage.progress import told_inside
+from tasks.sources.register import file_and_row_of
+from tasks.stage.progress import reporting_progress
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from tasks.stage.verdicts import Trail, load_histories
@@ -87,7 +87,7 @@ class AnswersForShard(VerdictJob):
                 continue
             odd = np.flatnonzero(~np.isfinite(table.column(field.name).to_numpy()))
             if len(odd):
-                url, row = place_of(self.folder, source, table.column("doc_id")[odd[0]].as_py())
+                url, row = file_and_row_of(self.folder, source, table.column("doc_id")[odd[0]].as_py())
                 answer = f"{field.name} {table.column(field.name)[odd[0]].as_py()}, expected a finite number"
                 fault = f"classify.model: {self.model.name} answers {answer}"
                 error = bad_input(source, fault, file=url, row=row)
@@ -113,7 +113,7 @@ class AnswersForShard(VerdictJob):
         answers = load_model(self.model, self.max_tokens, self.device)
         tables = tables_of(self.folder, self.history.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
-        with told_inside(self.stage, self.source, self.name):
+        with reporting_progress(self.stage, self.source, self.name):
             columns = answers(documents.column("text").to_pylist())
         return pa.table([documents.column("doc_id"), *columns], schema=self.model.table_schema)
 

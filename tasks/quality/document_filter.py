@@ -28,7 +28,7 @@ from tasks.stage.verdicts import (
     with_columns,
 )
 from tasks.storage.artifacts import Manifest, stage_key
-from tasks.storage.documents import COUNTED
+from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.folder import Folder
 from tasks.storage.records import pack
 from tasks.storage.tables import open_table, parts_of
@@ -117,7 +117,7 @@ def remaining_documents(folder: Folder, history: ShardHistory, schema: pa.Schema
 def run_filter(recipe: Recipe, trail: Trail, document_filter: DocumentFilter) -> Manifest:
     """Run a filter on the remaining documents of a source, over the cluster."""
     folder = recipe.folder
-    wanted = {*document_filter.columns, *COUNTED.names}
+    wanted = {*document_filter.columns, *DOCUMENT_COUNTS.names}
     schema = pa.schema([field for field in ingested(folder, trail).columns if field.name in wanted])
     jobs = [
         FilterShard(folder, trail.source, history, document_filter, schema)

@@ -21,7 +21,7 @@ from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.sources.column_names import names_of_text
-from tasks.sources.register import place_of
+from tasks.sources.register import file_and_row_of
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import VERDICTS, Trail
 from tasks.storage.artifacts import Manifest, stage_key
@@ -103,7 +103,7 @@ def source_keep_mask(folder: Folder, source: Source, documents: pa.Table) -> NDA
         message = f"keep: {shorten(str(source.keep))}: {error.found}"
         if error.row is None:
             raise bad_input(source.name, message) from error
-        url, row = place_of(folder, source.name, documents.column("doc_id")[error.row].as_py())
+        url, row = file_and_row_of(folder, source.name, documents.column("doc_id")[error.row].as_py())
         raise bad_input(source.name, message, file=url, row=row) from error
 
 

@@ -21,7 +21,7 @@ from transformers.utils import logging
 from tasks.log import warn
 from tasks.quality.encoder_files import WEIGHTS, labels_of, load_config
 from tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
-from tasks.stage.progress import INSIDE
+from tasks.stage.progress import REPORT_PART
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
 TOKENS_LIKE_A_PAIR = 500  # so many tokens beside a token cost as much as it does itself
@@ -91,7 +91,7 @@ class Classifier:
                 outputs.append(raw)
                 order += places
                 read += sum(cost_of(tokens[place]) for place in places)
-                INSIDE.get()((before + read / whole) / windows)
+                REPORT_PART.get()((before + read / whole) / windows)
         result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
         result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)  # once: each copy waits
         return result

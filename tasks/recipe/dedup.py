@@ -1,7 +1,7 @@
 """Deduplication: what every kind of round says, and has to say of itself.
 
 The kinds are in `tasks.recipe.kinds`. What takes more than the recipe is not here: `tasks.signatures.keys` makes
-the keys of a text, `tasks.dedup.judging` judges the documents of a cluster.
+the keys of a text, `tasks.dedup.comparison` compares the documents of a cluster.
 """
 
 from abc import abstractmethod

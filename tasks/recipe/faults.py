@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from tasks.recipe.cleaning import MAPPING, OTHER
 from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import EXACT, MINHASH
+from tasks.recipe.kinds import TAGS
 from tasks.recipe.values import SECRETIVE
 
 MOST_SHOWN = 100
 LONGEST = 200  # of what was found, in a line
-KINDS = (MAPPING, OTHER, EXACT, MINHASH, "[key]")
+KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
 
 def faults(path: str, text: str, error: ValidationError) -> list[str]:
@@ -40,7 +40,7 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
     ]
 
 
-def place_of(recipe: Recipe, *location: int | str) -> str:
+def place_in_recipe(recipe: Recipe, *location: int | str) -> str:
     """Return `file:line: field` of a field of a recipe, for what is found wrong with it later."""
     path, text = recipe._file
     tree = yaml.compose(text)

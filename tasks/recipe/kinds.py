@@ -4,7 +4,7 @@ A round is of the kind that its fields say: `exact` makes it one of equal texts.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from unicodedata import unidata_version
 
 from pydantic import (
@@ -206,12 +206,15 @@ def half_found(bands: int, rows: int) -> float:
     return float((1 - 0.5 ** (1 / bands)) ** (1 / rows))
 
 
+TAG_BY_FIELD = {"exact": EXACT}  # fields of one kind alone; what has none of them is a round of MinHash
+
+
 def kind_of(given: Any) -> str | None:
     """Return of which kind a round is by its fields, as it was given; None for what has no fields."""
     if not isinstance(given, dict | BaseModel):
         return None
-    exact = given.get("exact") if isinstance(given, dict) else getattr(given, "exact", None)
-    return MINHASH if exact is None else EXACT
+    fields = given if isinstance(given, dict) else vars(given)
+    return next((tag for name, tag in TAG_BY_FIELD.items() if fields.get(name) is not None), MINHASH)
 
 
 AnyRound = Annotated[
@@ -220,4 +223,5 @@ AnyRound = Annotated[
         kind_of, custom_error_type="round", custom_error_message="A round is a mapping of its fields"
     ),
 ]
+TAGS = tuple(get_args(kind)[1].tag for kind in get_args(get_args(AnyRound)[0]))
 ROUNDS = TypeAdapter[tuple[ExactRound | MinHashRound, ...]](tuple[AnyRound, ...])

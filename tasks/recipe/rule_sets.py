@@ -122,7 +122,7 @@ CODE = RuleSet(
         "alphanumeric": least(0.25, "too few of its characters are letters or digits"),
     }
 )
-SETS = {
+RULE_SETS = {
     "zyda1": ZYDA1,
     "gopher-quality": GOPHER_QUALITY,
     "gopher-repetition": GOPHER_REPETITION,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from math import isfinite, nan
 from typing import Any, NamedTuple
 
-from tasks.recipe.rule_sets import SETS, RuleSet
+from tasks.recipe.rule_sets import RULE_SETS, RuleSet
 from tasks.recipe.values import number, readable, without_credentials
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -29,9 +29,9 @@ class RuleSettings(NamedTuple):
 def rule_settings(name: str, values_of_rules: Any, *, filters: bool) -> RuleSettings:
     if not isinstance(values_of_rules, dict):
         raise ValueError(f"{name}: a mapping of its rules to values is expected")
-    if name in SETS:
-        of_set = of_a_set(name, SETS[name], values_of_rules)
-        if values := [rule for rule in values_of_rules if rule in SETS[name].rules and not filters]:
+    if name in RULE_SETS:
+        of_set = of_a_set(name, RULE_SETS[name], values_of_rules)
+        if values := [rule for rule in values_of_rules if rule in RULE_SETS[name].rules and not filters]:
             raise ValueError(f"{name}.{values[0]}: a value is for a filter; measure lets nothing go")
         if filters and not of_set.bounds:
             raise ValueError(f"{name}: none of its rules has a value, so that it lets nothing go")
@@ -39,11 +39,11 @@ def rule_settings(name: str, values_of_rules: Any, *, filters: bool) -> RuleSett
     if FUNCTION.fullmatch(name):
         raise ValueError(f"{name}: a function has a step of its own, with nothing beside it")
     if not filters or not values_of_rules or not OWN_SET.fullmatch(name):
-        raise ValueError(f"there is no rule set {name}; there are {', '.join(SETS)}")
+        raise ValueError(f"there is no rule set {name}; there are {', '.join(RULE_SETS)}")
     bounds = dict[str, Bound]()
     for rule, bound in values_of_rules.items():
         of, _, statistic = str(rule).partition(".")
-        if of not in SETS or statistic not in SETS[of].rules or statistic in SETS[of].lists:
+        if of not in RULE_SETS or statistic not in RULE_SETS[of].rules or statistic in RULE_SETS[of].lists:
             raise ValueError(f"{name}.{rule}: a statistic of a rule set is expected, fineweb.short_lines say")
         bounds[rule] = pair(f"{name}.{rule}", bound)
     return RuleSettings(name, None, bounds)

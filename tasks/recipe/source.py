@@ -37,9 +37,9 @@ Share = Annotated[float, Number, Field(ge=0, lt=1)]
 class MaxLosses(Strict):
     """How much of a source's tokens may go, by what lets them go: of those that were left before it."""
 
-    rules: Share | None = Field(None, description="The filters among the steps of `documents`.")
+    rules: Share | None = Field(None, description="The rules in the `filter` steps of `documents`.")
     dedup: Share | None = Field(None, description="All rounds of deduplication together.")
-    filter: Share | None = Field(None, description="The labels of a model, and `keep`.")
+    filter: Share | None = Field(None, description="The stage `filter`: labels of a model, and `keep`.")
 
 
 MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPPING)], MappingOrNot]

@@ -72,7 +72,7 @@ def write_band_rows(
             writer.write_table(pa.table([*map(pa.array, columns)], schema=schema), row_group_size=group_rows)
 
 
-def place_of(artifact: Artifact) -> list[int]:
+def numbers_in_name(artifact: Artifact) -> list[int]:
     """Return the numbers in a shard's name: of its file, of the piece, of the part."""
     return [int(number) for number in artifact.name.split("-")]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tasks.errors import NotConserved
 from tasks.gpu.memory import make_room, no_room_as_memory_error
-from tasks.gpu.self_test import COMPARED, expect_same
+from tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
 from tasks.log import warn
 from tasks.recipe.rounds import Round
 from tasks.signatures.bands import (
@@ -60,9 +60,9 @@ def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Tabl
         with suppress(MemoryError), DEVICE, no_room_as_memory_error():
             on_device = stars(rapids.to_device(keys), rapids.to_device(doc_ids), rapids.xp)
             columns = [*map(rapids.to_host, on_device)]
-            if "edges" not in COMPARED:
+            if "edges" not in VERIFIED_KERNELS:
                 expect_same("edges", columns, stars(keys, doc_ids))
-                COMPARED.update(["edges"] if len(columns[0]) else [])
+                VERIFIED_KERNELS.update(["edges"] if len(columns[0]) else [])
             return pa.table(columns, schema=EDGES)
         make_room(rapids)
         warn(f"{len(keys):,} band keys find no room in the memory of the GPU: the CPU joins them")
@@ -111,7 +111,7 @@ class EdgeFiles(Record):
 class EdgesOfRange(RecordJob[EdgeFiles]):
     """The edges of one range of one band. `counts.documents` of its files is the number of rows read.
 
-    of_stage: the key of the stage, a hash of all the files of band keys.
+    key_of_stage: the key of the stage, a hash of all the files of band keys.
     """
 
     stage, version, kind = "edges", VERSION, EdgeFiles
@@ -120,7 +120,7 @@ class EdgesOfRange(RecordJob[EdgeFiles]):
     band: int
     keys: KeyRange
     number: int
-    of_stage: str
+    key_of_stage: str
 
     @property
     def name(self) -> str:
@@ -128,7 +128,7 @@ class EdgesOfRange(RecordJob[EdgeFiles]):
 
     @property
     def key(self) -> str:
-        return self.of_stage
+        return self.key_of_stage
 
     def make(self) -> EdgeFiles:
         artifacts = [s for receipt in self.manifests for s in load_manifest(self.folder, receipt).artifacts]
@@ -196,18 +196,20 @@ def rows_of_key(
             rows += len(table)
 
 
-def key(of_round: Round, sketched: list[Receipt]) -> str:
-    return stage_key("edges", VERSION, of_round.dedup.key_bands, *(receipt.identity for receipt in sketched))
+def key(of_round: Round, minhash_receipts: list[Receipt]) -> str:
+    return stage_key(
+        "edges", VERSION, of_round.dedup.key_bands, *(receipt.identity for receipt in minhash_receipts)
+    )
 
 
 @stage("edges", key, scope="corpus", inputs=("minhash",))
-def edges(of_round: Round, sketched: list[Receipt]) -> Manifest:
+def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
     folder, bands = of_round.folder, of_round.dedup.key_bands
-    rows = sum(s.rows for receipt in sketched for s in load_manifest(folder, receipt).artifacts)
-    its_key = key(of_round, sketched)
+    rows = sum(s.rows for receipt in minhash_receipts for s in load_manifest(folder, receipt).artifacts)
+    its_key = key(of_round, minhash_receipts)
     jobs = [
-        EdgesOfRange(folder, None, tuple(sketched), band, keys, number, its_key)
+        EdgesOfRange(folder, None, tuple(minhash_receipts), band, keys, number, its_key)
         for band in range(bands)
         for number, keys in enumerate(key_ranges(rows // bands))
     ]

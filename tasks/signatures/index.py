@@ -27,7 +27,7 @@ from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import load_histories, trail_of
 from tasks.storage.artifacts import Artifact, Manifest, Receipt, stage_key
-from tasks.storage.tables import write_shard
+from tasks.storage.tables import write_artifact
 
 VERSION = 1
 GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids
@@ -68,7 +68,7 @@ class IndexedRange(ArtifactJob):
             parts = [(self.band, keys, doc_ids)] if len(keys) else []
             write_band_rows(scratch, parts, rows_schema(is_wide=self.is_wide), GROUP_ROWS)
 
-        return write_shard(self.folder, self.path, self.name, fill)
+        return write_artifact(self.folder, self.path, self.name, fill)
 
 
 def key(of_round: Round, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> str:
@@ -112,7 +112,7 @@ def index(of_round: Round, trails: list[list[Receipt]], sources: Sequence[Number
         stage="index",
         artifacts=tuple(files),
         intermediate=(
-            *(path for keys in of_sources for path in keys.on_the_way),
+            *(path for keys in of_sources for path in keys.intermediate),
             *(file.path for file in merged),
         ),
         facts=PublishedKeys(

@@ -14,7 +14,7 @@ from tasks.signatures.bands import (
     GROUP_ROWS,
     is_wide,
     key_ranges,
-    place_of,
+    numbers_in_name,
     read_range,
     rows_schema,
     write_band_rows,
@@ -23,7 +23,7 @@ from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact, total
 from tasks.storage.folder import Folder
-from tasks.storage.tables import write_shard
+from tasks.storage.tables import write_artifact
 
 VERSION = 3
 GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
@@ -67,7 +67,7 @@ class Merge(ArtifactJob):
             write_band_rows(scratch, parts, schema, max(GROUP_ROWS, rows // GROUPS_OF_BAND))
 
         counts = total(artifact.counts for artifact in self.artifacts)
-        return write_shard(self.folder, self.path, self.name, fill, counts=counts)
+        return write_artifact(self.folder, self.path, self.name, fill, counts=counts)
 
 
 def merge_groups(
@@ -87,7 +87,7 @@ def merge_groups(
 def groups_of(artifacts: Iterable[Artifact], level: int) -> list[tuple[Artifact, ...]]:
     """Put neighbouring files together; in each group, as in all, the documents' ids are ascending."""
     groups = list[list[Artifact]]()
-    for artifact in sorted(artifacts, key=place_of):
+    for artifact in sorted(artifacts, key=numbers_in_name):
         is_start = zlib.crc32(f"{level} {artifact.name}".encode()) % GROUP_SHARDS == 0
         if not groups or is_start or len(groups[-1]) >= MOST_SHARDS * GROUP_SHARDS:
             groups.append([])

@@ -35,7 +35,7 @@ from tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_id
 from tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
-from tasks.storage.tables import tables_of, write_shard
+from tasks.storage.tables import tables_of, write_artifact
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import Engine, is_on_gpu
 
@@ -146,7 +146,7 @@ class KeysOfShard(ArtifactJob):
             parts = ((b, keys[:, b], doc_ids) for b in range(self.dedup.key_bands))
             write_band_rows(scratch, parts, rows_schema(is_wide=self.dedup.is_wide))
 
-        return write_shard(self.folder, self.path, self.name, fill, counts=self.shard.counts)
+        return write_artifact(self.folder, self.path, self.name, fill, counts=self.shard.counts)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class RemainingKeys(ArtifactJob):
             parts = ((b, *left_of(b)) for b in range(dedup.key_bands))
             write_band_rows(scratch, parts, rows_schema(is_wide=dedup.is_wide))
 
-        return write_shard(self.folder, self.path, self.name, fill, counts=self.history.counts)
+        return write_artifact(self.folder, self.path, self.name, fill, counts=self.history.counts)
 
 
 def keys_in_rounds(
@@ -207,7 +207,7 @@ class KeysOfSource:
     """The band keys of what is left of a source, in few files, and the paths of what was made on the way."""
 
     files: tuple[Artifact, ...]
-    on_the_way: tuple[str, ...]
+    intermediate: tuple[str, ...]
     counts: Counts
 
 
@@ -242,7 +242,7 @@ def minhash(of_round: Round, trail: Trail) -> Manifest:
         stage="minhash",
         source=source,
         artifacts=keys.files,
-        intermediate=keys.on_the_way,
+        intermediate=keys.intermediate,
         entering=trail.remaining,
         out=keys.counts,
     )

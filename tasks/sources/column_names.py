@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from tasks.storage.documents import COUNTED
+from tasks.storage.documents import DOCUMENT_COUNTS
 
 CLUSTER_COLUMNS = (
     "cluster_id",
@@ -52,4 +52,4 @@ def stored_schema(
     own = [field for field in columns if field.name != text]
     renamed = renames([field.name for field in own], text, classified=classified, measured=measured)
     named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
-    return pa.schema([*COUNTED, pa.field("text", pa.large_string()), *named])
+    return pa.schema([*DOCUMENT_COUNTS, pa.field("text", pa.large_string()), *named])

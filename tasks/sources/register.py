@@ -107,7 +107,7 @@ def number_sources(register: Register, names: Sequence[str]) -> Register:
     return register.model_copy(update={"sources": numbers})
 
 
-def place_of(folder: Folder, source: str, doc_id: int) -> tuple[str, int]:
+def file_and_row_of(folder: Folder, source: str, doc_id: int) -> tuple[str, int]:
     """Return the URL of a document's file, or nothing where it is not known, and its row there."""
     _, number, row = split(doc_id)
     files = load_register(folder).files.get(source, ())

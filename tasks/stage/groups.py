@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 
 MOST_GROUPS = 12  # tasks of a stage, at the most
 
-OfGroup = list[
+GroupTrail = list[
     list[Receipt]
 ]  # the trail of a group: of each stage so far, the receipts of those that it looked at
 
@@ -29,7 +29,7 @@ def receipts_of(groups: Iterable[Sequence[Receipt]]) -> list[Receipt]:
     return [receipt for of_group in groups for receipt in of_group]
 
 
-def trails_of(groups: Iterable[OfGroup]) -> list[list[Receipt]]:
+def trails_of(groups: Iterable[GroupTrail]) -> list[list[Receipt]]:
     """Return the receipts of each source in all groups, in the order of the stages that looked at it."""
     of_sources = dict[str | None, list[Receipt]]()
     for of_group in groups:

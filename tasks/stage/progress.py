@@ -48,7 +48,7 @@ class Progress:
         log_event(TOPIC, self.run, report)
 
 
-class Inside:
+class ShardProgress:
     """Tells how far a shard is that takes long, from the worker that is at it."""
 
     def __init__(self, stage: str, source: str | None, shard: str) -> None:
@@ -62,23 +62,23 @@ class Inside:
             log_event(TOPIC, RUN.get(), self.report | {"part": part})
 
 
-def nobody_asks(_: float) -> None:
+def ignore_progress(_: float) -> None:
     """Keep to oneself how far a shard is."""
 
 
-INSIDE: ContextVar[Callable[[float], None]] = ContextVar(
-    "inside", default=nobody_asks
+REPORT_PART: ContextVar[Callable[[float], None]] = ContextVar(
+    "inside", default=ignore_progress
 )  # of what is done here
 
 
 @contextmanager
-def told_inside(stage: str, source: str | None, shard: str) -> Iterator[None]:
-    """Let what is called in the block say by INSIDE how far it is."""
-    token = INSIDE.set(Inside(stage, source, shard))
+def reporting_progress(stage: str, source: str | None, shard: str) -> Iterator[None]:
+    """Let what is called in the block say by REPORT_PART how far it is."""
+    token = REPORT_PART.set(ShardProgress(stage, source, shard))
     try:
         yield
     finally:
-        INSIDE.reset(token)
+        REPORT_PART.reset(token)
 
 
 def documents_in(result: object) -> Counts:

@@ -94,12 +94,14 @@ class Stage:
         them so far. A stage about the corpus takes what `inputs` says of all groups.
         """
         if self.scope == "corpus":
-            return self.once(about, self.gathered(first), *inputs)
+            return self.receipt_for(about, self.corpus_input(first), *inputs)
         if not isinstance(first, list):
-            return self.once(about, first, *inputs)
-        return over_sources(lambda one: self.once(about, one, *inputs), self.members(about, first))
+            return self.receipt_for(about, first, *inputs)
+        return over_sources(
+            lambda one: self.receipt_for(about, one, *inputs), self.enabled_sources(about, first)
+        )
 
-    def once(self, about: About, *inputs: Any) -> Receipt:
+    def receipt_for(self, about: About, *inputs: Any) -> Receipt:
         """Return the receipt for one source or for the corpus; run the function where there is no manifest."""
         name, key = about.name_of(self.name), self.key_of(about, *inputs)
         source = None if self.scope == "corpus" else inputs[0].source
@@ -117,13 +119,13 @@ class Stage:
             get_run_logger().info("%s", receipt.sentence())
         return receipt
 
-    def gathered(self, first: Any) -> Any:
+    def corpus_input(self, first: Any) -> Any:
         """Return the first input of a stage about the corpus, from that of all groups of sources."""
         if self.inputs[0] == "trails":
             return trails_of(first)
         return receipts_of(first) if isinstance(first, list) else first
 
-    def members(self, about: About, group: list[Any]) -> list[Any]:
+    def enabled_sources(self, about: About, group: list[Any]) -> list[Any]:
         """Return the plans or trails of a group's sources for which the stage is enabled."""
         of_sources = (
             [trail_of(receipts) for receipts in trails_of([group])] if isinstance(group[0], list) else group
@@ -138,10 +140,10 @@ class Stage:
     def cache_key(self, about: About, first: Any, *inputs: Any) -> str:
         """Return Prefect's cache key for the arguments of a call: a hash of the keys of its manifests."""
         if self.scope == "corpus":
-            return self.key_of(about, self.gathered(first), *inputs)
+            return self.key_of(about, self.corpus_input(first), *inputs)
         if not isinstance(first, list):
             return self.key_of(about, first, *inputs)
-        keys = [self.key_of(about, one, *inputs) for one in self.members(about, first)]
+        keys = [self.key_of(about, one, *inputs) for one in self.enabled_sources(about, first)]
         return keys[0] if len(keys) == 1 else digest_of(keys)
 
     def reasons_of(self, about: About) -> Reasons:

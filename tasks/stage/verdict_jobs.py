@@ -51,7 +51,7 @@ class VerdictJob(ArtifactJob):
 
     @abstractmethod
     def verdicts(self, remaining: pa.Table) -> pa.Table:
-        """Return at most one row for each remaining document. remaining: COUNTED of those."""
+        """Return at most one row for each remaining document. remaining: DOCUMENT_COUNTS of those."""
 
     @property
     def name(self) -> str:

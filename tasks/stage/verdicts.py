@@ -3,7 +3,7 @@
 A stage that reads the documents of a source writes one table for each shard: `doc_id` (uint64, ascending) and,
 where it may remove documents, `reason` (string; null where the document stays), then any other columns. Of a
 removed document these are its evidence, and those that the stage declares stand in `removed/`. Of one that
-stays, the columns that the stage's manifest names as `beside` are published.
+stays, the columns that the stage's manifest names in `added_columns` are published.
 
 The receipts of such stages make a source's trail, which begins with that of ingest. A later stage reads in the
 trail which documents remain, and needs not know which stages there are.
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest
-from tasks.storage.documents import COUNTED
+from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
 
@@ -99,8 +99,8 @@ def removals_in(table: pa.Table) -> pa.Table:
 
 
 def load_remaining(folder: Folder, history: ShardHistory) -> pa.Table:
-    """Read COUNTED of the documents of a shard that remain."""
-    counted = read_table(folder, history.shard, COUNTED.names)
+    """Read DOCUMENT_COUNTS of the documents of a shard that remain."""
+    counted = read_table(folder, history.shard, DOCUMENT_COUNTS.names)
     if history.is_whole:
         return counted
     is_remaining = ~np.isin(

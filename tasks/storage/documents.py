@@ -2,6 +2,6 @@
 
 import pyarrow as pa
 
-COUNTED = pa.schema(
+DOCUMENT_COUNTS = pa.schema(
     [("doc_id", pa.uint64()), ("n_tokens", pa.uint32()), ("n_bytes", pa.uint32())]
 )  # fmt: skip

@@ -38,7 +38,7 @@ def parquet_writer(scratch: Path, schema: pa.Schema, **options: Any) -> pq.Parqu
     )
 
 
-def write_shard(
+def write_artifact(
     folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Any
 ) -> Artifact:
     """Write an artifact with `fill(scratch)`, put it in place, then its record.
@@ -76,7 +76,7 @@ def write_table(
         with parquet_writer(scratch, table.schema) as writer:
             writer.write_table(table, of_group)
 
-    return write_shard(folder, path, name, fill, **counted)
+    return write_artifact(folder, path, name, fill, **counted)
 
 
 @contextmanager

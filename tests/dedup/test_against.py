@@ -40,7 +40,7 @@ from tasks.signatures.keys import keys_of_texts
 from tasks.signatures.lookup import collisions, looked_up, row_groups_with
 from tasks.storage import parts
 from tasks.storage.folder import Folder
-from tasks.storage.tables import FOOTERS, write_shard
+from tasks.storage.tables import FOOTERS, write_artifact
 
 WIDTH = 25
 RULES = {"none": {}, "containment": {"verify": {"containment": 0.9}}, "jaccard": {"verify": {"jaccard": 0.9}}}
@@ -547,7 +547,7 @@ def test_look_up_is_a_search_through_all(tmp_path_factory, there, asked, most, i
 
     keys, ids = keys_from(there), np.arange(len(there), dtype=np.uint64)
     schema = bands.rows_schema(is_wide=is_wide)
-    shard = write_shard(
+    shard = write_artifact(
         folder, "keys.parquet", "000-00000",
         lambda path: bands.write_band_rows(path, [(0, keys, ids)] if len(ids) else [], schema, 4),
     )  # fmt: skip

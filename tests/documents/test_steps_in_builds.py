@@ -25,7 +25,7 @@ from tasks.lookup.report_data import findings_of
 from tasks.planning.last_build import ledger_if_complete
 from tasks.planning.prepare import prepare
 from tasks.planning.try_rules import try_steps
-from tasks.recipe.rule_sets import SETS
+from tasks.recipe.rule_sets import RULE_SETS
 from tasks.storage.tables import read_table
 
 DIGITS, RUNS, SHORT = "1234 5678 " * 40, "a-" + "-" * 60 + " " + prose("runs"), "Only this."
@@ -579,7 +579,7 @@ def test_function_that_is_another_on_a_worker_is_told(raw, own, tmp_path):
                                    {"documents": [{"filter": "fineweb"}], "keep_text": True},
                                    {"documents": [{"filter": "fineweb"}]}])  # fmt: skip
 def test_rule_that_is_added_to_a_set_has_what_was_measured_before_made_anew(corpus, monkeypatch, steps):
-    rules = SETS["fineweb"].rules
+    rules = RULE_SETS["fineweb"].rules
     with monkeypatch.context() as patch:
         patch.delitem(rules, "new_lines")
         build_here(corpus.load(**steps))

@@ -74,7 +74,7 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     files = set(recipe.folder.files(""))
     assert build(larger.write()) == ledger
     assert set(recipe.folder.files("")) == files
-    steps = pipeline.shown(recipe)
+    steps = pipeline.visible_steps(recipe)
     expected = {f"{step.name} {source}" for step in steps for source in step.sources}
     expected |= {step.name for step in steps if not step.sources}
     assert {"classify worst", "filter middle", "filter worst"} == {

@@ -32,7 +32,7 @@ from tasks.signatures import edges
 from tasks.signatures.minhash import KeysOfShard
 from tasks.signatures.shingles import folded_characters, word_hashes
 from tasks.storage.folder import Folder
-from tasks.storage.tables import parquet_writer, read_table, write_shard, write_table
+from tasks.storage.tables import parquet_writer, read_table, write_artifact, write_table
 from tasks.workers import dask_cluster, engine
 from tasks.workers.dask_cluster import gpu_count
 from textkernels import sketch
@@ -68,7 +68,7 @@ def rapids(monkeypatch):
         engine.missing_libraries.cache_clear()
     from tasks.gpu import rapids
 
-    shard_keys.COMPARED.clear()
+    shard_keys.VERIFIED_KERNELS.clear()
     yield rapids
     engine.missing_libraries.cache_clear()
 
@@ -147,7 +147,7 @@ def shard(tmp_path):
             for start in range(0, len(documents), 5):
                 writer.write_table(documents.slice(start, 5))
 
-    return recipe.folder, write_shard(recipe.folder, "work/cut.parquet", "000000-000-000", fill)
+    return recipe.folder, write_artifact(recipe.folder, "work/cut.parquet", "000000-000-000", fill)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
         return text_of(content, groups)
 
     monkeypatch.setattr(rapids, "text_of", short_of_memory)
-    monkeypatch.setattr(shard_keys, "COMPARED", {shard_keys.size_of(ROUNDS["characters"])})
+    monkeypatch.setattr(shard_keys, "VERIFIED_KERNELS", {shard_keys.size_of(ROUNDS["characters"])})
     monkeypatch.setattr(shard_keys, "FITTING", {})
     monkeypatch.setattr(shard_keys, "warn", said.append)
     by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu)
@@ -232,7 +232,7 @@ def test_threads_of_a_worker_use_its_gpu_one_after_another(shard, on_gpu, monkey
             inside.pop()
 
     monkeypatch.setattr(rapids, "text_of", slow)
-    monkeypatch.setattr(shard_keys, "COMPARED", {shard_keys.size_of(ROUNDS["words"])})
+    monkeypatch.setattr(shard_keys, "VERIFIED_KERNELS", {shard_keys.size_of(ROUNDS["words"])})
     job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"])
     expected = job.make().digest
     job.folder.delete(job.path)
@@ -275,7 +275,7 @@ def test_gpu_that_could_show_nothing_is_not_believed(shard, on_gpu, monkeypatch,
     assert by_cpu == by_gpu
     assert len(asked) == len(said) == 1
     assert "the CPU does the shard" in said[0]
-    assert not shard_keys.COMPARED
+    assert not shard_keys.VERIFIED_KERNELS
 
 
 def test_gpu_that_gives_other_bits_is_not_believed(shard, on_gpu, monkeypatch):
@@ -304,7 +304,7 @@ def test_edges_and_clusters_of_other_bits_are_not_believed(tmp_path, on_gpu, mon
     with pytest.raises(WrongBits, match="makes other clusters than its CPU"):
         on_gpu(job.make)
     assert not folder.exists(job.path)
-    assert not shard_keys.COMPARED
+    assert not shard_keys.VERIFIED_KERNELS
 
 
 def test_row_group_that_the_cpu_does_again_shows_nothing_of_a_gpu(tmp_path, on_gpu):
@@ -320,10 +320,10 @@ def test_row_group_that_the_cpu_does_again_shows_nothing_of_a_gpu(tmp_path, on_g
                 writer.write_table(table)
 
     for number, (tables, is_shown) in enumerate([((changed,), False), ((changed, same), True)]):
-        shard = write_shard(folder, f"work/{number}.parquet", f"{number}", partial(fill, tables))
+        shard = write_artifact(folder, f"work/{number}.parquet", f"{number}", partial(fill, tables))
         by_cpu, by_gpu = both(KeysOfShard(folder, "best", shard, dedup), on_gpu)
         assert by_cpu == by_gpu
-        assert (shard_keys.size_of(dedup) in shard_keys.COMPARED) == is_shown
+        assert (shard_keys.size_of(dedup) in shard_keys.VERIFIED_KERNELS) == is_shown
 
 
 @pytest.mark.parametrize("lost", ["a row", "text"])

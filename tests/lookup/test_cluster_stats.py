@@ -15,7 +15,7 @@ from tasks.lookup import cluster_stats
 from tasks.lookup.corpus_reader import Corpus
 from tasks.publish.corpus import file
 from tasks.storage.folder import Folder
-from tasks.storage.tables import write_shard
+from tasks.storage.tables import write_artifact
 
 NAMES = [f"s{i}" for i in range(11)]
 
@@ -27,7 +27,7 @@ def corpus_in(folder, table, row_group_size=7):
     corpus.folder, files = Folder(str(folder)), []
     for name, part in (("0", table.slice(0, half)), ("1", table.slice(half))):
         path = f"clusters/{name}.parquet"
-        shard = write_shard(
+        shard = write_artifact(
             corpus.folder,
             f"published/{path}",
             name,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tasks.publish import differences
 from tasks.publish.differences import (
-    COMPARED,
+    MOST_COMPARED,
     REST,
     SHOWN,
     UNITS,
@@ -84,8 +84,8 @@ def test_of_no_texts_more_is_compared_than_some_thousand_words(name, text, other
     monkeypatch.setattr(differences, "changes", noted)
     lines = diff(text, other)
     (sides,) = compared
-    assert all(len(units) <= UNITS and sum(map(len, units)) <= COMPARED for units in sides)
-    assert max(len(text), len(other)) > COMPARED
+    assert all(len(units) <= UNITS and sum(map(len, units)) <= MOST_COMPARED for units in sides)
+    assert max(len(text), len(other)) > MOST_COMPARED
     assert lines[-1] == REST
     assert len(lines) <= SHOWN + 1
     assert max(map(len, lines)) <= WIDTH + 2

@@ -7,7 +7,7 @@ import yaml
 from small_corpus import REPOSITORY
 
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rule_sets import SETS
+from tasks.recipe.rule_sets import RULE_SETS
 
 PUBLISHED = yaml.safe_load((REPOSITORY / "tests/data/published/recipes.yaml").read_text())
 PAGE = (REPOSITORY / "docs/published-recipes.md").read_text()
@@ -52,7 +52,7 @@ def as_regex(pattern):
 
 
 def rules_of(recipe, name):
-    return {statistic: [rule.low, rule.high] for statistic, rule in SETS[name].rules.items()}
+    return {statistic: [rule.low, rule.high] for statistic, rule in RULE_SETS[name].rules.items()}
 
 
 def filters_of(recipe):

@@ -9,7 +9,7 @@ import yaml
 from tasks.documents.planning import bounds_of, plan_documents, published_columns
 from tasks.errors import BadRecipe, Unavailable
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rule_sets import SETS
+from tasks.recipe.rule_sets import RULE_SETS
 from tasks.recipe.schema import schema
 from textkernels.texts import prose
 
@@ -44,7 +44,7 @@ def of(step):
         ),
         ({"clean": {"lins": True}}, "clean.lins: there is no such field"),
         ({"filter": ["zyda1", "c4"]}, "filter: a name or a mapping is expected; a step for each"),
-        ({"filter": {"c4": dict.fromkeys(SETS["c4"].rules)}}, "c4: none of its rules has a value"),
+        ({"filter": {"c4": dict.fromkeys(RULE_SETS["c4"].rules)}}, "c4: none of its rules has a value"),
         ({"filter": {"zyda1": {"lists": {"sexual": 5}}}}, "zyda1.lists: a mapping of names to files is"),
         ({"filter": {"zyda1": {"lists": {"sexual": None}}}}, "zyda1.lists: a mapping of names to files is"),
         ({"measure": [5]}, "measure: a name, a list of names or a mapping is expected"),
@@ -166,7 +166,7 @@ def test_function_cannot_measure_a_column_of_every_corpus(corpus, tmp_path, monk
 
 @pytest.mark.parametrize("name", prose.SETS)
 def test_rules_have_the_names_of_statistics(name):
-    assert sorted(SETS[name].rules) == sorted(prose.SETS[name])
+    assert sorted(RULE_SETS[name].rules) == sorted(prose.SETS[name])
 
 
 def rules_of(corpus, *steps):
@@ -174,7 +174,7 @@ def rules_of(corpus, *steps):
 
 
 def test_named_set_has_its_published_values_in_their_order(corpus):
-    for name, of_set in SETS.items():
+    for name, of_set in RULE_SETS.items():
         expected = {
             f"{name}.{rule}": one[:2] for rule, one in of_set.rules.items() if rule not in of_set.lists
         }

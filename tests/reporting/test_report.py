@@ -22,7 +22,7 @@ from tasks.accounts.published import published_manifest
 from tasks.lookup.explain import explain
 from tasks.lookup.report_data import findings_of
 from tasks.publish import differences
-from tasks.publish.differences import COMPARED, changes
+from tasks.publish.differences import MOST_COMPARED, changes
 
 
 def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
@@ -141,7 +141,7 @@ def test_of_huge_texts_what_is_near_their_first_difference_is_compared(corpus, m
     (gone,) = table_of(recipe, "removed")
     difference = "\n".join(explain(recipe, str(gone["doc_id"])).diff)
     assert compared
-    assert max(sum(map(len, units)) for units in compared) <= COMPARED
+    assert max(sum(map(len, units)) for units in compared) <= MOST_COMPARED
     for shown in (read(page), difference):
         assert "OTHER" in shown
         assert re.search(r"@@ the first 1,\d{3},\d{3} characters are the same @@", shown)

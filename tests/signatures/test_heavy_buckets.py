@@ -8,7 +8,7 @@ from small_corpus import build_here, contents, rows, write_rows
 from tasks.signatures import bands, edges
 from tasks.signatures.bands import BAND_ROWS, WIDE_ROWS, KeyRange, read_range, write_band_rows
 from tasks.storage.folder import Folder
-from tasks.storage.tables import write_shard
+from tasks.storage.tables import write_artifact
 
 HEAVY = [7, 11]
 RANGES = [KeyRange(0, 1 << 64), KeyRange(7, 8), KeyRange(8, 1 << 63), KeyRange(0, 7), KeyRange(5, 12)]
@@ -27,7 +27,7 @@ def files_of_keys(folder, *, wide):
         def fill(scratch, parts=parts, schema=schema):
             write_band_rows(scratch, parts, schema, group_rows=4)
 
-        shards.append(write_shard(folder, f"{number}.parquet", str(number), fill))
+        shards.append(write_artifact(folder, f"{number}.parquet", str(number), fill))
     return shards
 
 

@@ -16,7 +16,7 @@ from tasks.errors import BadInput, Denied, Unavailable
 from tasks.sources.listing import list_files
 from tasks.storage import tables
 from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table, tables_of, write_shard
+from tasks.storage.tables import read_table, tables_of, write_artifact
 
 pytestmark = pytest.mark.early(6)
 
@@ -66,7 +66,7 @@ def test_of_a_stored_file_only_what_is_needed_is_read_and_neighbours_at_once(buc
     texts = [os.urandom(4096).hex() for _ in range(400)]
     table = pa.table({"doc_id": pa.array(range(400), pa.uint64()), "n_tokens": range(400), "text": texts})
     folder = Folder(f"{bucket}/parts")
-    shard = write_shard(
+    shard = write_artifact(
         folder, "a.parquet", "a", lambda path: pq.write_table(table, path, row_group_size=100)
     )
     with folder.open("a.parquet") as file:

@@ -65,6 +65,7 @@ def compare_pairs(
     for field, values in zip(SIMILARITIES, similarities, strict=True):
         pairs = pairs.append_column(field, pa.array(values.astype(np.float32)))
     least = [
-        needed(**comparison.asked, size=own, other=other) for own, other in zip(size, other_size, strict=True)
+        needed(**comparison.required, size=own, other=other)
+        for own, other in zip(size, other_size, strict=True)
     ]
     return pairs.filter(pa.array(both >= np.array(least, np.int64)))

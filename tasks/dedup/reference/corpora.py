@@ -13,7 +13,7 @@ from tasks.accounts.published import MANIFEST, PUBLISHED, Published
 from tasks.accounts.published_files import PublishedFiles
 from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
 from tasks.recipe.dedup import Dedup
-from tasks.recipe.faults import place_of
+from tasks.recipe.faults import place_in_recipe
 from tasks.recipe.fields import Recipe
 from tasks.signatures.keys import index_parameters
 from tasks.storage.artifacts import Artifact
@@ -91,7 +91,7 @@ def corpora_of(recipe: Recipe) -> dict[str, ReferenceCorpus]:
                 references[url] = references.get(url) or corpus_at(url)
                 check(recipe, dedup, place, references)
             except ZydaError as error:
-                faults.append(f"{place_of(recipe, 'dedup', number, 'against', place)}: {error}")
+                faults.append(f"{place_in_recipe(recipe, 'dedup', number, 'against', place)}: {error}")
     if faults:
         raise BadRecipe(*faults)
     names = [label for label, _ in {(other.label, other.digest) for other in references.values()}]

@@ -19,7 +19,7 @@ from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, content_o
 from tasks.ids import MAX_ROWS, first_id
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import Round
-from tasks.signatures.bands import KeyRange, key_ranges, place_of, read_range
+from tasks.signatures.bands import KeyRange, key_ranges, numbers_in_name, read_range
 from tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
 from tasks.signatures.merging import GROUP_SHARDS
 from tasks.signatures.minhash import keys_of_source
@@ -30,7 +30,7 @@ from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.stage import stage
 from tasks.stage.verdicts import ShardHistory, load_histories, trail_of
 from tasks.storage.artifacts import Artifact, Manifest, Receipt, stage_key
-from tasks.storage.tables import parquet_writer, rows_between, write_shard, write_table
+from tasks.storage.tables import parquet_writer, rows_between, write_artifact, write_table
 
 VERSION = 1
 GROUP_ROWS = 1 << 16
@@ -141,7 +141,7 @@ class MatchesOfFiles(ArtifactJob):
             with parquet_writer(scratch, MATCHES) as writer:
                 writer.write_table(table, row_group_size=GROUP_ROWS)
 
-        return write_shard(self.folder, self.path, self.name, fill)
+        return write_artifact(self.folder, self.path, self.name, fill)
 
 
 @task(task_run_name="other corpora", **ONCE_A_BUILD)
@@ -217,7 +217,7 @@ def matches(
         stage="matches",
         artifacts=tuple(gathered),
         intermediate=(
-            *(path for keys in of_sources for path in keys.on_the_way),
+            *(path for keys in of_sources for path in keys.intermediate),
             *(artifact.path for files in (artifacts, *met_in) for artifact in files),
         ),
     )
@@ -227,7 +227,7 @@ def ranges_of_files(number: int, history: Sequence[ShardHistory]) -> Iterator[tu
     """Yield ranges of doc_ids, first and last, of about GROUP_SHARDS shards of a source; a file is not cut."""
     shards_of_files = dict[int, int]()
     for shard in history:
-        file = place_of(shard.shard)[0]
+        file = numbers_in_name(shard.shard)[0]
         shards_of_files[file] = shards_of_files.get(file, 0) + 1
     starts, count = list[int](), GROUP_SHARDS
     for file in sorted(shards_of_files):

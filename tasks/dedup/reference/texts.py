@@ -19,7 +19,7 @@ from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.parts import write_parts
-from tasks.storage.tables import parquet_writer, rows_between, tables_of, write_shard
+from tasks.storage.tables import parquet_writer, rows_between, tables_of, write_artifact
 
 VERSION = 1
 READ_BYTES = 128 << 20  # of files from which one is made, at the most, about 300 MB of text
@@ -69,7 +69,7 @@ class TextsByPart(ArtifactJob):
         def fill(scratch: Path) -> None:
             write_parts(scratch, rows, use_dictionary=["part", "corpus"])
 
-        return write_shard(self.folder, self.path, self.name, fill)
+        return write_artifact(self.folder, self.path, self.name, fill)
 
     def texts_in(self, file: Artifact) -> Iterator[pa.Table]:
         """Yield what is wanted of a file, some MiB at a time: TEXTS."""
@@ -115,4 +115,4 @@ def write_wanted(folder: Folder, source: str, ids: Ids, parts: NDArray[np.uint32
         with parquet_writer(scratch, WANTED) as writer:
             writer.write_table(rows, row_group_size=GROUP_ROWS)
 
-    return finished_artifact(folder, path) or write_shard(folder, path, "wanted", fill)
+    return finished_artifact(folder, path) or write_artifact(folder, path, "wanted", fill)
