@@ -28,6 +28,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rounds import About
 from tasks.stage.groups import receipts_of
+from tasks.stage.jobs import ATTEMPTS
 from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.stage.results import Results, Runner, Work, flat_receipts, task_of
@@ -71,12 +72,14 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         pass_on_warnings(),
     ):
         recipe.folder.clear_scratch()
+        recipe.folder.delete(ATTEMPTS)
         stack.callback(recipe.folder.clear_scratch)  # of workers that died on the way
         forget_results_of_nothing(recipe.folder)
         keep_results_in_corpus(recipe)
         ledger = rebuilding_damaged(
             recipe.folder, lambda: run_pipeline(recipe, on_prefect(state), replace=replace)
         )
+        recipe.folder.delete(ATTEMPTS)
         show_ledger.submit(recipe, ledger).result()
         fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts

@@ -7,7 +7,8 @@
     ├── Unavailable     storage that may answer later; the only kind that is tried again
     ├── Damaged         artifacts that are not what was written; they are made again
     ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
-    ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one shard
+    ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one task
+    │   └── PoisonShards    shards that take each worker with them; all others are finished
     ├── WrongBits       a GPU that computes something else than a CPU
     ├── NoServer        a Prefect server that does not start or does not answer (`flows.server.local_server`)
     ├── NotUnderstood   a `zyda watch` that is not clear: which recipe, how often (`deployments.schedules`)
@@ -33,20 +34,29 @@ class ZydaError(Exception):
     advice = "Look at the run's log, and start the build again."
     where: Mapping[str, str] = {}
 
+    @property
+    def faults(self) -> Sequence[str]:
+        """The lines of the message, one for each fault."""
+        return [one_line(str(self))]
 
-class BadRecipe(ZydaError, ValueError):
+
+class SeveralFaults(ZydaError):
+    """An error of several lines, one for each of its arguments."""
+
+    @property
+    def faults(self) -> Sequence[str]:
+        return tuple(dict.fromkeys(map(one_line, self.args)))
+
+    def __str__(self) -> str:
+        return "\n".join(self.faults)
+
+
+class BadRecipe(SeveralFaults, ValueError):
     """All the faults of a recipe at once."""
 
     advice = (
         "Mend the recipe, or the files that it names, as each line says; zyda check looks without building."
     )
-
-    def __init__(self, *faults: str) -> None:
-        super().__init__(*faults)
-        self.faults: Sequence[str] = tuple(dict.fromkeys(map(one_line, faults)))
-
-    def __str__(self) -> str:
-        return "\n".join(self.faults)
 
 
 class BadInput(ZydaError, ValueError):
@@ -90,6 +100,15 @@ class LostWorkers(ZydaError, RuntimeError):
     """A cluster without workers: they died one after another on the same work, or nobody started any."""
 
     advice = "Look whether the cluster runs and its workers have memory enough; then start the build again."
+
+
+class PoisonShards(LostWorkers, SeveralFaults):
+    """Shards that took one worker after another with them, a line for each. All others are finished."""
+
+    advice = (
+        "Give each worker more memory (start fewer of them), or make shard_mib smaller in the recipe, or take the "
+        "file at fault out of it. Then build again: only these shards are left."
+    )
 
 
 class WrongBits(ZydaError, ArithmeticError):

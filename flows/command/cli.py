@@ -27,7 +27,7 @@ from flows.command import (
     watch,
 )
 from flows.command.inert_text import inert
-from tasks.errors import BadRecipe, ZydaError, one_line
+from tasks.errors import ZydaError
 
 PACKAGE = "zyda-flows"
 LONGEST_LINE = 2000  # characters
@@ -88,7 +88,7 @@ def main() -> int:
     try:
         return app(prog_name="zyda") or 0
     except ZydaError as error:
-        for fault in error.faults if isinstance(error, BadRecipe) else [one_line(str(error))]:
+        for fault in error.faults:
             print(f"zyda: {inert(short_line(fault))}", file=sys.stderr)  # noqa: T201
         return 1
     except OSError as error:

@@ -15,7 +15,7 @@ from flows.dashboard.artifact_keys import artifact_key, key_of
 from flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
 from tasks.accounts.ledger import Ledger, large_losses
 from tasks.accounts.published import Published, corpus_of
-from tasks.errors import ADVICE, BadRecipe, ZydaError, one_line
+from tasks.errors import ADVICE, ZydaError
 from tasks.lookup.corpus_reader import Corpus
 from tasks.lookup.report_data import whole_table
 from tasks.publish.audits import SIMILARITIES, by_source
@@ -82,11 +82,10 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
     path: of the recipe. recipe: where it could be read.
     """
     name, place = (recipe.corpus, recipe.folder.url) if recipe else (path.rpartition("/")[2], path)
-    faults = error.faults if isinstance(error, BadRecipe) else [one_line(str(error))]
     where = "".join(f"| {what} | {plain(found)} |\n" for what, found in error.where.items())
     parts = [
         f"# {in_cell(name)} was not built",
-        *(f"- {plain(fault)}" for fault in faults),
+        *(f"- {plain(fault)}" for fault in error.faults),
         *([f"| where | |\n|---|---|\n{where}"] if where else []),
         f"**What to do:** {error.advice}",
         RESUME_ADVICE,
@@ -94,5 +93,5 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
     if FlowRunContext.get():
         with suppress(httpx.HTTPError, PrefectException):  # what was wrong is said in any case
             create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
-    message = "; ".join(faults)
+    message = "; ".join(error.faults)
     return Failed(message=f"{message[:LONGEST]}{ADVICE}{error.advice} {RESUME_ADVICE}", data=error)

@@ -88,6 +88,12 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     def name(self) -> str:
         return f"{self.file.number:06d}-{self.piece.part:03d}"
 
+    @property
+    def whose(self) -> str:
+        piece = self.piece
+        rows = f", rows {piece.first_row:,} to {piece.first_row + piece.rows - 1:,}" if piece.rows else ""
+        return f"file {self.file.url}{rows}"
+
     def make(self) -> IngestedPiece:
         return self.recorded(ingest_piece(self))
 

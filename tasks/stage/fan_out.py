@@ -12,7 +12,8 @@ from tasks.log import LOG
 from tasks.stage.progress import Progress
 from tasks.workers.engine import Engine, FollowUp
 from tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
-from tasks.workers.window import is_sent_to_gpu, over_workers, side_by_side, waits_for_cluster
+from tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
+from tasks.workers.window import over_workers, side_by_side
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,7 +38,7 @@ def fan_out(
 
     Progress goes to the dashboard and to whoever follows the build. Without a cluster, as in a
     test of one stage, the items are done here, one after another. Raises what the first failing
-    item raised, and LostWorkers where an item took one worker after another with it.
+    item raised, and PoisonShards where some took one worker after another with them, when all others are done.
     """
     todo = list(items)
     run = current_run()

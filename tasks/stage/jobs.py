@@ -1,14 +1,19 @@
 """The work of a stage on one shard: where what it makes goes, and that it is made once."""
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from tasks.errors import Denied, Unavailable
 from tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, finished_record, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, write_record
+from tasks.workers.attempts import ALLOWED_DEATHS, SetApart, TooManyDeaths
 
 Made = TypeVar("Made", bound=Record)
+
+ATTEMPTS = "work/attempts"  # a mark for each job that was begun in the build under way, and has not ended
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,31 @@ class Job(ABC, Generic[Made]):
         """Where its artifact goes."""
         return artifact_path(self.stage, self.source, self.name, self.key)
 
+    @property
+    def whose(self) -> str:
+        """What it is about, in words."""
+        return (
+            f"stage {self.stage}, "
+            + (f"source {self.source}, " if self.source else "")
+            + f"shard {self.name}"
+        )
+
     def __call__(self) -> Made:
-        return self.made_before() or self.make()
+        return self.made_before() or self.counted()
+
+    def counted(self) -> Made:
+        """Make it, and leave a mark where its worker dies of it. Raises TooManyDeaths where there are enough."""
+        if not (allowed := ALLOWED_DEATHS.get()):
+            return self.make()
+        marks = (f"{ATTEMPTS}/{self.path}/{number}" for number in range(allowed))
+        mark = next((mark for mark in marks if self.folder.create(mark, self.whose.encode())), None)
+        if mark is None:
+            raise TooManyDeaths(SetApart(self.whose, allowed))
+        try:
+            return self.make()
+        finally:
+            with suppress(Denied, Unavailable):  # then it counts as a death, of which a few are allowed
+                self.folder.remove(mark)
 
 
 @dataclass(frozen=True)

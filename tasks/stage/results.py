@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from prefect import Task
 
+from tasks.errors import PoisonShards
 from tasks.recipe.rounds import About, Round
 from tasks.stage.groups import in_groups, receipts_of
 from tasks.stage.stage import Stage
@@ -116,8 +117,19 @@ class Results:
             self.trails[call.group].append(result)
 
     def receipts(self, runner: Runner) -> dict[str, list[Receipt]]:
-        """Wait for all steps so far; return the receipts of each. Raises what a stage raised."""
-        return {
-            name: runner.finished(result if isinstance(result, list) else [result])
-            for name, result in self.of_steps.items()
-        }
+        """Wait for all steps so far; return the receipts of each. Raises what a stage raised.
+
+        PoisonShards are raised last, when all that can be done without them is done.
+        """
+        receipts, poison = dict[str, list[Receipt]](), list[str]()
+        for name, result in self.of_steps.items():
+            try:
+                receipts[name] = runner.finished(result if isinstance(result, list) else [result])
+            except PoisonShards as error:
+                poison += error.args
+            except Exception:
+                if not poison:
+                    raise
+        if poison:
+            raise PoisonShards(*dict.fromkeys(poison))
+        return receipts

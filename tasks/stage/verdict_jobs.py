@@ -81,10 +81,6 @@ class VerdictJob(ArtifactJob):
             counts=self.history.counts - removed, removed=removed, removed_by=by_reason,
         )  # fmt: skip
 
-    @property
-    def whose(self) -> str:
-        return f"stage {self.stage}, source {self.source}, shard {self.name}"
-
     def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
         """Return the table with its types. Raises NotConserved where it is not as `schema` and `reasons` say."""
         if not isinstance(table, pa.Table):

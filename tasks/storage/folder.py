@@ -225,6 +225,11 @@ class Folder:
             if self.fs.exists(self.path(path)):
                 self.fs.rm(self.path(path), recursive=True)
 
+    def remove(self, path: str) -> None:
+        """Remove one file, by one request; nothing happens if it is not there."""
+        with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):
+            self.fs.rm_file(self.path(path))
+
     def replace_folder(self, path: str, to: str) -> None:
         """Move a folder of local files to where another one may be, which goes."""
         old = Path(self.path(f"{SCRATCH}/{scratch_name()}"))

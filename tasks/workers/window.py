@@ -1,29 +1,37 @@
 """Many items over the workers of a cluster, some in flight at a time (a window, for back-pressure)."""
 
+import statistics
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import Context, ContextVar
+from contextlib import suppress
+from contextvars import Context
+from dataclasses import dataclass, field
 from itertools import count as count_up
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import distributed
-from dask.utils import parse_timedelta
 
-from tasks.errors import LostWorkers
-from tasks.workers.dask_cluster import ALLOWED_DEATHS, CPU, GPU, no_workers_timeout
-from tasks.workers.engine import ENGINE, Engine, FollowUp, SentToGpu
+from tasks.errors import LostWorkers, PoisonShards
+from tasks.log import warn
+from tasks.workers.attempts import Attempt, Outcome, SetApart
+from tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
+from tasks.workers.engine import ENGINE, Engine, FollowUp
+from tasks.workers.submission import WAITING, Submission, WaitingTask, submission_to, waiting_task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-CLIENT: ContextVar[Any] = ContextVar("client", default=None)
 AT_ONCE = 8  # items of one task that wait for the cluster side by side
-LOOK_SECONDS = 1
 IN_FLIGHT = 8  # items submitted ahead, for each thread of the cluster
+DEATHS = 3  # workers that an item may take with it beside others
+DEATHS_IN_ALL = 5  # and then, when all others are done
+# What is still running after so long, and so many times as long as half of the others took, is slow.
+SLOW_SECONDS, SLOW_TIMES = 30.0, 3.0
+LOOK_SECONDS = 1.0
 
 
 def over_workers(
@@ -44,14 +52,13 @@ def over_workers(
     is sent to one. then: what follows each result.
 
     The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
-    task would wait for itself. Raises LostWorkers where an item took one worker after another with it, or
-    no worker offers the GPU that is asked for.
+    task would wait for itself. Raises PoisonShards, when all others are done, where an item took one worker after
+    another with it, and LostWorkers where no worker offers the GPU that is asked for.
     """
-    with client_of_task() as client:
+    with waiting_task() as task:
+        window = Window(task, Work(function, engine, gpus, group), then, count, name)
         try:
-            return submit_bounded(
-                client, submission_to(client, engine, function, gpus), items, count, (group, name), then
-            )
+            return window.results(items)
         except distributed.scheduler.KilledWorker as error:
             raise LostWorkers(
                 f"{name}: {ALLOWED_DEATHS} workers died one after another on the same shard; the usual "
@@ -65,25 +72,6 @@ def over_workers(
             ) from error
 
 
-@contextmanager
-def client_of_task() -> Iterator[Any]:
-    """Give the client by which a task submits to its cluster; where it has one already, the same."""
-    if (known := CLIENT.get()) is not None:
-        yield known
-        return
-    with distributed.worker_client() as client:
-        token = CLIENT.set(client)
-        try:
-            yield client
-        finally:
-            CLIENT.reset(token)
-
-
-def waits_for_cluster() -> bool:
-    """Say whether this thread belongs to a task that waits for its cluster."""
-    return CLIENT.get() is not None
-
-
 def side_by_side(function: Callable[[Item], Result], items: list[Item], context: Context) -> list[Result]:
     """Call a function that waits for the cluster on items, some at a time; return results in order.
 
@@ -92,110 +80,161 @@ def side_by_side(function: Callable[[Item], Result], items: list[Item], context:
 
     def call(item: Item) -> Result:
         of_call = context.copy()
-        of_call.run(CLIENT.set, client)
+        of_call.run(WAITING.set, task)
         return of_call.run(function, item)
 
-    with client_of_task() as client, ThreadPoolExecutor(AT_ONCE) as threads:
+    with waiting_task() as task, ThreadPoolExecutor(AT_ONCE) as threads:
         calls = [threads.submit(call, item) for item in items]
     return [called.result() for called in calls]
 
 
-class Submission(NamedTuple):
-    """A function, and the keywords by which Dask knows on which workers to call it."""
+class Work(NamedTuple):
+    """A function, and where it is called. group: of tasks that take about as long, by which Dask knows them."""
 
     function: Callable[[Any], Any]
-    where: dict[str, Any]
+    engine: Engine
+    gpus: float
+    group: str
+
+    def submission(self, client: Any, deaths: int) -> Submission:
+        """Return how it is sent, where each item may have taken so many workers with it."""
+        return submission_to(client, self.engine, Attempt(self.function, deaths), self.gpus)
 
 
-def submission_to(client: Any, engine: Engine, function: Callable[[Any], Any], gpus: float = 1) -> Submission:
-    """Return how a function is sent to the workers of an engine.
+@dataclass(eq=False)
+class Call:
+    """One item of some work. place: of its result among the others', or None where it follows one.
 
-    Where some offer a GPU, work for CPUs goes to those that offer one, so that GPUs do not wait for it.
+    tries: its futures that are under way, by their keys.
     """
-    offered = offered_by_workers(client)
-    if engine is Engine.GPU and GPU not in offered:
-        offered = offered_after_waiting(client)
-    if GPU not in offered:
-        return Submission(function, {})
-    if engine is not Engine.CPU:
-        return Submission(SentToGpu(function, engine), {"resources": {GPU: gpus}})
-    return Submission(function, {"resources": {CPU: 1}} if CPU in offered else {})
+
+    work: Work
+    item: Any
+    place: int | None = None
+    tries: dict[Any, Any] = field(default_factory=dict)
 
 
-def offered_after_waiting(client: Any) -> set[str]:
-    """Wait for a worker that offers a GPU, as Dask does, one that starts again too; return what workers offer.
+class Window:
+    """Keeps some items in flight, and some of what follows, so that a million shards do not swamp the scheduler.
 
-    Raises LostWorkers where none has come.
+    An item that takes workers with it is set apart, and tried again when all others are done. The last items are
+    tried on an idle worker, too, where their own are slow: whoever makes it, the result is the same.
     """
-    deadline = time.monotonic() + parse_timedelta(no_workers_timeout())
-    while time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-        if GPU in (offered := offered_by_workers(client)):
-            return offered
-    raise LostWorkers(
-        f"{ENGINE}=gpu, and for {no_workers_timeout()} no worker of the cluster has offered a GPU: start some "
-        f"(dask cuda worker --resources {GPU}=1), or leave {ENGINE} away"
-    )
+
+    def __init__(
+        self, task: WaitingTask, work: Work, then: FollowUp | None, count: Callable[[Any], Any], name: str
+    ) -> None:
+        self.task, self.client = task, task.client
+        self.work, self.then, self.count, self.name = work, then, count, name
+        self.following = (
+            Work(then.function, then.engine, then.gpus, f"{work.group} on a GPU") if then else None
+        )
+        self.numbers, self.of_this = count_up(), uuid4().hex
+        self.done = SimpleQueue[Any]()  # futures that are
+        self.calls = dict[Any, Call]()  # by the keys of their futures
+        self.in_flight = Counter[Work]()
+        self.submissions = dict[Work, Submission]()
+        self.made = dict[int, Any]()
+        self.seconds = list[float]()
+        self.apart = list[tuple[Call, SetApart]]()
+
+    def results(self, items: Iterable[Any]) -> list[Any]:
+        """Return the results of items in order. Raises what the first failing item raised, or PoisonShards."""
+        try:
+            self.run(
+                [Call(self.work, item, i) for i, item in enumerate(items)],
+                DEATHS,
+                max(16, IN_FLIGHT * sum(self.client.nthreads().values())),
+            )
+            if suspects := self.apart:
+                self.apart = []
+                for _, found in suspects:
+                    warn(f"{self.name}: {found}; it is tried again, with a worker to itself")
+                calls = [call for call, _ in suspects]
+                self.run(calls, DEATHS_IN_ALL, max(1, len(self.client.nthreads())))
+        finally:
+            if self.calls:  # an item failed
+                self.client.cancel([future for call in self.calls.values() for future in call.tries.values()])
+        if self.apart:
+            raise PoisonShards(
+                *(
+                    f"{self.name}: {found}; all others are done; the usual cause is memory: start fewer workers, "
+                    "or make shard_mib smaller in the recipe"
+                    for _, found in self.apart
+                )
+            )
+        return [self.made[i] for i in range(len(self.made))]
+
+    def run(self, calls: Iterable[Call], deaths: int, most: int) -> None:
+        """Make calls, so many at a time, and those that follow from what they return."""
+        waiting, idle_since = deque(calls), 0.0
+        self.submissions = {
+            work: work.submission(self.client, deaths)
+            for work in (self.work, self.following)
+            if work and waiting
+        }
+        while waiting or self.calls:
+            while waiting and max(self.in_flight.values(), default=0) < most:
+                self.submit(waiting.popleft())
+            if not waiting:
+                idle_since = idle_since or time.monotonic()
+            with suppress(Empty):
+                self.take(self.done.get(timeout=LOOK_SECONDS))
+                continue
+            if idle_since and time.monotonic() - idle_since > self.slow_seconds():
+                self.try_twice()
+
+    def submit(self, call: Call) -> None:
+        # The first part is the group of the task: Dask moves tasks from a busy worker to an idle one only where it
+        # knows from others of their group how long they take. The last part is of this window alone: of two tasks
+        # with one key Dask would run the first only.
+        key = (call.work.group, f"{self.name}-{next(self.numbers)}-{self.of_this}")
+        function, where = self.submissions[call.work]
+        self.in_flight[call.work] += not call.tries
+        self.calls[key] = call
+        call.tries[key] = future = self.client.submit(function, call.item, pure=False, key=key, **where)
+        future.add_done_callback(self.done.put)
+
+    def take(self, future: Any) -> None:
+        """Take what came of a try. Raises what it raised."""
+        call = self.calls.pop(future.key, None)
+        if call is None:  # another try was first
+            return
+        outcome: Outcome = future.result()
+        del call.tries[future.key]
+        if isinstance(outcome.result, SetApart) and call.tries:
+            return
+        if call.tries:
+            self.task.leaves_work = True  # Dask cannot stop what has begun
+            self.client.cancel([*call.tries.values()])
+            for key in call.tries:
+                del self.calls[key]
+            call.tries = {}
+        self.in_flight[call.work] -= 1
+        if isinstance(outcome.result, SetApart):
+            self.apart.append((call, outcome.result))
+            return
+        self.seconds.append(outcome.seconds)
+        if call.place is not None:
+            self.made[call.place] = self.count(outcome.result)
+            if self.then and self.following:
+                for item in self.then.items(outcome.result):
+                    self.submit(Call(self.following, item))
+
+    def slow_seconds(self) -> float:
+        """Return after how long what is left is slow."""
+        return max(SLOW_SECONDS, SLOW_TIMES * statistics.median(self.seconds or [0.0]))
+
+    def try_twice(self) -> None:
+        """Try what is left on workers that have nothing to do, one item on each."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        idle = sum(has_a_thread_idle(worker) for worker in workers)
+        slow = [call for call in dict.fromkeys(self.calls.values()) if len(call.tries) == 1]
+        for call in slow[:idle] if len(slow) <= len(workers) else ():
+            self.submit(call)
 
 
-def is_sent_to_gpu(engine: Engine) -> bool:
-    """Say whether what a task sends out for an engine would reach GPUs, in a task that waits or on a worker."""
-    with client_of_task() as client:
-        return isinstance(submission_to(client, engine, is_sent_to_gpu).function, SentToGpu)
-
-
-def offered_by_workers(client: Any) -> set[str]:
-    """Return the names of all resources that workers offer."""
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return {name for worker in workers for name in worker["resources"]}
-
-
-def submit_bounded(
-    client: Any,
-    sent: Submission,
-    items: list[Item],
-    count: Callable[[Result], Result],
-    known_as: tuple[str, str],
-    then: FollowUp | None,
-) -> list[Result]:
-    """Keep some items in flight, and some of what follows, so that a million shards do not swamp the scheduler."""
-    window = max(16, IN_FLIGHT * sum(client.nthreads().values()))
-    waiting, call = deque(enumerate(items)), uuid4().hex
-    group, name = known_as
-    results: dict[int, Result] = {}
-    places: dict[Any, int] = {}
-    running = distributed.as_completed(loop=client.loop, with_results=True)
-    following = submission_to(client, then.engine, then.function, then.gpus) if then else None
-    followers, followed = count_up(), set[Any]()
-
-    def submit() -> None:
-        i, item = waiting.popleft()
-        # The first part is the group of the task: Dask moves tasks from a busy worker to an idle one only
-        # where it knows from others of their group how long they take. The last part is of this call alone:
-        # of two tasks with one key Dask would run the first only.
-        key = (group, f"{name}-{i}-{call}")
-        future = client.submit(sent.function, item, pure=False, key=key, **sent.where)
-        places[future.key] = i
-        running.add(future)
-
-    def follow(result: Result) -> None:
-        if then and following:
-            for item in then.items(result):
-                key = (f"{group} on a GPU", f"{name}-{next(followers)}-{call}")
-                future = client.submit(following.function, item, pure=False, key=key, **following.where)
-                followed.add(future.key)
-                running.add(future)
-
-    def refill() -> None:
-        while waiting and len(places) < window and len(followed) < window:
-            submit()
-
-    refill()
-    for future, result in running:
-        if future.key in followed:
-            followed.discard(future.key)
-        else:
-            results[places.pop(future.key)] = count(result)
-            follow(result)
-        refill()
-    return [results[i] for i in range(len(items))]
+def has_a_thread_idle(worker: Mapping[str, Any]) -> bool:
+    """Say whether a worker has nothing to do for one of its threads, by what its scheduler knows of it."""
+    tasks = worker["metrics"].get("task_counts")
+    return tasks is not None and tasks.get("executing", 0) + tasks.get("ready", 0) < worker["nthreads"]

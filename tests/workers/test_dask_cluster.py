@@ -2,7 +2,6 @@
 
 import ast
 import asyncio
-import contextlib
 import copy
 import os
 import stat
@@ -20,6 +19,7 @@ import dask
 import distributed
 import psutil
 import pytest
+from clusters import workers_that_offer
 from disturbances import code_run_by, is_refused
 from multidict import CIMultiDict, CIMultiDictProxy
 from patience import HANG, wait_for
@@ -33,7 +33,7 @@ from tasks.stage.fan_out import WARNINGS, fan_out, has_gpus
 from tasks.stage.prefect_tasks import task
 from tasks.stage.runner import threads_for, threads_of_run
 from tasks.storage.stores import explain_errors
-from tasks.workers import dask_cluster, window
+from tasks.workers import dask_cluster, submission
 from tasks.workers import engine as engine_module
 from tasks.workers.dask_cluster import (
     ALLOWED_DEATHS,
@@ -59,24 +59,6 @@ def spread_over_workers(engine):
     return set(fan_out(name_of_worker, range(8), stage="where", source=None, engine=engine))
 
 
-@contextlib.contextmanager
-def workers_that_offer(offered, nthreads=1):
-    """Give the client of a cluster of workers in this process, each with its resources."""
-    workers = {
-        name: {"cls": distributed.Worker, "options": {"nthreads": nthreads, "resources": resources}}
-        for name, resources in offered.items()
-    }
-    scheduler = {
-        "cls": distributed.Scheduler,
-        "options": {"dashboard_address": "127.0.0.1:0", "port": 0, "host": "127.0.0.1"},
-    }
-    with (
-        distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 @pytest.mark.parametrize(
     ("offered", "engine", "expected"),
     [
@@ -95,7 +77,7 @@ def test_shards_run_on_the_workers_of_their_engine(offered, engine, expected):
 
 
 def test_build_that_must_have_gpus_says_that_there_are_none(monkeypatch):
-    monkeypatch.setattr(window, "no_workers_timeout", lambda: "2s")
+    monkeypatch.setattr(submission, "no_workers_timeout", lambda: "2s")
     with workers_that_offer({"cpu": {}}) as client:
         for function in (spread_over_workers, has_gpus):
             with pytest.raises(
@@ -106,8 +88,10 @@ def test_build_that_must_have_gpus_says_that_there_are_none(monkeypatch):
 
 
 def test_build_that_must_have_gpus_waits_for_one_that_starts_again(monkeypatch):
-    offered, looks = window.offered_by_workers, []
-    monkeypatch.setattr(window, "offered_by_workers", lambda client: looks.append(client) or offered(client))
+    offered, looks = submission.offered_by_workers, []
+    monkeypatch.setattr(
+        submission, "offered_by_workers", lambda client: looks.append(client) or offered(client)
+    )
     with workers_that_offer({"cpu": {"CPU": 1}}) as client:
         waiting = client.submit(has_gpus, Engine.GPU, pure=False)
         wait_for(lambda: len(looks) > 2)
