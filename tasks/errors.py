@@ -1,21 +1,22 @@
 """What can go wrong, one class for each kind.
 
     ZydaError
-    ├── BadRecipe       the recipe cannot be built: every fault, with file, line and field
+    ├── SeveralFaults   of which the message has a line for each
+    │   ├── BadRecipe       the recipe cannot be built: every fault, with file, line and field
+    │   └── PoisonShards    shards that take each worker with them (a LostWorkers, too); all others are finished
     ├── BadInput        a source's data is not as the recipe says: source, file and row
     ├── Denied          storage that will not answer differently: no such bucket, no permission
     ├── Unavailable     storage that may answer later; the only kind that is tried again
     ├── Damaged         artifacts that are not what was written; they are made again
     ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
     ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one task
-    │   └── PoisonShards    shards that take each worker with them; all others are finished
     ├── WrongBits       a GPU that computes something else than a CPU
     ├── NoServer        a Prefect server that does not start or does not answer (`flows.server.local_server`)
     ├── NotUnderstood   a `zyda watch` that is not clear: which recipe, how often (`deployments.schedules`)
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 
-The command line prints the message of any of these on one line (a BadRecipe: a line for each
-fault) and exits with status 1. Anything else is a bug and shows its traceback.
+The command line prints the message of any of these on one line (SeveralFaults: a line for each)
+and exits with status 1. Anything else is a bug and shows its traceback.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
