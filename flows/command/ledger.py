@@ -61,7 +61,7 @@ def print_ledger(ledger: "Ledger") -> None:
     """Print documents and tokens of each source at the start, on the way and at the end."""
     from rich.table import Table  # late
 
-    from tasks.accounts.ledger import large_losses, ways  # late
+    from tasks.accounts.ledger import large_losses, token_paths  # late
 
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
@@ -73,7 +73,7 @@ def print_ledger(ledger: "Ledger") -> None:
     ):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("kept", justify="right", no_wrap=True)
-    for source, start, counts_between, end in ways(ledger):
+    for source, start, counts_between, end in token_paths(ledger):
         if source == "total":
             table.add_section()
         tokens = (counts.tokens for counts in (start, *counts_between, end))

@@ -10,7 +10,7 @@ from flows.reporting.report_comparison import comparison
 from flows.reporting.report_head import head, recipe_text
 from flows.reporting.report_parts import Section, Table, Text, count
 from tasks.accounts.audited import MEASURES
-from tasks.accounts.ledger import Ledger, Way, ways
+from tasks.accounts.ledger import Ledger, TokenPath, token_paths
 from tasks.lookup.report_data import AuditFindings, Findings, RoundFindings, ShownCluster
 from tasks.publish.audits import SIMILARITIES
 from tasks.recipe.fields import Recipe
@@ -57,14 +57,16 @@ def table_of_ways(ledger: Ledger) -> Table:
     """List documents and tokens of each source at the start and at the end, and tokens in between."""
     names = ["", "documents", "left", "tokens"]  # short, for the dashboard's column
     names += [*(f"after {stage}" for stage in ledger.stages_between), "left", "kept"]
-    return Table("By source", names, [cells(way) for way in ways(ledger)], has_total=True)
+    return Table(
+        "By source", names, [cells(token_path) for token_path in token_paths(ledger)], has_total=True
+    )
 
 
-def cells(way: Way) -> list[str]:
-    kept = f"{way.end.tokens / way.start.tokens:.1%}" if way.start.tokens else ""
-    left = (way.start, *way.between, way.end)
+def cells(token_path: TokenPath) -> list[str]:
+    kept = f"{token_path.end.tokens / token_path.start.tokens:.1%}" if token_path.start.tokens else ""
+    left = (token_path.start, *token_path.between, token_path.end)
     return [
-        way.source, count(way.start.documents), count(way.end.documents),
+        token_path.source, count(token_path.start.documents), count(token_path.end.documents),
         *(count(counts.tokens) for counts in left), kept,
     ]  # fmt: skip
 

@@ -180,7 +180,7 @@ def check_account(receipts: Sequence[Receipt]) -> None:
         before = receipt.out
 
 
-class Way(NamedTuple):
+class TokenPath(NamedTuple):
     """What was left of a source, or of all: at the start, after each of `Ledger.stages_between`, at the end."""
 
     source: str
@@ -189,11 +189,11 @@ class Way(NamedTuple):
     end: Counts
 
 
-def ways(ledger: Ledger) -> list[Way]:
+def token_paths(ledger: Ledger) -> list[TokenPath]:
     """Return the way of each source, and that of all as `total`."""
     first, *_, last = ledger.stages
     return [
-        Way(
+        TokenPath(
             source or "total",
             ledger.of(first, source),
             tuple(ledger.of(stage, source) for stage in ledger.stages_between),

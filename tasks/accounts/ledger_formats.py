@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.accounts.ledger import Ledger, Line, row_of, ways
+from tasks.accounts.ledger import Ledger, Line, row_of, token_paths
 from tasks.storage.artifacts import Counts
 
 
@@ -12,8 +12,11 @@ def as_markdown(ledger: Ledger) -> str:
     """Write the tokens of each source at the start, after the stages that let documents go, and at the end."""
     names = ["source", "start", *(f"after {stage}" for stage in ledger.stages_between), "end"]
     rows = [
-        [way.source, *(f"{counts.tokens:,}" for counts in (way.start, *way.between, way.end))]
-        for way in ways(ledger)
+        [
+            token_path.source,
+            *(f"{counts.tokens:,}" for counts in (token_path.start, *token_path.between, token_path.end)),
+        ]
+        for token_path in token_paths(ledger)
     ]
     lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

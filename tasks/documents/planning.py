@@ -114,19 +114,19 @@ def later_statistics(plan: DocumentPlan) -> list[str]:
 
 def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     """Read what the steps of a source need. Raises BadRecipe with the line of the recipe."""
-    asked_steps = recipe.steps_of(source)
+    recipe_steps = recipe.steps_of(source)
     place = [place for place, one in enumerate(recipe.sources) if one.name == source]
     own = recipe.source(source).documents is not None
     location: tuple[str | int, ...] = ("sources", place[0], "documents") if own else ("documents",)
     steps = list[PlannedStep]()
-    for i, step in enumerate(asked_steps):
+    for i, step in enumerate(recipe_steps):
         try:
             steps.append(planned_step(recipe, i + 1, step))
         except Unavailable:  # a store that may answer later
             raise
         except (ZydaError, ValueError) as error:
             raise BadRecipe(f"{place_in_recipe(recipe, *location, i)}: {error}") from error
-    columns = [name for name, _ in published_columns(asked_steps)]
+    columns = [name for name, _ in published_columns(recipe_steps)]
     at = place_in_recipe(recipe, *location) if columns else ""
     for name in columns:
         if columns.count(name) > 1:

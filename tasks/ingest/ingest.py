@@ -44,23 +44,27 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    later = (*later_versions(), *later_statistics(plan.parameters.documents))
-    return stage_key("ingest", VERSION, plan.model_dump(), *later)
+    versions = (*later_versions(), *later_statistics(plan.parameters.documents))
+    return stage_key("ingest", VERSION, plan.model_dump(), *versions)
 
 
 def companions_of(recipe: Recipe, source: str) -> tuple[tuple[Callable[[], Companion], ...], FollowUp | None]:
     """Return what begins the companions of each shard, and what GPUs make of it afterwards."""
     gpus = has_gpus(recipe.engine)
-    begun, after = list[Callable[[], Companion]](), list[Callable[[Artifact], Iterable[ArtifactJob]]]()
+    makers, gpu_jobs = list[Callable[[], Companion]](), list[Callable[[Artifact], Iterable[ArtifactJob]]]()
     for kind in COMPANIONS:
         if gpus and isinstance(kind, OnGpus):
-            begin, jobs_of = kind.with_gpus(recipe, source)
-            after.append(jobs_of)
+            maker, jobs_of = kind.with_gpus(recipe, source)
+            gpu_jobs.append(jobs_of)
         else:
-            begin = kind.for_source(recipe, source)
-        begun.append(begin)
-    then = FollowUp(recipe.engine, partial(jobs_after, after), ArtifactJob.__call__, SHARE) if after else None
-    return tuple(begun), then
+            maker = kind.for_source(recipe, source)
+        makers.append(maker)
+    follow_up = (
+        FollowUp(recipe.engine, partial(jobs_after, gpu_jobs), ArtifactJob.__call__, SHARE)
+        if gpu_jobs
+        else None
+    )
+    return tuple(makers), follow_up
 
 
 def jobs_after(
@@ -87,13 +91,13 @@ def without_documents(recipe: Recipe, source: str, pieces: list[IngestedPiece]) 
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     """Ingest all the files of a source."""
     folder = recipe.folder
-    companions, then = companions_of(recipe, plan.source)
+    companions, follow_up = companions_of(recipe, plan.source)
     jobs = [
         PieceToIngest(folder, plan.source, plan.number, plan.parameters, companions, file, piece)
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
     ]
-    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=then)
+    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=follow_up)
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:

@@ -81,8 +81,8 @@ class PieceToIngest(RecordJob[IngestedPiece]):
         piece = self.piece.model_dump(exclude={"rows"})
         read_by = version_of(self.source, self.file.url)
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
-        later = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
-        return [*made_from, *later, *later_statistics(self.parameters.documents)]
+        versions = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
+        return [*made_from, *versions, *later_statistics(self.parameters.documents)]
 
     @property
     def name(self) -> str:
@@ -111,9 +111,9 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     for (_, schema), part in parts:
         whole = unpack(schema)
         schemas.append(pa.schema([field for field in whole if field.name != STATISTICS]))
-        shard, reach = write_ingested(job, len(shards), whole, (table for _, table in part))
+        shard, shard_ranges = write_ingested(job, len(shards), whole, (table for _, table in part))
         shards.append(shard)
-        spans += reach
+        spans += shard_ranges
     ingested = IngestedPiece(
         shards=tuple(shards),
         set_aside=(write_set_aside(job, bad),) if bad else (),

@@ -194,9 +194,9 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source
     facts = ingested(folder, trail)
-    later = [load_manifest(folder, receipt) for receipt in trail.receipts[1:]]
-    check_published_names(source, facts.columns, later)
-    about_removed = removed_schema(later)
+    later_manifests = [load_manifest(folder, receipt) for receipt in trail.receipts[1:]]
+    check_published_names(source, facts.columns, later_manifests)
+    about_removed = removed_schema(later_manifests)
     jobs = [
         ShardToPublish(folder, source, facts.packed, about_removed, history)
         for history in load_histories(folder, trail)

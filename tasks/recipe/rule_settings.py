@@ -10,7 +10,7 @@ from tasks.recipe.values import number, readable, without_credentials
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 OWN_SET = re.compile(r"[a-z0-9][a-z0-9_-]*")
-Bound = tuple[float | None, float | None]
+Limits = tuple[float | None, float | None]
 
 
 class RuleSettings(NamedTuple):
@@ -21,7 +21,7 @@ class RuleSettings(NamedTuple):
 
     name: str
     of: str | None
-    bounds: dict[str, Bound]
+    bounds: dict[str, Limits]
     options: dict[str, Any] = {}
     lists: dict[str, str] = {}
 
@@ -40,7 +40,7 @@ def rule_settings(name: str, values_of_rules: Any, *, filters: bool) -> RuleSett
         raise ValueError(f"{name}: a function has a step of its own, with nothing beside it")
     if not filters or not values_of_rules or not OWN_SET.fullmatch(name):
         raise ValueError(f"there is no rule set {name}; there are {', '.join(RULE_SETS)}")
-    bounds = dict[str, Bound]()
+    bounds = dict[str, Limits]()
     for rule, bound in values_of_rules.items():
         of, _, statistic = str(rule).partition(".")
         if of not in RULE_SETS or statistic not in RULE_SETS[of].rules or statistic in RULE_SETS[of].lists:
@@ -61,7 +61,7 @@ def of_a_set(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -
             raise ValueError(f"{name}.lists: there is no list {called}; there are {known_names}")
     lists = {called: readable(without_credentials(str(url))) for called, url in lists.items()}
     # A rule about a list that nobody gives says nothing.
-    bounds: dict[str, Bound] = {
+    bounds: dict[str, Limits] = {
         rule: (of_rule.low, of_rule.high)
         for rule, of_rule in rule_set.rules.items()
         if rule_set.lists.get(rule) in (None, *lists)
@@ -72,7 +72,7 @@ def of_a_set(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -
                 raise ValueError(f"{name}.{key}: true or false is expected")
             options[key] = value
         elif key in bounds:
-            bounds[key] = bound_of(f"{name}.{key}", value, bounds[key])
+            bounds[key] = limits_of(f"{name}.{key}", value, bounds[key])
         elif key in rule_set.rules:
             raise ValueError(f"{name}.{key}: it counts the list {rule_set.lists[key]}, which `lists` has not")
         elif key != "lists" or not rule_set.lists:
@@ -81,7 +81,7 @@ def of_a_set(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -
     return RuleSettings(name, name, {r: b for r, b in bounds.items() if b != (None, None)}, options, lists)
 
 
-def bound_of(field: str, value: Any, published: Bound) -> Bound:
+def limits_of(field: str, value: Any, published: Limits) -> Limits:
     """Return what a recipe says of a rule: one number for its one bound, two, or null for none."""
     if value is None:
         return None, None
@@ -91,7 +91,7 @@ def bound_of(field: str, value: Any, published: Bound) -> Bound:
     return (at, None) if published[1] is None else (None, at)
 
 
-def pair(field: str, value: Any) -> Bound:
+def pair(field: str, value: Any) -> Limits:
     if not isinstance(value, list | tuple) or len(value) != 2 or tuple(value) == (None, None):
         raise ValueError(f"{field}: two values are expected, [least, most], of which one may be null")
     low, high = (None if end is None else as_number(field, end) for end in value)

@@ -211,10 +211,12 @@ class KeysOfSource:
     counts: Counts
 
 
-def keys_of_source(of_round: Round, source: str, history: Sequence[ShardHistory], stage: str) -> KeysOfSource:
+def keys_of_source(
+    of_round: Round, source: str, histories: Sequence[ShardHistory], stage: str
+) -> KeysOfSource:
     """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
     folder, dedup, name = of_round.folder, of_round.dedup, of_round.name_of(stage)
-    jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in history]
+    jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in histories]
     on = of_round.recipe.engine if dedup.has_signatures else Engine.CPU
     shards = fan_out(ArtifactJob.__call__, jobs, stage=name, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
