@@ -30,7 +30,7 @@ def workers(request):
         yield client
 
 
-@pytest.mark.parametrize("workers", [1], indirect=True)
+@pytest.mark.parametrize("workers", [2], indirect=True)
 def test_shard_that_kills_its_workers_is_named_when_all_others_are_finished(workers, tmp_path):
     folder = Folder(str(tmp_path))
     with pytest.raises(PoisonShards) as raised:
@@ -89,4 +89,3 @@ def test_last_shard_is_tried_on_an_idle_worker_where_its_own_is_slow(monkeypatch
     tries = [worker for item, worker in TRIED if item == 7]
     assert len(tries) == 2
     assert len({*tries}) == 2
-    assert len(TRIED) == 10
