@@ -1,17 +1,53 @@
 """The program `zyda`: a signal ends it in order at every moment, also while it still imports."""
 
+import atexit
+import logging
 import os
 import signal
 import sys
+from dataclasses import dataclass
 
 from flows.server.signals import RESUME_ADVICE, end_in_order
 
+UNWRITTEN = 120  # the exit status of a Python program whose last output could not be written
 STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
 KEPT_BY = {"build": RESUME_ADVICE, "up": STARTED}  # of other commands there is nothing to say
 
 
+@dataclass
+class End:
+    """Ends the process, when all that Python does at its end is done but to take itself apart.
+
+    Threads of Arrow may still hold what was read for them, and the process aborts where one lets it go while Python
+    is taken apart: github.com/apache/arrow/issues/34314.
+    """
+
+    status: int = 1
+
+    def __call__(self) -> None:
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):  # as Python does where nobody reads any more, or nothing finds room
+                self.status = UNWRITTEN
+        os._exit(self.status)
+
+
 def main() -> int:
     """Run the command line and return its exit status."""
+    end = End()
+    atexit.register(end)  # the first that is registered is called last
+    try:
+        end.status = run_command()
+    except SystemExit as error:
+        end.status = error.code if isinstance(error.code, int) else int(error.code is not None)
+        raise
+    return end.status
+
+
+def run_command() -> int:
+    """Run the command that was typed, and return its exit status."""
     # Python looks for modules in the folder that it is started in, which may be a dataset with files of any name:
     # what is started from here does not, or starts in another folder.
     os.environ["PYTHONSAFEPATH"] = "1"

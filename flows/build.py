@@ -19,7 +19,7 @@ from flows.server.run_names import name_by_corpus
 from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.dedup.reference.matches import load_references
-from tasks.errors import ZydaError
+from tasks.errors import ZydaError, all_but_poison
 from tasks.log import warn
 from tasks.planning.prepare import prepare
 from tasks.planning.watching import record_last_build
@@ -28,7 +28,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rounds import About
 from tasks.stage.groups import receipts_of
-from tasks.stage.jobs import ATTEMPTS
+from tasks.stage.jobs import forget_attempts
 from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.stage.results import Results, Runner, Work, flat_receipts, task_of
@@ -72,14 +72,14 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         pass_on_warnings(),
     ):
         recipe.folder.clear_scratch()
-        recipe.folder.delete(ATTEMPTS)
+        forget_attempts(recipe.folder)
         stack.callback(recipe.folder.clear_scratch)  # of workers that died on the way
         forget_results_of_nothing(recipe.folder)
         keep_results_in_corpus(recipe)
         ledger = rebuilding_damaged(
             recipe.folder, lambda: run_pipeline(recipe, on_prefect(state), replace=replace)
         )
-        recipe.folder.delete(ATTEMPTS)
+        forget_attempts(recipe.folder)
         show_ledger.submit(recipe, ledger).result()
         fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
@@ -106,7 +106,7 @@ def wait_for_receipts(step: Sequence[PrefectFuture[Any]]) -> list[Receipt]:
     """
     for future in step:
         future.wait()
-    return flat_receipts([future.result() for future in step])
+    return flat_receipts(all_but_poison([future.result for future in step]))
 
 
 def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Ledger:

@@ -19,8 +19,11 @@ The command line prints the message of any of these on one line (SeveralFaults: 
 and exits with status 1. Anything else is a bug and shows its traceback.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
+
+Found = TypeVar("Found")
 
 WITHOUT_LINES = (".parquet", ".arrow", ".feather", ".ipc")  # how files are named whose rows are no lines
 ADVICE = ". What to do: "  # between what was found and what can be done, where both are one line
@@ -148,6 +151,25 @@ def without_causes() -> Iterator[None]:
     except ZydaError as error:
         error.__cause__ = error.__context__ = None
         raise
+
+
+def all_but_poison(calls: Iterable[Callable[[], Found]]) -> list[Found]:
+    """Make calls one after another, and return what they return. Raises what the first failing one raised.
+
+    Where that was PoisonShards, the others are made all the same: what can be done without these shards is to be
+    done. What else they raise stands in the same error, if it is of this tree.
+    """
+    found, faults = list[Found](), list[str]()
+    for call in calls:
+        try:
+            found.append(call())
+        except Exception as error:
+            if not (faults or isinstance(error, PoisonShards)):
+                raise
+            faults += error.faults if isinstance(error, ZydaError) else ()
+    if faults:
+        raise PoisonShards(*faults)
+    return found
 
 
 def first_line(error: BaseException) -> str:

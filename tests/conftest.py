@@ -19,7 +19,7 @@ from patience import HANG
 from postgres import postgres  # noqa: F401 (fixture)
 from published_code import judged, judged_by_datatrove  # noqa: F401 (fixtures)
 from report_pages import labelled  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus, another, build_here, contents, of_many_files, zyda
+from small_corpus import SHARED, Corpus, another, build_here, of_many_files, published_by_itself, zyda
 
 from flows.server.local_server import (
     export_api,
@@ -108,9 +108,7 @@ def inputs(tmp_path_factory, compiled):
 @pytest.fixture(scope="module")
 def undisturbed(inputs, compiled):
     """Give the digests of the files that a build of `inputs` publishes."""
-    recipe = inputs.elsewhere(inputs.folder).load(storage=str(inputs.folder / "undisturbed"))
-    build_here(recipe)
-    return contents(recipe)
+    return published_by_itself(inputs)
 
 
 @pytest.fixture

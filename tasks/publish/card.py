@@ -43,7 +43,8 @@ Tokens of each source, best-ranked first:
 ## What is here
 
 `datasets.load_dataset(<this folder>)` gives the documents of all sources, with `doc_id`, `text` and `n_tokens`.
-With the name of a source it gives that source with all its columns, with `removed` or `clusters` that table.
+With the name of a source it gives that source with all its columns, with `clusters` that table, with `removed` what
+all sources have in common there.
 
 - `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `n_tokens`, the
   `cluster_id` of a document with near-duplicates, and what a quality model said.
@@ -59,7 +60,8 @@ With the name of a source it gives that source with all its columns, with `remov
   `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
   first {bits[0]} and the next {bits[1]} bits of a `doc_id`, whose last {bits[2]} are the row in the file.
-- `manifest.json`: every file with its SHA-256, the recipe, and all of the above that is counted.
+- `files-*.parquet`: every file with its SHA-256.
+- `manifest.json`: the recipe, all of the above that is counted, and the SHA-256 of the files beside it.
 """
 FEW = 4  # reasons that are said in a sentence
 OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."

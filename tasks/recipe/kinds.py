@@ -100,8 +100,8 @@ class MinHashRound(Dedup):
     )
     bands: Annotated[int, Number] = Field(
         8, ge=1, le=256,
-        description="Bands of a signature; the similarity where half of the pairs are found is about (1 / "
-        "bands) ** (1 / rows): 0.88 for 8 bands of 16 rows. `zyda params` finds those for another.",
+        description="Bands of a signature. Half of the pairs of a similarity of (1 - 0.5 ** (1 / bands)) ** (1 / "
+        "rows) are found: 0.86 for 8 bands of 16 rows. `zyda params` finds those for another.",
     )  # fmt: skip
     rows: Annotated[int, Number] = Field(
         16, ge=1, le=1024, exclude=True, description="Values of a signature in a band."

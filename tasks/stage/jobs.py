@@ -8,12 +8,18 @@ from typing import Any, Generic, TypeVar
 from tasks.errors import Denied, Unavailable
 from tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, finished_record, stage_key
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record, write_record
+from tasks.storage.records import Record, digest_of, write_record
 from tasks.workers.attempts import ALLOWED_DEATHS, SetApart, TooManyDeaths
 
 Made = TypeVar("Made", bound=Record)
 
 ATTEMPTS = "work/attempts"  # a mark for each job that was begun in the build under way, and has not ended
+
+
+def forget_attempts(folder: Folder) -> None:
+    """Remove the marks of a build; another one that shares the folder may do so in the same moment."""
+    for name, _ in [*folder.stamps_in(ATTEMPTS)]:
+        folder.remove(f"{ATTEMPTS}/{name}")
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class Job(ABC, Generic[Made]):
         """Make it, and leave a mark where its worker dies of it. Raises TooManyDeaths where there are enough."""
         if not (allowed := ALLOWED_DEATHS.get()):
             return self.make()
-        marks = (f"{ATTEMPTS}/{self.path}/{number}" for number in range(allowed))
+        marks = (f"{ATTEMPTS}/{digest_of(self.path)}-{number}" for number in range(allowed))
         mark = next((mark for mark in marks if self.folder.create(mark, self.whose.encode())), None)
         if mark is None:
             raise TooManyDeaths(SetApart(self.whose, allowed))

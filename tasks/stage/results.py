@@ -1,11 +1,12 @@
 """How the stages of a build are run, and what they have given so far."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from prefect import Task
 
-from tasks.errors import PoisonShards
+from tasks.errors import all_but_poison
 from tasks.recipe.rounds import About, Round
 from tasks.stage.groups import in_groups, receipts_of
 from tasks.stage.stage import Stage
@@ -121,15 +122,8 @@ class Results:
 
         PoisonShards are raised last, when all that can be done without them is done.
         """
-        receipts, poison = dict[str, list[Receipt]](), list[str]()
-        for name, result in self.of_steps.items():
-            try:
-                receipts[name] = runner.finished(result if isinstance(result, list) else [result])
-            except PoisonShards as error:
-                poison += error.args
-            except Exception:
-                if not poison:
-                    raise
-        if poison:
-            raise PoisonShards(*dict.fromkeys(poison))
-        return receipts
+        wait = {
+            name: partial(runner.finished, result if isinstance(result, list) else [result])
+            for name, result in self.of_steps.items()
+        }
+        return dict(zip(wait, all_but_poison(wait.values()), strict=True))

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import distributed
 
-from tasks.errors import LostWorkers, PoisonShards
+from tasks.errors import LostWorkers, PoisonShards, all_but_poison
 from tasks.log import warn
 from tasks.workers.attempts import Attempt, Outcome, SetApart
 from tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
@@ -85,7 +85,7 @@ def side_by_side(function: Callable[[Item], Result], items: list[Item], context:
 
     with waiting_task() as task, ThreadPoolExecutor(AT_ONCE) as threads:
         calls = [threads.submit(call, item) for item in items]
-    return [called.result() for called in calls]
+    return all_but_poison([called.result for called in calls])
 
 
 class Work(NamedTuple):
@@ -178,10 +178,10 @@ class Window:
                 self.submit(waiting.popleft())
             if not waiting:
                 idle_since = idle_since or time.monotonic()
-            with suppress(Empty):
-                self.take(self.done.get(timeout=LOOK_SECONDS))
-                continue
-            if idle_since and time.monotonic() - idle_since > self.slow_seconds():
+            if done := self.next_done():
+                for future, outcome in zip(done, self.client.gather(done), strict=True):
+                    self.take(future.key, outcome)
+            elif idle_since and time.monotonic() - idle_since > self.slow_seconds():
                 self.try_twice()
 
     def submit(self, call: Call) -> None:
@@ -195,13 +195,22 @@ class Window:
         call.tries[key] = future = self.client.submit(function, call.item, pure=False, key=key, **where)
         future.add_done_callback(self.done.put)
 
-    def take(self, future: Any) -> None:
-        """Take what came of a try. Raises what it raised."""
-        call = self.calls.pop(future.key, None)
-        if call is None:  # another try was first
+    def next_done(self) -> list[Any]:
+        """Wait for what is done next, a while, and return all that is by then."""
+        done = list[Any]()
+        with suppress(Empty):
+            done.append(self.done.get(timeout=LOOK_SECONDS))
+            while True:
+                done.append(self.done.get_nowait())
+        # without those whose other try was first
+        return [future for future in done if future.key in self.calls]
+
+    def take(self, key: Any, outcome: Outcome) -> None:
+        """Take what came of a try."""
+        call = self.calls.pop(key, None)
+        if call is None:  # its other try is among those that are done by now
             return
-        outcome: Outcome = future.result()
-        del call.tries[future.key]
+        del call.tries[key]
         if isinstance(outcome.result, SetApart) and call.tries:
             return
         if call.tries:

@@ -67,6 +67,20 @@ def test_version_takes_a_moment():
     assert (said.returncode, said.stdout) == (0, "zyda-flows 0.1.0\nset()\n")
 
 
+def test_program_ends_before_python_is_taken_apart():
+    """Threads of libraries may still use it then. What is to be done at the end is done."""
+    code = (
+        "import atexit; from flows.__main__ import End\n"
+        "class Held:\n"
+        "    def __del__(self): print('taken apart')\n"
+        "held = Held()\n"
+        "atexit.register(End(3))\n"
+        "atexit.register(print, 'at the end')"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout) == (3, "at the end\n")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_finds_no_room_is_one_line():
     with open("/dev/full", "w") as full:

@@ -19,7 +19,16 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import StateType
-from small_corpus import QUALITY, another, build_here, contents, of_many_files, write_rows, zyda
+from small_corpus import (
+    QUALITY,
+    another,
+    build_here,
+    contents,
+    of_many_files,
+    published_by_itself,
+    write_rows,
+    zyda,
+)
 from tokenizers import Tokenizer, models
 
 from flows.dashboard.artifact_keys import artifact_key
@@ -36,8 +45,8 @@ STAGES = pipeline.names()
 
 
 @pytest.fixture(scope="module")
-def inputs(tmp_path_factory, compiled):
-    """A corpus of several shards in each source, with a model and all that a round can do: to be disturbed."""
+def judged_inputs(tmp_path_factory, compiled):
+    """Give a corpus of several shards in each source, with a model and all that a round can do."""
     corpus = of_many_files(tmp_path_factory.mktemp("inputs"), 6)
     other = another(tmp_path_factory.mktemp("other"))
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
@@ -47,6 +56,18 @@ def inputs(tmp_path_factory, compiled):
         "max_tokens": 64,
     }
     return corpus
+
+
+@pytest.fixture(scope="module")
+def judged_undisturbed(judged_inputs):
+    """Give the digests of the files that a build of it publishes."""
+    return published_by_itself(judged_inputs)
+
+
+@pytest.fixture
+def judged(judged_inputs, tmp_path):
+    """Give the same corpus, to be built in a folder of the test's own."""
+    return judged_inputs.elsewhere(tmp_path)
 
 
 def task_states(count):
@@ -67,12 +88,14 @@ def how_often(client, run, name):
     return [task.name for task in task_runs_of(client, run.id)].count(name)
 
 
-def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached(larger, undisturbed, build):
-    ledger = build(larger.write())
-    recipe = larger.load()
-    assert contents(recipe) == undisturbed
+def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached(
+    judged, judged_undisturbed, build
+):
+    ledger = build(judged.write())
+    recipe = judged.load()
+    assert contents(recipe) == judged_undisturbed
     files = set(recipe.folder.files(""))
-    assert build(larger.write()) == ledger
+    assert build(judged.write()) == ledger
     assert set(recipe.folder.files("")) == files
     steps = pipeline.visible_steps(recipe)
     expected = {f"{step.name} {source}" for step in steps for source in step.sources}
@@ -214,9 +237,9 @@ def has_begun(folder, stage):
     return bool(folder.files(f"work/{stage}")) if stage != "published" else folder.exists("published")
 
 
-def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undisturbed, server):
-    recipe = larger.load()
-    process = start_build(larger.write(), using(server))
+def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(judged, judged_undisturbed, server):
+    recipe = judged.load()
+    process = start_build(judged.write(), using(server))
     waiting = [stage for stage in STAGES if stage != "decisions"]  # one file, and as good as at once
     while process.poll() is None:
         if waiting and has_begun(recipe.folder, waiting[0]):
@@ -230,7 +253,7 @@ def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(larger, undi
     said = process.communicate()[1]
     assert process.returncode == 0, said[-3000:]
     assert not waiting
-    assert contents(recipe) == undisturbed
+    assert contents(recipe) == judged_undisturbed
     page = last_page_of(recipe)
     assert page.startswith("# small: complete")
     table = page.partition("## Stages")[2].partition("##")[0]

@@ -7,9 +7,9 @@ import pytest
 from clusters import AwayAtFirst, Numbered, number_all, workers_that_offer
 from patience import HANG
 
-from tasks.errors import PoisonShards, Unavailable
+from tasks.errors import BadInput, PoisonShards, Unavailable, all_but_poison
 from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ATTEMPTS
+from tasks.stage.jobs import ATTEMPTS, forget_attempts
 from tasks.storage.folder import Folder
 from tasks.workers import window
 from tasks.workers.dask_cluster import ALLOWED_DEATHS
@@ -42,6 +42,9 @@ def test_shard_that_kills_its_workers_is_named_when_all_others_are_finished(work
     assert len(folder.files("begun/3")) == window.DEATHS_IN_ALL
     assert len(folder.files("work/numbers")) == 11
     assert len(folder.files(ATTEMPTS)) == window.DEATHS_IN_ALL + window.DEATHS - 1
+    for _ in range(2):  # the other one is that of a build beside this one
+        forget_attempts(folder)
+    assert not folder.files(ATTEMPTS)
 
 
 @pytest.mark.parametrize("workers", [2], indirect=True)
@@ -89,3 +92,24 @@ def test_last_shard_is_tried_on_an_idle_worker_where_its_own_is_slow(monkeypatch
     tries = [worker for item, worker in TRIED if item == 7]
     assert len(tries) == 2
     assert len({*tries}) == 2
+
+
+def test_poison_is_said_last_with_what_else_was_wrong():
+    def fails_with(error):
+        def call():
+            made.append(error)
+            raise error
+
+        return call
+
+    made, bad = list[Exception](), BadInput("a bad row")
+    with pytest.raises(PoisonShards) as raised:
+        all_but_poison(
+            [int, *map(fails_with, [PoisonShards("one", "two"), bad, RuntimeError("of these")]), int]
+        )
+    assert raised.value.faults == ("one", "two", "a bad row")
+    made.clear()
+    with pytest.raises(BadInput):
+        all_but_poison(map(fails_with, [bad, PoisonShards("one")]))
+    assert made == [bad]
+    assert all_but_poison([int, str]) == [0, ""]
