@@ -11,7 +11,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
 from flows.command.ledger import show_corpus
-from flows.command.terminal import console
+from flows.command.terminal import console, in_threads, say_if_compiling
 from flows.server.signals import RESUME_ADVICE, end_in_order
 from tasks.errors import Unavailable
 
@@ -25,6 +25,9 @@ EXAMPLES = (
     "zyda build recipe.yaml",
     "zyda build recipe.yaml --sample 0.001",
     "zyda build recipe.yaml --storage s3://bucket/corpora",
+)
+MOST_LOOKED_INTO = (
+    64  # files; where a source has more, the workers of the cluster look into them, side by side
 )
 CONSOLE_LEVEL = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 # What Python's own helper process says of semaphores where a build ended suddenly: it removes them.
@@ -65,7 +68,6 @@ def run_build(
     """
     from flows.server.local_server import prefect_server  # late
     from flows.server.server_watchdog import server_watchdog  # late
-    from textkernels.compiled import are_compiled  # late
 
     os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
@@ -84,8 +86,7 @@ def run_build(
             from tasks.stage.runner import task_runner, threads_for  # late
             from tasks.workers.trouble import cluster_explained  # late
         err.print(f"dashboard: {server.api.link}", highlight=False)
-        if not are_compiled():
-            err.print("this machine compiles its kernels first, once: that takes about a minute")
+        say_if_compiling(err)
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(server_watchdog(server))
@@ -97,10 +98,13 @@ def run_build(
 
 def look_before(recipe: "Recipe", *, replace: bool) -> None:
     """Find what can be found in seconds before any server is started. Raises BadRecipe."""
+    from tasks.planning.inspection import inspect_new  # late
     from tasks.planning.survey import check_sources  # late
 
     with suppress(Unavailable):  # the build asks again, and again
-        check_sources(recipe, replace=replace)
+        survey = check_sources(recipe, replace=replace)
+        if sum(map(len, survey.chosen)) <= MOST_LOOKED_INTO:
+            inspect_new(recipe, survey.register, survey.chosen, survey.models, in_threads)
 
 
 def use_the_running_stack(err: "Console") -> None:

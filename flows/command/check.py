@@ -1,10 +1,10 @@
 """`zyda check`: everything that a build finds out before it works, without building anything."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
-from flows.command.terminal import as_size, console, table_of
+from flows.command.terminal import as_size, console, in_threads, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tasks.sources.listing import InputFile
 
 EXAMPLES = ("zyda check recipe.yaml",)
-FILES_AT_ONCE = 16
+NO_FAULT = "No fault was found. Of each new file the first rows were read, or what its footer says of all."
 MOST_DAMAGED = 10  # files that are named
 
 
@@ -34,25 +34,14 @@ def check_recipe(recipe: "Recipe", *, replace: bool) -> None:
 
     survey = preflight(recipe, replace=replace, spread=in_threads)
     console().print(sizes_by_source(recipe, survey))
-    for line in (*judges_of(recipe), *reference_corpora_lines(recipe), *damaged_of(survey), *outcome(recipe)):
+    for line in (
+        *judges_of(recipe),
+        *reference_corpora_lines(recipe),
+        *damaged_of(survey),
+        *shared_files(recipe, survey),
+        *outcome(recipe),
+    ):
         console().print(line, markup=False, soft_wrap=True)
-
-
-def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object) -> list[Any]:
-    """Call a function on every item, some at once, with a bar on a terminal."""
-    from concurrent.futures import ThreadPoolExecutor  # late
-
-    from rich.progress import track  # late
-
-    stderr = console(stderr=True)
-    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        results = threads.map(function, items)
-        return list(
-            track(
-                results, "looking into files", total=len(items), console=stderr, transient=True,
-                disable=not stderr.is_terminal,
-            )
-        )  # fmt: skip
 
 
 def sizes_by_source(recipe: "Recipe", survey: "SourceSurvey") -> "Table":
@@ -101,10 +90,23 @@ def damaged_of(survey: "SourceSurvey") -> list[str]:
     return [f"to be set aside: {found.file.url}: {found.fault}" for found in files[:MOST_DAMAGED]] + more
 
 
+def shared_files(recipe: "Recipe", survey: "SourceSurvey") -> list[str]:
+    """Say which sources read the same files, whose documents are all near-duplicates then."""
+    lines, seen = list[str](), dict[str, str]()
+    for source, files in zip(recipe.sources, survey.chosen, strict=True):
+        twice = [seen[file.url] for file in files if file.url in seen]
+        lines += [
+            f"source {source.name} reads {twice.count(other):,} of the files that source {other} reads, too"
+            for other in dict.fromkeys(twice)
+        ]
+        seen |= {file.url: source.name for file in files if file.url not in seen}
+    return lines
+
+
 def outcome(recipe: "Recipe") -> list[str]:
     """Say where the corpus goes, and whether there is anything to do."""
     from tasks.planning.last_build import ledger_if_complete  # late
 
     is_complete = ledger_if_complete(recipe) is not None
-    conclusion = "It is complete: a build has nothing to do." if is_complete else "No fault was found."
+    conclusion = "It is complete: a build has nothing to do." if is_complete else NO_FAULT
     return [f"corpus: {recipe.folder.url}/published", conclusion]

@@ -49,9 +49,9 @@ def show_corpus(recipe: "Recipe") -> None:
     manifest = corpus_of(recipe)[1]
     ledger = manifest.ledger
     print_ledger(ledger)
-    for stage in (stage for stage in ledger.stages if stage.startswith("against")):
-        removed = ledger.removed(stage).documents
-        typer.echo(f"{stage}: {removed:,} documents went for what other corpora have")
+    for stage in (stage for stage in ledger.stages if stage != "rules"):  # which have a table
+        for reason, counts in ledger.removed_by(stage).items():
+            say(f"{stage}: {counts.documents:,} documents, {counts.tokens:,} tokens went: {reason}")
     for headline in manifest.audits.values():
         say(headline.sentence())
     say(f"published: {recipe.folder.url}/published")

@@ -1,6 +1,6 @@
 """What is printed to, and how tables, sizes, times and values are."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+FILES_AT_ONCE = 16
 PIPE_WIDTH = 120
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -31,6 +32,14 @@ def table_of(*columns: str, words: Collection[str], title: str | None = None) ->
     for name in columns:
         table.add_column(name, justify="left" if name in words else "right", overflow="fold")
     return table
+
+
+def say_if_compiling(err: "Console") -> None:
+    """Tell who waits for it where kernels have not been compiled on this machine."""
+    from textkernels.compiled import are_compiled  # late
+
+    if not are_compiled():
+        err.print("this machine compiles its kernels first, once: that takes about a minute")
 
 
 def say(line: str) -> None:
@@ -59,3 +68,20 @@ def in_short(value: object) -> str:
     if isinstance(value, list):
         return " and ".join(map(str, value)) or "nothing"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object) -> list[Any]:
+    """Call a function on every item, some at once, with a bar on a terminal."""
+    from concurrent.futures import ThreadPoolExecutor  # late
+
+    from rich.progress import track  # late
+
+    stderr = console(stderr=True)
+    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+        results = threads.map(function, items)
+        return list(
+            track(
+                results, "looking into files", total=len(items), console=stderr, transient=True,
+                disable=not stderr.is_terminal,
+            )
+        )  # fmt: skip

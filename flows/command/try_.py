@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.command.arguments import RecipePath, load
-from flows.command.terminal import console, in_short, table_of
+from flows.command.terminal import console, in_short, say_if_compiling, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,8 +32,9 @@ def try_(
 
     from tasks.planning.try_rules import effective_rules, try_steps  # late
 
-    out = console()
-    with console(stderr=True).status("trying; the first time on a machine, rules are compiled for a minute"):
+    out, err = console(), console(stderr=True)
+    say_if_compiling(err)
+    with err.status("trying"):
         trial = try_steps(recipe, documents, examples)
     total = sum(trial.documents.values())
     out.print(

@@ -1,5 +1,6 @@
-"""A progress bar for each stage, in the terminal of whoever started the build."""
+"""How far each stage is, in the terminal of whoever started the build: bars, or a line each minute."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,8 +11,11 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from flows.dashboard.rows import Row
 from flows.dashboard.state import BuildState
+from flows.reporting.markdown import duration
 from tasks.stage.fan_out import WARNINGS, current_run
 from tasks.workers.events import follow
+
+SECONDS_BETWEEN_LINES = 60.0
 
 
 class Bars:
@@ -30,6 +34,30 @@ class Bars:
             if name not in self.ids:
                 self.ids[name] = self.bars.add_task(name, total=1.0, size="")
             self.bars.update(self.ids[name], completed=fraction, size=size)
+
+
+class Lines:
+    """A line now and then, where there is no terminal to show bars on."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.last = console, time.monotonic()
+
+    def __call__(self, state: BuildState) -> None:
+        """Say how far the stages are that are under way, if nothing was said for a while."""
+        if time.monotonic() - self.last < SECONDS_BETWEEN_LINES:
+            return
+        self.last = time.monotonic()
+        with state.lock:
+            sizes = [
+                f"{name} {size_of(state.rows[name])}".rstrip()
+                for name in state.now_at()
+                if name in state.rows
+            ]
+            left = state.seconds_left()
+        rest = "" if left is None else f"; about {duration(left)} left"
+        self.console.print(
+            f"{duration(state.seconds)}: {', '.join(sizes)}{rest}", highlight=False, soft_wrap=True
+        )
 
 
 def size_of(row: Row) -> str:
@@ -51,14 +79,14 @@ def pass_on_warnings() -> Iterator[None]:
 
 @contextmanager
 def progress_bars(state: BuildState) -> Iterator[None]:
-    """Show bars while the flow runs, where its standard error is a terminal."""
+    """Show bars while the flow runs, where its standard error is a terminal, or else a line each minute."""
     columns = (
         TextColumn("{task.description:10}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         TextColumn("{task.fields[size]}"),
     )  # fmt: skip
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        state.followers.append(Bars(bars))
+        state.followers.append(Bars(bars) if console.is_terminal else Lines(console))
         try:
             yield
         finally:

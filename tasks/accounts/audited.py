@@ -70,7 +70,10 @@ class AuditCounts(Record):
         more = f" {self.by_index.sentence()}" if self.by_index else ""
         if not self.pairs:
             return f"No document went as a near-duplicate of another one of this corpus.{more}"
+        alike = f"a kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more"
+        if not self.unlike:
+            return f"Audit: all {self.pairs:,} documents that went as near-duplicates have {alike}.{more}"
         return (
-            f"Audit: of {self.pairs:,} documents that went as near-duplicates, {self.unlike / self.pairs:.1%} "
-            f"have no kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more.{more}"
+            f"Audit: of {self.pairs:,} documents that went as near-duplicates, {self.pairs - self.unlike:,} have "
+            f"{alike}, and {self.unlike:,} ({self.unlike / self.pairs:.1%}) have none.{more}"
         )

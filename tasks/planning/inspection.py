@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.dedup.preference import check_preferred
 from tasks.documents.planning import published_columns
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
-from tasks.planning.survey import call_each
+from tasks.planning.survey import Check, call_each
 from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model
 from tasks.recipe.fields import Recipe
@@ -23,6 +23,7 @@ from tasks.sources.register import Register, known_files
 from tasks.stage.fan_out import fan_out
 from tasks.storage.documents import DOCUMENT_COUNTS
 
+MOST_FAULTS = 3  # of the files of a source, each with its line
 Spread = Callable[..., list[Any]]
 
 
@@ -59,15 +60,14 @@ def inspect_new(
         may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
         jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
     outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
-    faults = [str(outcome) for outcome in outcomes if isinstance(outcome, ZydaError)]
-    if faults:
-        raise BadRecipe(*faults)
-    pairs_of = [*zip(recipe.sources, chosen, strict=True)]
-    checking = partial(check_columns, recipe, jobs, outcomes)
-    call_each([partial(checking, source, files, models.get(source.name)) for source, files in pairs_of])
-    call_each(
-        [partial(check_any_is_readable, source, len(files), jobs, outcomes) for source, files in pairs_of]
-    )
+    checks = list[Check]()
+    for i, (source, files) in enumerate(zip(recipe.sources, chosen, strict=True)):
+        place, model = ("sources", i), models.get(source.name)
+        checks += [
+            Check(partial(check_files, source, len(files), jobs, outcomes), place),
+            Check(partial(check_columns, recipe, jobs, outcomes, source, files, model), (*place, "keep")),
+        ]
+    call_each(recipe, checks)
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
@@ -76,11 +76,14 @@ def inspect_new(
     return list(new_files.values())
 
 
-def check_any_is_readable(
+def check_files(
     source: Source, files: int, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
 ) -> None:
-    """Raise BadInput where all files of a source were inspected, and none of them can be read."""
+    """Raise BadRecipe with what is wrong with a source's files, or BadInput where none of all can be read."""
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
+    if faults := [str(outcome) for outcome in own if isinstance(outcome, ZydaError)]:
+        more = [f"source {source.name}: {len(faults) - MOST_FAULTS:,} more of its files have faults"]
+        raise BadRecipe(*faults[:MOST_FAULTS], *(more if len(faults) > MOST_FAULTS else ()))
     faulty = [outcome for outcome in own if isinstance(outcome, InspectedFile) and outcome.fault]
     if len(faulty) == files:
         first = faulty[0]
@@ -106,6 +109,8 @@ def check_columns(
         check_keep(source, columns, model)
 
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
+    if any(isinstance(outcome, ZydaError) for outcome in own):
+        return  # what columns there are is not known
     try:
         check(own)
     except BadInput:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.reference.corpora import corpora_of
@@ -11,14 +11,13 @@ from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.errors import BadInput, BadRecipe, Denied, bad_input
 from tasks.planning.last_build import recorded_files, whole_register
 from tasks.quality.forms import Model, judged_model
+from tasks.recipe.faults import Location, with_place
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.sources.listing import InputFile, list_files, sampled_files
 from tasks.sources.reading import InspectedFile
 from tasks.sources.register import Register
 from tasks.tokens.counter import load_tokenizer
-
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,17 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     """Find the faults that can be found without reading any document. Raises BadRecipe with all of them."""
     folder = recipe.folder
     register = whole_register(folder)
-    listing: list[Callable[[], Any]] = [partial(list_files, source) for source in recipe.sources]
-    model_checks: list[Callable[[], Any]] = [partial(model_of, source) for source in recipe.sources]
-    planning: list[Callable[[], Any]] = [
-        partial(plan_documents, recipe, source.name) for source in recipe.sources
+    sources = [*enumerate(recipe.sources)]
+    listing = [Check(partial(list_files, source), ("sources", i, "files")) for i, source in sources]
+    model_checks = [Check(partial(model_of, source), ("sources", i, "classify")) for i, source in sources]
+    planning = [Check(partial(plan_documents, recipe, source.name)) for _, source in sources]
+    checks = [
+        Check(partial(load_tokenizer, recipe.tokenizer), ("tokenizer",)),
+        Check(folder.check_writable),
+        Check(partial(corpora_of, recipe)),
     ]
-    checks: list[Callable[[], Any]] = [
-        partial(load_tokenizer, recipe.tokenizer), folder.check_writable, partial(corpora_of, recipe),
-    ]  # fmt: skip
-    answers = call_each([*listing, *model_checks, *planning, *checks])
-    n = len(recipe.sources)
+    answers = call_each(recipe, [*listing, *model_checks, *planning, *checks])
+    n = len(sources)
     listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     check_reads_no_output(recipe, chosen)
@@ -98,16 +98,21 @@ def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]])
             )
 
 
-def call_each(calls: Sequence[Callable[[], Found]]) -> list[Found]:
-    """Make all the calls, then raise the faults of all that failed at once."""
-    answers, faults = list[Found](), list[str]()
-    for call in calls:
+class Check(NamedTuple):
+    """A call that raises what it finds wrong. location: of the field of the recipe that it is about, if any."""
+
+    call: Callable[[], Any]
+    location: Location = ()
+
+
+def call_each(recipe: Recipe, checks: Sequence[Check]) -> list[Any]:
+    """Make all the calls, then raise the faults of all that failed at once, each with its line of the recipe."""
+    answers, faults = list[Any](), list[str]()
+    for check in checks:
         try:
-            answers.append(call())
-        except BadRecipe as error:
-            faults += error.faults
-        except (BadInput, Denied) as error:
-            faults.append(str(error))
+            answers.append(check.call())
+        except (BadRecipe, BadInput, Denied) as error:
+            faults += [with_place(recipe, check.location, fault) for fault in error.faults]
     if faults:
         raise BadRecipe(*faults)
     return answers

@@ -33,6 +33,13 @@ CLOCKS = re.compile(
     r"\b(now|today|current_?(date|time|timestamp)|local_?(time|timestamp)|getdate)\b", re.IGNORECASE
 )
 QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
+# What stands in an expression that comes from another language, and what is to stand there.
+HINTS = {
+    r"&&|\|\|": "; write AND and OR",
+    r"(?i)\bselect\b": "; it is the condition of a WHERE, over the columns of one document, and can have no SELECT",
+    r"==": "; write =",
+    r'"': "; a text stands in single quotes",
+}
 SHORT = 80  # characters of a value in a message
 
 
@@ -85,6 +92,12 @@ def answer_apart(question: str) -> None:
 
 
 def fault_here(expression: str, schema: pa.Schema) -> str | None:
+    """Say what is wrong with an expression, and what may be meant."""
+    found = found_here(expression, schema)
+    return found and found + next((hint for sign, hint in HINTS.items() if re.search(sign, expression)), "")
+
+
+def found_here(expression: str, schema: pa.Schema) -> str | None:
     """Say what is wrong with an expression that can be read at all."""
     try:
         tree = parse(expression)
@@ -104,7 +117,7 @@ def fault_here(expression: str, schema: pa.Schema) -> str | None:
     except RecursionError:
         return TOO_DEEP
     if answers.dtype not in (pl.Boolean, pl.Null):
-        return f"it gives {answers.dtype}, expected Boolean"
+        return f"it gives {answers.dtype}, expected Boolean, as a comparison does (score > 3)"
     if len(answers) != (2 if len(named) else 1) or looks_beyond(tree, samples(named)):
         return "its answer for a row depends on the other rows"
     return None

@@ -1,6 +1,8 @@
 """What is wrong with a recipe, in lines that say where: `file:line: field: what (what was found)`."""
 
 import re
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Any
 
 import yaml
@@ -9,10 +11,35 @@ from pydantic import ValidationError
 from tasks.recipe.cleaning import MAPPING, OTHER
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import TAGS
+from tasks.recipe.source import Classify, Source
 from tasks.recipe.values import SECRETIVE
 
 MOST_SHOWN = 100
 LONGEST = 200  # of what was found, in a line
+# What pydantic calls the types of YAML's values, as whoever writes a recipe would.
+WORDS = {
+    "tuple_type": "expected a list, whose entries begin with a dash",
+    "list_type": "expected a list, whose entries begin with a dash",
+    "model_type": "expected a mapping, with a line `field: value` for each of its fields",
+    "dict_type": "expected a mapping, with a line `field: value` for each of its fields",
+    "string_type": "expected a text",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "int_type": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "float_type": "expected a number",
+    "float_parsing": "expected a number",
+    "missing": "this field is required",
+}
+PHRASES = {
+    r"^Input should be": "expected",
+    r"greater than or equal to": "at least",
+    r"less than or equal to": "at most",
+    r"greater than": "more than",
+    r"^(String|Tuple|List) should have at (least|most) (\d+) (item|character)(s?)\b.*": r"expected at \2 \3 \4\5",
+}
+Location = tuple[int | str, ...]
 KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
 
@@ -48,7 +75,19 @@ def place_in_recipe(recipe: Recipe, *location: int | str) -> str:
     return f"{path}{place_in_file(tree, place)}: {field_of(place)}"
 
 
-def as_written(tree: Any, location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+def with_place(recipe: Recipe, location: Location, fault: str) -> str:
+    """Write `file:line: ` of a field of a recipe, or of what is there of it, before what was found wrong later.
+
+    Nothing is added where that is said already, or the recipe came from no file.
+    """
+    path, text = recipe._file
+    if not (path and location) or fault.startswith(f"{path}:"):
+        return fault
+    tree = yaml.compose(text)
+    return f"{path}{place_in_file(tree, as_written(tree, location))}: {fault}"
+
+
+def as_written(tree: Any, location: Location) -> Location:
     """Return the place of a fault as the file has it: one round of deduplication stands there as a mapping.
 
     What only the types know, of which kind a value is that may be of several, is left out.
@@ -61,24 +100,46 @@ def as_written(tree: Any, location: tuple[int | str, ...]) -> tuple[int | str, .
     return location
 
 
-def field_of(location: tuple[int | str, ...]) -> str:
+def field_of(location: Location) -> str:
     joined = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
     return joined.lstrip(".") or "recipe"
 
 
 def wording(fault: Any) -> str:
-    message = re.sub(r"^Value error, ", "", fault["msg"]).replace("\n", " ")
-    if fault["type"] == "missing":
-        return "this field is required"
     if fault["type"] == "extra_forbidden":
-        return "there is no such field"
-    if isinstance(fault["input"], str | int | float | bool) and SECRETIVE not in message:
+        return unknown_field(fault["loc"])
+    message = WORDS.get(fault["type"]) or re.sub(r"^Value error, ", "", fault["msg"]).replace("\n", " ")
+    for words, plainer in PHRASES.items():
+        message = re.sub(words, plainer, message)
+    if fault["type"] != "missing" and is_plain(fault["input"]) and SECRETIVE not in message:
         value = repr(fault["input"])
         return f"{message} (found {value if len(value) <= LONGEST else value[:LONGEST] + '...'})"
     return message
 
 
-def place_in_file(node: Any, location: tuple[int | str, ...]) -> str:
+def is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+def unknown_field(location: Location) -> str:
+    """Say that there is no such field, and which is meant, or where there is one."""
+    *within, name = location
+    of_models: dict[str, Collection[str]] = {
+        "": Recipe.model_fields, "sources": Source.model_fields, "classify": Classify.model_fields,
+    }  # fmt: skip
+    place = next((str(step) for step in reversed(within) if isinstance(step, str)), "")
+    message = "there is no such field"
+    if place not in of_models:
+        return message
+    if place == "" and name in of_models["sources"]:
+        return f"{message}; each of the sources has one"
+    if place == "sources" and name in of_models[""]:
+        return f"{message}; the recipe has one, beside `sources`"
+    alike = get_close_matches(str(name), of_models[place], 1)
+    return f"{message}; did you mean {alike[0]}?" if alike else message
+
+
+def place_in_file(node: Any, location: Location) -> str:
     """Return `:line` of the deepest node on the way to a field, or nothing."""
     for step in location:
         below = node_below(node, step)

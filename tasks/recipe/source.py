@@ -68,7 +68,10 @@ class Source(Strict):
     ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
     text: str = Field("text", min_length=1, description="The column with the text.")
     keep: Annotated[str, AfterValidator(not_blank), SAYS_SOMETHING] | None = Field(
-        None, description="SQL over the columns; true stays."
+        None,
+        description="SQL over the columns of a document, after deduplication: those of its file, `doc_id`, "
+        "`n_tokens`, `n_bytes`, and what `classify` says; true stays. The dialect is polars': AND, OR, =, IN, "
+        "LIKE, IS NULL, texts in single quotes. What `measure` finds is bounded by a `filter` instead.",
     )
     classify: Classify | None = Field(
         None, description="A quality model, run on documents after deduplication."

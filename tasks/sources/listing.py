@@ -103,7 +103,7 @@ def list_files(source: Source) -> list[InputFile]:
         except Unavailable as error:
             raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
         if not matching:
-            raise bad_input(source.name, f"no file matches {pattern}")
+            raise bad_input(source.name, f"no file matches {pattern}{where_files_are(pattern)}")
         files.update((file.url, file) for file in matching)
     if not any(file.size for file in files.values()):
         raise bad_input(source.name, "each of its files has 0 bytes", file=next(iter(files)))
@@ -117,6 +117,12 @@ def matches(source: str, pattern: str) -> list[InputFile]:
         fs.invalidate_cache()
         infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]
     return [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
+
+
+def where_files_are(pattern: str) -> str:
+    """Say what to write where a pattern without a file is a folder."""
+    fs, path = file_system_of(pattern)
+    return f", which is a folder: write {pattern.rstrip('/')}/** for all below it" if fs.isdir(path) else ""
 
 
 def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:

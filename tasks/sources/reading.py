@@ -4,12 +4,13 @@ A format is a module with the names of `Format`, and a place in FORMATS.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
-from tasks.errors import bad_input
+from tasks.errors import BadInput, bad_input
 from tasks.sources.formats import arrow, jsonl, parquet
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import InputFile, Piece
@@ -45,6 +46,15 @@ class Format(Protocol):
 
 
 FORMATS: tuple[Format, ...] = (parquet, jsonl, arrow)
+
+# How files begin, what they are then, and how they are named.
+FIRST_BYTES: dict[bytes, tuple[str, tuple[str, ...]]] = {
+    b"PAR1": ("Parquet", parquet.ENDINGS),
+    b"ARROW1": ("Arrow", arrow.ENDINGS),
+    b"\x1f\x8b": ("gzip", (".gz",)),
+    b"\x28\xb5\x2f\xfd": ("Zstandard", (".zst", ".zstd")),
+    b'{"': ("JSON Lines without compression", (".jsonl", ".ndjson", ".json")),
+}
 
 
 @dataclass(frozen=True)
@@ -86,13 +96,27 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
     with open_input(source, file.url, file.size, file.version, at_random=kind.AT_RANDOM) as stream:
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
-        except DAMAGED as error:
+        except (*DAMAGED, BadInput) as error:
             stream.expect_unchanged()
-            fault = damage(stream, error)
+            fault = misnamed(stream)
+            if isinstance(error, BadInput) and not fault:
+                raise
+            fault = fault or damage(stream, error)
             if not may_be_bad:
                 raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error
             schema, pieces = None, (Piece(),)
     return InspectedFile(file.model_copy(update={"pieces": pieces}), schema, fault)
+
+
+def misnamed(stream: Input) -> str:
+    """Say what a file is by its first bytes, where its name says something else."""
+    with suppress(OSError, ValueError):
+        stream.seek(0)
+        first, name = stream.read(max(map(len, FIRST_BYTES))), stream.url.lower()
+        for mark, (what, endings) in FIRST_BYTES.items():
+            if first.startswith(mark) and not name.endswith(endings):
+                return f"it begins as {what} does, and its name has another ending; rename it"
+    return ""
 
 
 def read(

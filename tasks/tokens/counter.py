@@ -9,11 +9,11 @@ faster than by its own library and to the same numbers; any other by its library
 import zlib
 from base64 import b64decode, b64encode
 from functools import lru_cache
+from logging import ERROR, getLogger
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from huggingface_hub.utils import logging as hub_logging
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -35,7 +35,9 @@ def load_tokenizer(name: str) -> Tokenizer:
     """Load a tokenizer.json, or the tokenizer of a hub name. Raises BadRecipe where there is none."""
     try:
         is_file = name.endswith(".json") or Path(name).is_file()
-        hub_logging.disable_propagation()  # what it says of retries is printed by itself, and not twice
+        getLogger("huggingface_hub").setLevel(
+            ERROR
+        )  # it warns of each retry, and says at the end that all failed
         tokenizer = Tokenizer.from_file(name) if is_file else Tokenizer.from_pretrained(name)
         tokenizer.encode(
             UNHEARD_OF, add_special_tokens=False

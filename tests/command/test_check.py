@@ -4,7 +4,7 @@ import pytest
 from small_corpus import build_here
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from flows.command.check import check_recipe
+from flows.command.check import NO_FAULT, check_recipe
 from tasks.errors import BadRecipe
 
 COMPILED = "counted by the compiled counter, about 100 MB/s of text a core"
@@ -31,7 +31,7 @@ def test_check_says_what_counts_the_tokens_and_about_how_fast(corpus, capsys, ki
 def test_check_shows_no_time_that_it_cannot_know(corpus, capsys):
     recipe = corpus.load()
     found = said(recipe, capsys)
-    assert found.endswith("/published No fault was found.")
+    assert found.endswith(f"/published {NO_FAULT}")
     assert not [word for word in ("second", "minute", "hour", "It takes") if word in found]
     build_here(recipe)
     assert "a build has nothing to do" in said(recipe, capsys)
@@ -47,3 +47,14 @@ def test_unreadable_files_are_named_before_they_are_set_aside(corpus, capsys):
         BadRecipe, match=r"source best, file .*best-9\.parquet: none of its files can be read"
     ):
         check_recipe(corpus.load(on_bad_rows="set_aside"), replace=False)
+
+
+def test_sources_that_read_the_same_files_are_named(corpus, capsys):
+    corpus.recipe["sources"][1]["files"] = [
+        *corpus.recipe["sources"][0]["files"],
+        *corpus.recipe["sources"][1]["files"],
+    ]
+    shared = len(corpus.load().sources[0].files)
+    assert f"source middle reads {shared} of the files that source best reads, too" in said(
+        corpus.load(), capsys
+    )

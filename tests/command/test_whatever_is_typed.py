@@ -120,6 +120,9 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "dedup is a list of numbers": ({"dedup": [1]}, r"dedup\[0\]: "),
     "dedup is empty": ({"dedup": None}, "dedup: "),
     "field that is none": ({"colour": "red"}, "colour: there is no such field"),
+    "field of another name": (of_source(txt="body"), r"sources\[0\]\.txt: there is no such field; did you mean text\?"),
+    "field of a source": ({"keep": "a > 1"}, "keep: there is no such field; each of the sources has one"),
+    "field of the recipe": (of_source(tokenizer="x"), "there is no such field; the recipe has one, beside `sources`"),
     "sample is true": ({"sample": True}, "sample: a number"),
     "sample of nothing": ({"sample": 0}, "sample: "),
     "sample of more than all": ({"sample": 2}, "sample: "),
@@ -129,6 +132,7 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "bad rows otherwise": ({"on_bad_rows": "ignore"}, "on_bad_rows: "),
     "no source": ({"sources": []}, "sources: "),
     "sources are a text": ({"sources": "a"}, "sources: "),
+    "sources are a mapping": ({"sources": {"a": {}}}, "sources: expected a list, whose entries begin with a dash"),
     "source is a text": ({"sources": ["a"]}, r"sources\[0\]: "),
     "licence is a list": ({"license": ["mit"]}, "license: "),
     "source without files": ({"sources": [{"name": "a"}]}, r"sources\[0\]\.files: this field is required"),
@@ -146,7 +150,7 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "text is of another type": (of_source(text="stars"), "column 'stars' is int64, expected string"),
     "files that are not there": (of_source(files="in/x*"), r"source a: no file matches .*in/x"),
     "folder that is not there": (of_source(files="/nowhere/*.parquet"), "no file matches"),
-    "folder and no file": (of_source(files="in"), "source a"),
+    "folder and no file": (of_source(files="in"), r"source a: no file matches \S+in, which is a folder: write \S+in/\*\*"),
     "pattern that is none": (of_source(files="in/**.parquet"), "source a|no file"),
     "ending that is none": (of_source(files="in/a.csv"), "no file matches|the ending is none of"),
     "unknown kind of URL": (of_source(files="nosuch://a/b.parquet"), "nosuch:// is no kind of URL"),
@@ -191,7 +195,7 @@ TEXTS = {
     "deep": (b"a: " + b"[" * 3000 + b"]" * 3000, "recipe"),
     "two documents": (b"a: 1\n---\nb: 2\n", "not YAML"),
     "an unknown anchor": (b"a: *b\n", "not YAML"),
-    "a tab": (b"a:\n\t- b\n", "not YAML"),
+    "a tab": (b"a:\n\t- b\n", "not YAML.*; write spaces for tabs"),
 }
 
 
@@ -264,10 +268,12 @@ INPUTS = {  # a file's name, its bytes, and what is said
     "blank lines": ("x.jsonl", b"\n\n\n", "no document"),
     "nested too deep": ("x.jsonl", lines_file(nested(5000)), "row 0"),
     "not gzip at all": ("x.jsonl.gz", b"hello" * 99, r"x\.jsonl\.gz"),
-    "not gzip": ("x.jsonl.gz", b'{"text": "a"}\n', r"x\.jsonl\.gz"),
+    "not gzip": ("x.jsonl.gz", b'{"text": "a"}\n', r"x\.jsonl\.gz: cannot be read: it begins as JSON Lines without"),
     "empty gzip": ("x.jsonl.gz", b"", r"x\.jsonl\.gz|no document"),
     "cut gzip": ("x.jsonl.gz", gzip.compress(lines_file({"text": "a" * 999}))[:-9], r"x\.jsonl\.gz"),
     "not zstd": ("x.jsonl.zst", b'{"text": "a"}\n', r"x\.jsonl\.zst"),
+    "Parquet that is called otherwise": ("x.jsonl", GOOD, r"x\.jsonl: cannot be read: it begins as Parquet does"),
+    "gzip that is called otherwise": ("x.jsonl.zst", gzip.compress(b"{}"), "it begins as gzip does"),
     "compressed Parquet": ("x.parquet.gz", gzip.compress(GOOD), "the ending is none of"),
     "CSV": ("x.csv", b"text\na\n", "the ending is none of"),
     "no ending": ("x", b"text", "the ending is none of"),
@@ -285,6 +291,45 @@ def test_input_that_cannot_be_read(zyda, tmp_path, case):
     status, lines = zyda("build", "recipe.yaml")
     is_told(status, lines, about)
     assert "source odd" in lines[0]
+
+
+def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
+    sources = [
+        {"name": "one", "files": "in/a.parquet", "keep": "nothing = 1"},
+        {"name": "two", "files": "in/a.parquet", "text": "body"},
+        {"name": "many", "files": "many/*.jsonl"},
+    ]
+    recipe = good(tmp_path, sources=sources)
+    (tmp_path / "many").mkdir()
+    for i in range(9):
+        (tmp_path / f"many/{i}.jsonl").write_text('{"a": 1}')
+    (tmp_path / "recipe.yaml").write_text(text := yaml.safe_dump(recipe))
+    status, lines = zyda("build", "recipe.yaml")
+    assert status == 1
+    numbers = [
+        text[: text.index(place)].count("\n") + 1
+        for place in ("nothing = 1", "files: in/a.parquet\n  name: two")
+    ]
+    assert lines[0].startswith(f"zyda: recipe.yaml:{numbers[0]}: source one: keep: nothing = 1: ")
+    assert lines[1].startswith(f"zyda: recipe.yaml:{numbers[1]}: source two, file ")
+    assert [line.partition(": source ")[2][:4] for line in lines] == ["one:", "two,", *["many"] * 4]
+    assert lines[-1].endswith("source many: 6 more of its files have faults")
+
+
+@pytest.mark.parametrize(
+    ("keep", "hint"),
+    [
+        ("n > 1 && x > 0", "; write AND and OR"),
+        ("n > 1 || x > 0", "; write AND and OR"),
+        ('s = "one"', "; a text stands in single quotes"),
+        ("n in (select 1)", "can have no SELECT"),
+        ("n", "expected Boolean, as a comparison does (score > 3)"),
+    ],
+)
+def test_expression_that_comes_from_another_language_is_told_what_to_write(keep, hint):
+    from tasks.quality.keep import fault  # late
+
+    assert fault(keep, TABLE.schema).endswith(hint)
 
 
 TABLE = pa.table({

@@ -3,14 +3,16 @@
 import html
 import re
 from contextlib import nullcontext
+from io import StringIO
 from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 from prefect.exceptions import UnfinishedRun
+from rich.console import Console
 from small_corpus import QUALITY, build_here
 
-from flows.dashboard import live_artifact
+from flows.dashboard import live_artifact, progress_bars
 from flows.dashboard.live_page import MOST_SOURCES, page_of
 from flows.dashboard.state import BuildState
 from flows.reporting.markdown import bar, duration, table, unwrap, without_code
@@ -448,3 +450,16 @@ def test_paragraphs_are_unwrapped_and_blocks_are_not(corpus):
     assert unwrap(text) == (
         "One two.\n\n- three four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter it.\n"
     )
+
+
+def test_line_is_said_each_minute_where_there_is_no_terminal(corpus, monkeypatch):
+    said, clock = StringIO(), Clock()
+    monkeypatch.setattr(progress_bars.time, "monotonic", clock)
+    state = BuildState(corpus.load(), clock)
+    state.followers.append(progress_bars.Lines(Console(file=said)))
+    state.hear(reports("ingest", "best", 1, 4, 10))
+    assert not said.getvalue()
+    clock.now += progress_bars.SECONDS_BETWEEN_LINES
+    state.hear(reports("ingest", "best", 2, 4, 20))
+    state.hear(reports("ingest", "best", 3, 4, 30))
+    assert said.getvalue() == "1 min: ingest 2/4 shards\n"

@@ -409,7 +409,7 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
 @pytest.mark.parametrize(
     ("change_to", "said"),
     [
-        ({"dedup": {"prefer": []}}, "dedup.prefer: Tuple should have at least 1 item"),
+        ({"dedup": {"prefer": []}}, "dedup.prefer: expected at least 1 item"),
         (
             {"dedup": {"prefer": "newest"}},
             "dedup.prefer[0]: `source`, `longest`, or a column with `asc` or `desc`",
@@ -421,9 +421,9 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
             {"dedup": {"prefer": ["longest"]}},
             "dedup: prefer: scope across keeps all documents of a cluster's best",
         ),
-        ({"max_loss": 1}, "max_loss: Input should be less than 1"),
+        ({"max_loss": 1}, "max_loss: expected less than 1"),
         ({"max_loss": "half"}, "max_loss: a number is expected"),
-        ({"max_loss": {"rules": 2}}, "max_loss.rules: Input should be less than 1"),
+        ({"max_loss": {"rules": 2}}, "max_loss.rules: expected less than 1"),
         ({"max_loss": {"ingest": 0.1}}, "max_loss.ingest: there is no such field"),
     ],
     ids=str,

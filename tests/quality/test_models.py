@@ -309,7 +309,9 @@ def test_model_that_cannot_be_used_is_one_line_before_any_work(corpus, own_model
     change, message = BAD_MODELS[case]
     change(own_model)
     recipe = recipe_with(corpus, "worst", classify={"model": str(own_model), "keep": ["High"]})
-    with pytest.raises(ZydaError, match=rf"^source worst: classify\.model: .*own-model.*{message}") as raised:
+    with pytest.raises(
+        ZydaError, match=rf"^\S+recipe\.yaml:\d+: source worst: classify\.model: .*own-model.*{message}"
+    ) as raised:
         build_here(recipe)
     assert len(str(raised.value).splitlines()) == 1
     assert "trust_remote_code=True" not in str(raised.value)

@@ -56,7 +56,7 @@ def test_shingles_are_of_25_characters_or_13_words_unless_the_recipe_says_otherw
         (("name: second", "name: removed"), r"recipe\.yaml:8: sources\[1\]\.name: removed is in every"),
         (("files: in/*.parquet", "files: 3"), r"recipe\.yaml:7: sources\[0\]\.files: "),
         (("sources:", "sources: ["), r"recipe\.yaml:\d+: not YAML"),
-        (("name: small", "sample: 0\nname: small"), r"recipe\.yaml:1: sample: .*greater than 0 \(found 0\)"),
+        (("name: small", "sample: 0\nname: small"), r"recipe\.yaml:1: sample: .*more than 0 \(found 0\)"),
     ],
 )
 def test_fault_names_file_line_field_and_remedy(tmp_path, change, fault):
