@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +15,7 @@ from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
 from tasks.planning.last_build import whole_register
 from tasks.recipe.fields import Recipe
+from tasks.recipe.source import Source
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import read
 from tasks.sources.register import Register
@@ -117,15 +119,25 @@ class Corpus:
 
     def text(self, doc_id: int) -> str:
         """Read a document's text from its source. Raises BadInput where it is not there any more."""
+        return str(self.source_row(doc_id)[self.source_of(doc_id).text])
+
+    def source_of(self, doc_id: int) -> Source:
+        """Return the source of a document as the recipe has it. Raises BadInput where it has it no more."""
+        name = self.file_of(doc_id)[0]
+        source = next((one for one in self.recipe.sources if one.name == name), None)
+        if source is None:
+            raise BadInput(f"the recipe has no source {name} any more")
+        return source
+
+    def source_row(self, doc_id: int) -> dict[str, Any]:
+        """Read a document's row from its source, by column. Raises BadInput where it is not there any more."""
         source, file, row = self.file_of(doc_id)
-        column = next((one.text for one in self.recipe.sources if one.name == source), None)
-        if column is None:
-            raise BadInput(f"the recipe has no source {source} any more")
+        column = self.source_of(doc_id).text
         for piece in file.pieces:
             for chunk in read(source, file, piece, column):
                 places = (chunk.rows == row).nonzero()[0]
                 if len(places):
-                    return str(chunk.table.column(column)[int(places[0])].as_py())
+                    return dict(chunk.table.slice(int(places[0]), 1).to_pylist()[0])
         raise BadInput(f"source {source}, file {file.url}, row {row}: there is no such document")
 
 

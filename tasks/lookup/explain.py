@@ -1,6 +1,7 @@
 """Explain: everything that is known about one document."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tasks.publish.published_columns import REMOVED
 from tasks.recipe.fields import Recipe
 from tasks.storage.records import Record
 
+SHOWN_AS_TEXT = ("rules", "filter")  # stages that let a document go for itself, and for no other one
 MOST_MEMBERS = 100  # of a cluster, which may have millions
 
 
@@ -25,7 +27,7 @@ class Explanation(Record):
     members: of its cluster, the first MOST_MEMBERS of `cluster_size`.
     sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
     the one that was kept for it went itself, if it did. diff: to the one kept for it, or to that of another corpus.
-    text: of one that a rule let go, as its source has it.
+    text: of one that went for itself, as its source has it.
     """
 
     place: Place
@@ -65,14 +67,15 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         sentence=corpus.manifest.reasons.get(str(removal.get("stage")), {}).get(
             str(removal.get("reason")), ""
         ),
-        evidence={n: v for n, v in removal.items() if n not in REMOVED.names and v not in (None, [])},
+        evidence={n: v for n, v in removal.items() if n not in REMOVED.names and v not in (None, [])}
+        | values_of_keep(corpus, wanted, removal),
         cluster_id=cluster_id,
         cluster_size=size,
         members=members(corpus, place_of_clusters, cluster_id, min(size, MOST_MEMBERS)),
         kept=kept,
         kept_went_by=went_by(corpus, kept),
         diff=difference(corpus, wanted, kept, removal),
-        text=text_of(corpus, wanted) if removal.get("stage") == "rules" else "",
+        text=text_of(corpus, wanted) if removal.get("stage") in SHOWN_AS_TEXT else "",
     )
 
 
@@ -91,6 +94,18 @@ def difference(corpus: Corpus, doc_id: int, kept: Place | None, removal: dict[st
     except (ZydaError, StopIteration):  # it is no part of this corpus: it may be gone, or published anew
         return (f"(the corpus {named} is not there any more as it was then)",)
     return diff(corpus.text(doc_id), texts[matched_id], kept=named) or ("(no difference)",)
+
+
+def values_of_keep(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> dict[str, Any]:
+    """Read the columns that a source's `keep` names of a document that went for it, where they can be had."""
+    if (removal.get("stage"), removal.get("reason")) != ("filter", "keep"):
+        return {}
+    from tasks.quality.keep import columns_of  # polars takes a third of a second
+
+    with suppress(ZydaError, ValueError):  # the recipe may say something else by now
+        names, row = columns_of(corpus.source_of(doc_id).keep or ""), corpus.source_row(doc_id)
+        return {name: row[name] for name in names if name in row}
+    return {}
 
 
 def text_of(corpus: Corpus, doc_id: int) -> str:

@@ -188,10 +188,10 @@ def test_faults_in_the_input_are_lines_and_exit_status_1(corpus, tmp_path, serve
     said = zyda("build", corpus.write(sources=sources), env={**alone, "PREFECT_HOME": str(tmp_path / "home")})
     assert said.returncode == 1
     assert re.fullmatch(
-        r"zyda: source a: no file matches .*nothing\*\n", said.stderr
+        r"zyda: \S+recipe\.yaml:\d+: source a: no file matches .*nothing\*\n", said.stderr
     )  # and no server is asked
     again = zyda("build", corpus.write(sources=sources[1:]), env={**os.environ, "PREFECT_API_URL": server})
-    assert len(re.findall(r"^zyda: source b, file .*no column 'body'", again.stderr, re.MULTILINE)) == 2
+    assert len(re.findall(r"^zyda: \S+: source b, file .*no column 'body'", again.stderr, re.MULTILINE)) == 2
 
 
 def test_ledger_prints_text_json_and_markdown(corpus, built):
@@ -199,7 +199,8 @@ def test_ledger_prints_text_json_and_markdown(corpus, built):
         zyda("ledger", str(corpus.path), "--format", form).stdout for form in ("text", "json", "markdown")
     )
     assert "middle" in text
-    assert "Audit: of " in text
+    assert "\nremovals: " in text
+    assert "\nAudit: " in text
     assert "published: " in text
     assert {row["source"] for row in json.loads(as_json)} == {"best", "middle", "worst"}
     assert markdown.startswith("| source | start |")

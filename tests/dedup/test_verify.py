@@ -342,8 +342,8 @@ def test_similarities_are_explained(chains):
     [
         ({}, "give one of containment and jaccard"),
         ({"containment": 0.8, "jaccard": 0.8}, "give one of containment and jaccard"),
-        ({"containment": 0}, "greater than 0"),
-        ({"jaccard": 1.01}, "less than or equal to 1"),
+        ({"containment": 0}, "more than 0"),
+        ({"jaccard": 1.01}, "at most 1"),
         ({"jaccard": "0.8"}, "a number is expected"),
         ({"edit": 0.8}, "there is no such field"),
         (0.8, "verify"),
