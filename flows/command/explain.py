@@ -42,6 +42,8 @@ def print_explanation(explanation: "Explanation") -> None:
         for member in explanation.members[:MAX_MEMBERS]:
             marks = ["this"] if member == explanation.place else []
             marks += ["kept for it"] if member == explanation.kept else []
+            stage = explanation.went_by.get(member.doc_id)
+            marks += [f"went by {stage}"] if stage else []
             mark = f"  <- {', '.join(marks)}" if marks else ""
             out.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
         if explanation.cluster_size > MAX_MEMBERS:

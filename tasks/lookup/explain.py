@@ -19,12 +19,14 @@ from tasks.storage.records import Record
 
 SHOWN_AS_TEXT = ("rules", "filter")  # stages that let a document go for itself, and for no other one
 MOST_MEMBERS = 100  # of a cluster, which may have millions
+MOST_LOOKED_UP = 20
 
 
 class Explanation(Record):
     """A document's place, its cluster, and what was decided about it.
 
-    members: of its cluster, the first MOST_MEMBERS of `cluster_size`.
+    members: of its cluster, the first MOST_MEMBERS of `cluster_size`. went_by: the stage by which one of the first
+    of these went, by its id.
     sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
     the one that was kept for it went itself, if it did. diff: to the one kept for it, or to that of another corpus.
     text: of one that went for itself, as its source has it.
@@ -39,6 +41,7 @@ class Explanation(Record):
     sentence: str = ""
     evidence: dict[str, Any] = {}
     members: tuple[Place, ...] = ()
+    went_by: dict[int, str] = {}
     kept: Place | None = None
     kept_went_by: str | None = None
     diff: tuple[str, ...] = ()
@@ -58,6 +61,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
     removal = removed.to_pylist()[0] if len(removed) else {}
     place_of_clusters, cluster_id, size = cluster_of(corpus, wanted, removal)
+    of_cluster = members(corpus, place_of_clusters, cluster_id, min(size, MOST_MEMBERS))
     kept = corpus.place(removal["kept_doc_id"]) if removal.get("kept_doc_id") is not None else None
     return Explanation(
         place=place,
@@ -71,7 +75,8 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         | values_of_keep(corpus, wanted, removal),
         cluster_id=cluster_id,
         cluster_size=size,
-        members=members(corpus, place_of_clusters, cluster_id, min(size, MOST_MEMBERS)),
+        members=of_cluster,
+        went_by={one.doc_id: stage for one in of_cluster[:MOST_LOOKED_UP] if (stage := went_by(corpus, one))},
         kept=kept,
         kept_went_by=went_by(corpus, kept),
         diff=difference(corpus, wanted, kept, removal),
@@ -116,9 +121,9 @@ def text_of(corpus: Corpus, doc_id: int) -> str:
         return f"({error})"
 
 
-def went_by(corpus: Corpus, kept: Place | None) -> str | None:
-    """Return the stage that let go a document which was kept for another, if one did."""
-    rows = corpus.removed(kept.doc_id).to_pylist() if kept else []
+def went_by(corpus: Corpus, place: Place | None) -> str | None:
+    """Return the stage that let a document go, if one did."""
+    rows = corpus.removed(place.doc_id).to_pylist() if place else []
     return str(rows[0]["stage"]) if rows else None
 
 

@@ -43,8 +43,11 @@ Location = tuple[int | str, ...]
 KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
 
-def faults(path: str, text: str, error: ValidationError) -> list[str]:
-    """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`."""
+def faults(path: str, text: str, error: ValidationError, given: Collection[str] = ()) -> list[str]:
+    """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`.
+
+    given: the fields that were not read from the file, but from an option of that name.
+    """
     tree = yaml.compose(text)
     details = [fault | {"loc": as_written(tree, fault["loc"])} for fault in error.errors()]
     # A faulty source is no source, so that there may be none left: a consequence, not a fault.
@@ -57,7 +60,9 @@ def faults(path: str, text: str, error: ValidationError) -> list[str]:
         and (fault["type"] != "too_short" or fault["loc"] not in whole)
     ]
     lines = (
-        f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
+        f"--{fault['loc'][0]}: {wording(fault)}"
+        if fault["loc"] and fault["loc"][0] in given
+        else f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
         for fault in own
     )
     sentences = list(dict.fromkeys(lines))

@@ -48,7 +48,8 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
     try:
         recipe = Recipe.model_validate(content)
     except ValidationError as error:
-        raise BadRecipe(*faults(path, text, error)) from error
+        given = [name for name, value in (("sample", sample), ("storage", storage)) if value is not None]
+        raise BadRecipe(*faults(path, text, error, given)) from error
     placed = anchor_paths(recipe, Path(path).resolve().parent)
     placed._as_written = recipe.as_written
     placed._file = path, text

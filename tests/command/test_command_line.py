@@ -213,6 +213,12 @@ def test_part_of_the_input_is_more_than_nothing_and_no_more_than_all(corpus):
         assert "is not a part of the input" in said.stderr
 
 
+def test_fault_of_an_option_names_the_option_and_no_line_of_the_recipe(corpus):
+    said = zyda("check", corpus.write(), "--storage=nosuch://x")
+    assert said.returncode == 1
+    assert said.stderr.startswith("zyda: --storage: nosuch:// is no kind of URL")
+
+
 def test_ledger_of_nothing_says_so(corpus):
     said = zyda("ledger", corpus.write())
     assert said.returncode == 1
@@ -227,8 +233,9 @@ def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
     assert re.search(r"source middle, file .*in/middle\.jsonl\.gz, row 0", said)
     assert "It was removed by stage removals, reason duplicate" in said
     assert "4 documents" in said
-    assert said.count("<- this") == 1
-    assert said.count("<- kept for it") == 1
+    assert said.count("<- this, went by removals\n") == 1
+    assert said.count("<- kept for it\n") == 1
+    assert said.count("<- went by removals\n") == 1
     assert re.search(r"^-.*edit0", said, re.MULTILINE)
 
 
