@@ -26,7 +26,7 @@ class End:
 
     def __call__(self) -> None:
         logging.shutdown()
-        for stream in (sys.stdout, sys.stderr):
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # one that is closed at the start is none
             try:
                 stream.flush()
             except (OSError, ValueError):  # as Python does where nobody reads any more, or nothing finds room

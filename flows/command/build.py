@@ -26,9 +26,7 @@ EXAMPLES = (
     "zyda build recipe.yaml --sample 0.001",
     "zyda build recipe.yaml --storage s3://bucket/corpora",
 )
-MOST_LOOKED_INTO = (
-    64  # files; where a source has more, the workers of the cluster look into them, side by side
-)
+MOST_LOOKED_INTO = 64  # files, before anything starts; of more the workers of the cluster do it, side by side
 CONSOLE_LEVEL = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
 # What Python's own helper process says of semaphores where a build ended suddenly: it removes them.
 SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
@@ -104,7 +102,8 @@ def look_before(recipe: "Recipe", *, replace: bool) -> None:
     with suppress(Unavailable):  # the build asks again, and again
         survey = check_sources(recipe, replace=replace)
         if sum(map(len, survey.chosen)) <= MOST_LOOKED_INTO:
-            inspect_new(recipe, survey.register, survey.chosen, survey.models, in_threads)
+            inspect_new(recipe, survey, partial(in_threads, shown=False))
+        survey.expect_none()
 
 
 def use_the_running_stack(err: "Console") -> None:

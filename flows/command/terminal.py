@@ -70,18 +70,23 @@ def in_short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def in_threads(function: Callable[[Any], Any], items: Sequence[Any], **_: object) -> list[Any]:
-    """Call a function on every item, some at once, with a bar on a terminal."""
+def in_threads(
+    function: Callable[[Any], Any], items: Sequence[Any], *, shown: bool = True, **_: object
+) -> list[Any]:
+    """Call a function on every item, some at once, with a bar on a terminal where it is to be shown."""
     from concurrent.futures import ThreadPoolExecutor  # late
 
     from rich.progress import track  # late
 
     stderr = console(stderr=True)
-    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+    threads = ThreadPoolExecutor(FILES_AT_ONCE)
+    try:
         results = threads.map(function, items)
         return list(
             track(
                 results, "looking into files", total=len(items), console=stderr, transient=True,
-                disable=not stderr.is_terminal,
+                disable=not (shown and stderr.is_terminal),
             )
         )  # fmt: skip
+    finally:
+        threads.shutdown(cancel_futures=True)

@@ -51,7 +51,7 @@ class Lines:
             sizes = [
                 f"{name} {size_of(state.rows[name])}".rstrip()
                 for name in state.now_at()
-                if name in state.rows
+                if name in state.rows and state.fraction_of(state.rows[name]) < 1
             ]
             left = state.seconds_left()
         rest = "" if left is None else f"; about {duration(left)} left"

@@ -1,6 +1,6 @@
 """The files that have no number yet: looked into, before any work, for every fault that can be found."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.dedup.preference import check_preferred
 from tasks.documents.planning import published_columns
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
-from tasks.planning.survey import Check, call_each
+from tasks.planning.survey import Check, SourceSurvey, call_each
 from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model
 from tasks.recipe.fields import Recipe
@@ -19,7 +19,7 @@ from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import InspectedFile, inspect
-from tasks.sources.register import Register, known_files
+from tasks.sources.register import known_files
 from tasks.stage.fan_out import fan_out
 from tasks.storage.documents import DOCUMENT_COUNTS
 
@@ -45,35 +45,33 @@ class Inspection:
             return error
 
 
-def inspect_new(
-    recipe: Recipe,
-    register: Register,
-    chosen: Sequence[Sequence[InputFile]],
-    models: Mapping[str, Model],
-    spread: Spread,
-) -> list[list[InspectedFile]]:
-    """Inspect the files that the register does not know, and one of each source in any case."""
+def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceSurvey:
+    """Inspect the files that the register does not know, and one of each source in any case.
+
+    Sources without files have a fault, and are passed over. Raises BadRecipe with all faults.
+    """
     jobs, size = list[Inspection](), shard_bytes(recipe)
-    known = {source.name: known_files(register, source.name) for source in recipe.sources}
-    for source, files in zip(recipe.sources, chosen, strict=True):
+    known = {source.name: known_files(survey.register, source.name) for source in recipe.sources}
+    for source, files in zip(recipe.sources, survey.chosen, strict=True):
         unnumbered = [file for file in files if (file.url, file.version) not in known[source.name]]
         may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
         jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
     outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
     checks = list[Check]()
-    for i, (source, files) in enumerate(zip(recipe.sources, chosen, strict=True)):
-        place, model = ("sources", i), models.get(source.name)
-        checks += [
-            Check(partial(check_files, source, len(files), jobs, outcomes), place),
-            Check(partial(check_columns, recipe, jobs, outcomes, source, files, model), (*place, "keep")),
-        ]
-    call_each(recipe, checks)
+    for i, (source, files) in enumerate(zip(recipe.sources, survey.chosen, strict=True)):
+        place, model = ("sources", i), survey.models.get(source.name)
+        if files:
+            checks += [
+                Check(partial(check_files, source, len(files), jobs, outcomes), place),
+                Check(partial(check_columns, recipe, jobs, outcomes, source, files, model), (*place, "keep")),
+            ]
+    survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
         is_new = (job.file.url, job.file.version) not in known[job.source.name]
         if isinstance(outcome, InspectedFile) and is_new:
             new_files[job.source.name].append(outcome)
-    return list(new_files.values())
+    return survey.with_inspected([*new_files.values()])
 
 
 def check_files(

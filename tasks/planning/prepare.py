@@ -49,9 +49,7 @@ def preflight(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out
 
     spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
     """
-    survey = check_sources(recipe, replace=replace)
-    inspected = inspect_new(recipe, survey.register, survey.chosen, survey.models, spread)
-    return survey.with_inspected(inspected)
+    return inspect_new(recipe, check_sources(recipe, replace=replace), spread)
 
 
 def source_plan(

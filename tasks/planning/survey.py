@@ -1,6 +1,6 @@
 """A recipe's sources as they are found: listed, and judged without reading any document."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -35,13 +35,23 @@ class SourceSurvey:
     models: dict[str, Model]
     documents: list[DocumentPlan]
     inspected: list[list[InspectedFile]] = field(default_factory=list)
+    faults: tuple[str, ...] = ()
 
     def with_inspected(self, inspected: list[list[InspectedFile]]) -> "SourceSurvey":
         return replace(self, inspected=inspected)
 
+    def expect_none(self, *more: str) -> None:
+        """Raise BadRecipe with the faults that were found, and more of them, if there are any."""
+        if self.faults or more:
+            raise BadRecipe(*self.faults, *more)
+
 
 def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
-    """Find the faults that can be found without reading any document. Raises BadRecipe with all of them."""
+    """Find the faults that can be found without reading any document, and list the sources.
+
+    They stand in what is returned, where a source that has one has no files, for others may have more to be found.
+    Raises BadRecipe where the corpus that is there, or is read, is another one.
+    """
     folder = recipe.folder
     register = whole_register(folder)
     sources = [*enumerate(recipe.sources)]
@@ -53,15 +63,21 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         Check(folder.check_writable),
         Check(partial(corpora_of, recipe)),
     ]
-    answers = call_each(recipe, [*listing, *model_checks, *planning, *checks])
-    n = len(sources)
-    listed, models, documents = answers[:n], answers[n : 2 * n], answers[2 * n : 3 * n]
+    by_source = [
+        call_each(recipe, of_source) for of_source in zip(listing, model_checks, planning, strict=True)
+    ]
+    faults = [fault for _, found in by_source for fault in found] + call_each(recipe, checks)[1]
+    listed, models, documents = (
+        list(answers) for answers in zip(*(one for one, _ in by_source), strict=True)
+    )
+    listed = [[] if found else files for files, (_, found) in zip(listed, by_source, strict=True)]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
-    check_reads_no_output(recipe, chosen)
-    if not replace:
-        check_same_corpus(recipe, chosen)
+    if not faults:
+        check_reads_no_output(recipe, chosen)
+        if not replace:
+            check_same_corpus(recipe, chosen)
     named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
-    return SourceSurvey(register, listed, chosen, named, documents)
+    return SourceSurvey(register, listed, chosen, named, documents, faults=tuple(faults))
 
 
 def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
@@ -105,17 +121,16 @@ class Check(NamedTuple):
     location: Location = ()
 
 
-def call_each(recipe: Recipe, checks: Sequence[Check]) -> list[Any]:
-    """Make all the calls, then raise the faults of all that failed at once, each with its line of the recipe."""
+def call_each(recipe: Recipe, checks: Iterable[Check]) -> tuple[list[Any], list[str]]:
+    """Make all the calls: what each gave, None where it failed, and the faults, with their lines of the recipe."""
     answers, faults = list[Any](), list[str]()
     for check in checks:
         try:
             answers.append(check.call())
         except (BadRecipe, BadInput, Denied) as error:
+            answers.append(None)
             faults += [with_place(recipe, check.location, fault) for fault in error.faults]
-    if faults:
-        raise BadRecipe(*faults)
-    return answers
+    return answers, faults
 
 
 def model_of(source: Source) -> Model | None:

@@ -37,9 +37,8 @@ QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
 HINTS = {
     r"&&|\|\|": "; write AND and OR",
     r"(?i)\bselect\b": "; it is the condition of a WHERE, over the columns of one document, and can have no SELECT",
-    r"==": "; write =",
-    r'"': "; a text stands in single quotes",
 }
+IN_DOUBLE_QUOTES = re.compile(r'"([^"]*)"')
 SHORT = 80  # characters of a value in a message
 
 
@@ -94,7 +93,12 @@ def answer_apart(question: str) -> None:
 def fault_here(expression: str, schema: pa.Schema) -> str | None:
     """Say what is wrong with an expression, and what may be meant."""
     found = found_here(expression, schema)
-    return found and found + next((hint for sign, hint in HINTS.items() if re.search(sign, expression)), "")
+    if found is None:
+        return None
+    if any(f'column "{name}"' in found for name in IN_DOUBLE_QUOTES.findall(expression)):
+        return f"{found}; a text stands in single quotes"
+    unquoted = QUOTED.sub("''", expression)
+    return found + next((hint for sign, hint in HINTS.items() if re.search(sign, unquoted)), "")
 
 
 def found_here(expression: str, schema: pa.Schema) -> str | None:

@@ -8,13 +8,14 @@ number, and the old one's documents leave the corpus.
 import hashlib
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from math import ceil
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from tasks.errors import BadInput, Damaged, Denied, Unavailable, bad_input, first_line
+from tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
 from tasks.recipe.source import Source
 from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.storage.artifacts import WORK
@@ -121,8 +122,12 @@ def matches(source: str, pattern: str) -> list[InputFile]:
 
 def where_files_are(pattern: str) -> str:
     """Say what to write where a pattern without a file is a folder."""
-    fs, path = file_system_of(pattern)
-    return f", which is a folder: write {pattern.rstrip('/')}/** for all below it" if fs.isdir(path) else ""
+    if not any(mark in pattern for mark in MARKS):
+        with suppress(ZydaError, ValueError), explain_errors(pattern):
+            fs, path = file_system_of(pattern)
+            if fs.isdir(path):
+                return f", which is a folder: write {pattern.rstrip('/')}/** for all below it"
+    return ""
 
 
 def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:

@@ -35,9 +35,8 @@ def load_tokenizer(name: str) -> Tokenizer:
     """Load a tokenizer.json, or the tokenizer of a hub name. Raises BadRecipe where there is none."""
     try:
         is_file = name.endswith(".json") or Path(name).is_file()
-        getLogger("huggingface_hub").setLevel(
-            ERROR
-        )  # it warns of each retry, and says at the end that all failed
+        # It warns of each retry, and says at the end that all failed.
+        getLogger("huggingface_hub").setLevel(ERROR)
         tokenizer = Tokenizer.from_file(name) if is_file else Tokenizer.from_pretrained(name)
         tokenizer.encode(
             UNHEARD_OF, add_special_tokens=False

@@ -298,6 +298,7 @@ def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
         {"name": "one", "files": "in/a.parquet", "keep": "nothing = 1"},
         {"name": "two", "files": "in/a.parquet", "text": "body"},
         {"name": "many", "files": "many/*.jsonl"},
+        {"name": "none", "files": "nowhere/*.jsonl"},
     ]
     recipe = good(tmp_path, sources=sources)
     (tmp_path / "many").mkdir()
@@ -310,6 +311,7 @@ def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
         text[: text.index(place)].count("\n") + 1
         for place in ("nothing = 1", "files: in/a.parquet\n  name: two")
     ]
+    assert re.match(r"zyda: recipe\.yaml:\d+: source none: no file matches", lines.pop(0))
     assert lines[0].startswith(f"zyda: recipe.yaml:{numbers[0]}: source one: keep: nothing = 1: ")
     assert lines[1].startswith(f"zyda: recipe.yaml:{numbers[1]}: source two, file ")
     assert [line.partition(": source ")[2][:4] for line in lines] == ["one:", "two,", *["many"] * 4]
@@ -323,6 +325,7 @@ def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
         ("n > 1 || x > 0", "; write AND and OR"),
         ('s = "one"', "; a text stands in single quotes"),
         ("n in (select 1)", "can have no SELECT"),
+        ("nothing = '&&' and n == 1", "'b'"),
         ("n", "expected Boolean, as a comparison does (score > 3)"),
     ],
 )
