@@ -8,9 +8,11 @@ whose libraries cannot be forked once they have begun, each worker is a process 
 
 import logging
 import multiprocessing
+import os
 import signal
 import sys
 from contextlib import AbstractContextManager
+from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 import dask
@@ -20,7 +22,7 @@ from distributed.utils import get_mp_context
 METHOD = "distributed.worker.multiprocessing-method"
 FORK = "forkserver" if sys.platform == "linux" else "spawn"
 FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # the same, of a process to be started
-IMPORTED = ["tasks.workers.without_interrupts", "prefect_dask", "prefect.task_engine", "tasks.pipeline"]
+IMPORTED = ["prefect_dask", "prefect.task_engine", "tasks.pipeline"]
 
 
 def born_with_imports(*, gpus: int) -> AbstractContextManager[Any]:
@@ -38,6 +40,19 @@ def expect_to_be_born() -> None:
         raise RuntimeError('a script that builds has to start it under `if __name__ == "__main__":`')
 
 
+def start_fork_server() -> None:
+    """Start the process that workers are forked from, deaf to Ctrl-C from its first moment.
+
+    By itself it ignores it only when Python has started in it and has imported all else, which takes seconds.
+    """
+    resource_tracker.ensure_running()  # to start it later would let the signal in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def dask_setup(process: Any) -> None:
     """Prepare a worker, or the nanny that is about to start one. Dask calls it in either.
 
@@ -47,6 +62,8 @@ def dask_setup(process: Any) -> None:
     if isinstance(process, distributed.Nanny):
         if dask.config.get(METHOD) == "forkserver":
             get_mp_context().set_forkserver_preload(IMPORTED)
+            os.environ.update(process.pre_spawn_env)  # as the nanny does when it starts the worker
+            start_fork_server()
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.raiseExceptions = False
