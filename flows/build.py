@@ -26,7 +26,7 @@ from tasks.planning.watching import record_last_build
 from tasks.publish.corpus import publish_corpus
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import About
+from tasks.recipe.rounds import Subject
 from tasks.stage.groups import receipts_of
 from tasks.stage.jobs import forget_attempts
 from tasks.stage.prefect_cache import keep_results_in_corpus
@@ -91,9 +91,9 @@ def on_prefect(state: BuildState) -> Runner:
     """Return what runs the stages as Prefect's tasks, and lets the page of the build know of each."""
     state.begin()
 
-    def submit(work: Work, about: About, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
-        future = task_of(work).submit(about, *inputs, **options)
-        state.wait_for(about.name_of(work.name), future)
+    def submit(work: Work, subject: Subject, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
+        future = task_of(work).submit(subject, *inputs, **options)
+        state.wait_for(subject.name_of(work.name), future)
         return future
 
     return Runner(submit=submit, result=methodcaller("result"), finished=wait_for_receipts)
@@ -122,9 +122,9 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
             result(submit(step.work, recipe, results.all_trails()))
             continue
         for call in results.calls(step):
-            results.add(step, call, submit(step.work, step.about, *call.inputs))
+            results.add(step, call, submit(step.work, step.subject, *call.inputs))
         if step.work.published_as:
-            about_corpus[step.about.name_of(step.work.published_as)] = step.name
+            about_corpus[step.subject.name_of(step.work.published_as)] = step.name
 
     receipts = results.receipts(runner)
     # Stages about the corpus have no source in their receipts, and no line in the ledger.

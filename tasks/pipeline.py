@@ -23,7 +23,7 @@ from tasks.publish.files import publish
 from tasks.quality.classify import classify
 from tasks.quality.filter import filter_documents
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import About, rounds_of
+from tasks.recipe.rounds import Subject, rounds_of
 from tasks.signatures.edges import edges
 from tasks.signatures.index import index
 from tasks.signatures.minhash import minhash
@@ -99,18 +99,18 @@ def names() -> tuple[str, ...]:
 
 def steps(recipe: Recipe) -> Iterator[Step]:
     """Yield what a build runs after `prepare`, in its order: the stages and checks that the recipe enables."""
-    for work, about in scheduled_work(recipe):
+    for work, subject in scheduled_work(recipe):
         if not isinstance(work, Stage):
             yield Step(work, recipe)
         elif work.scope == "corpus":
-            if work.enabled(about, ""):
-                yield Step(work, about)
-        elif sources := tuple(one.name for one in recipe.sources if work.enabled(about, one.name)):
-            yield Step(work, about, sources)
+            if work.enabled(subject, ""):
+                yield Step(work, subject)
+        elif sources := tuple(one.name for one in recipe.sources if work.enabled(subject, one.name)):
+            yield Step(work, subject, sources)
 
 
-def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, About]]:
-    """Yield each stage with what it is about, the recipe or a round, and each check that the recipe enables."""
+def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
+    """Yield each stage with its subject, the recipe or a round, and each check that the recipe enables."""
     for entry in PIPELINE:
         if isinstance(entry, Check):
             yield from [(entry.task, recipe)] if entry.enabled(recipe) else ()
@@ -128,8 +128,8 @@ def visible_steps(recipe: Recipe) -> list[Step]:
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
     of_stages = {
-        Step(work, about).name: work.reasons_of(about)
-        for work, about in scheduled_work(recipe)
+        Step(work, subject).name: work.reasons_of(subject)
+        for work, subject in scheduled_work(recipe)
         if isinstance(work, Stage)
     }
     return {name: its_reasons for name, its_reasons in of_stages.items() if its_reasons}

@@ -6,6 +6,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import as_size, say
+from tasks.words import counted
 
 EXAMPLES = ("zyda clean recipe.yaml --dry-run",)
 
@@ -36,4 +37,4 @@ def clean(
     verb = "would be removed" if dry_run else "removed"
     if not dry_run:
         remove(recipe, waste)
-    say(f"{len(waste):,} files, {as_size(sum(sizes.values()))}: {verb}")
+    say(f"{counted(len(waste), 'file')}, {as_size(sum(sizes.values()))}: {verb}")

@@ -6,6 +6,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import DIFF_STYLES, console, in_short
+from tasks.words import counted
 
 if TYPE_CHECKING:
     from tasks.lookup.corpus_reader import Place
@@ -38,7 +39,9 @@ def print_explanation(explanation: "Explanation") -> None:
     out.print(f"document {explanation.place.doc_id}: {shown(explanation.place)}", markup=False)
     out.print(decision(explanation), markup=False)
     if explanation.cluster_id is not None:
-        out.print(f"cluster {explanation.cluster_id}: {explanation.cluster_size:,} documents", markup=False)
+        out.print(
+            f"cluster {explanation.cluster_id}: {counted(explanation.cluster_size, 'document')}", markup=False
+        )
         for member in explanation.members[:MAX_MEMBERS]:
             marks = ["this"] if member == explanation.place else []
             marks += ["kept for it"] if member == explanation.kept else []

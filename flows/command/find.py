@@ -31,7 +31,8 @@ def find(
 ) -> None:
     """Find the published documents that are most like a text.
 
-    Those that share a bucket with it are compared with it exactly. The exit status is 1 where there is none.
+    Candidates are looked up by MinHash and compared with the text exactly. The exit status is 1 where there
+    is none.
     """
     if not print_nearest(load(recipe_path, storage, sample), text, most):
         raise typer.Exit(1)
@@ -48,7 +49,7 @@ def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
     if not neighbours:
         is_one_word = text == file_or_text and not any(c.isspace() for c in text)
         hint = f"{text[:LONGEST_HINT]} is no file; read as a text: " if is_one_word else ""
-        console().print(f"{hint}no published document shares a bucket with this text", markup=False)
+        console().print(f"{hint}no published document is like this text", markup=False)
         return False
     columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
     table = table_of(*columns, words=["document", "source", "file", "begins"])

@@ -7,6 +7,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import console, say, table_of
+from tasks.words import counted
 
 if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
@@ -51,7 +52,7 @@ def show_corpus(recipe: "Recipe") -> None:
     print_ledger(ledger)
     for stage in (stage for stage in ledger.stages if stage != "rules"):  # which have a table
         for reason, counts in ledger.removed_by(stage).items():
-            say(f"{stage}: {counts.documents:,} documents, {counts.tokens:,} tokens went: {reason}")
+            say(f"{stage}: {counts.sentence()} went: {reason}")
     for headline in manifest.audits.values():
         say(headline.sentence())
     say(f"published: {recipe.folder.url}/published")
@@ -112,7 +113,7 @@ def print_reasons(ledger: "Ledger") -> None:
     console().print(table)
     for row in (row for row in ledger.cleaned().to_pylist() if row["documents"]):
         console().print(
-            f"{row['cleaning']} changed {row['documents']:,} documents of {row['source']}: "
+            f"{row['cleaning']} changed {counted(row['documents'], 'document')} of {row['source']}: "
             f"{row['characters_before']:,} characters became {row['characters_after']:,}",
             soft_wrap=True,
         )

@@ -34,18 +34,28 @@ def params(
 
     best, *alternatives = bandings(threshold, values)[:SHOWN]
     table = Table(title=f"{values} values, Jaccard {threshold:g}", title_justify="left")
-    for name in ("bands", "rows", "values", "half found at", "false positives", "false negatives", "sum"):
+    for name in (
+        "bands",
+        "rows",
+        "values",
+        "half found at",
+        "recall",
+        "false positives",
+        "false negatives",
+        "sum",
+    ):
         table.add_column(name, justify="right")
     for banding in (best, *alternatives):
         table.add_row(
             *map(str, (banding.bands, banding.rows, banding.bands * banding.rows)), f"{banding.half:.3f}",
-            *(f"{share:.1%}" for share in (banding.false_positives, banding.false_negatives, banding.errors)),
+            *(f"{share:.1%}" for share in shares_of(banding)),
         )  # fmt: skip
     out = console()
     out.print(table)
     out.print(
-        "False positives: pairs below the threshold that share a bucket; false negatives: pairs above it\n"
-        "that share none; both of pairs whose similarities are spread evenly from 0 to 1.\n"
+        "Recall: of the pairs from the threshold on, those that share a bucket. False positives: pairs below it\n"
+        "that share one; false negatives: pairs above it that share none; of all pairs, and all of pairs whose\n"
+        "similarities are spread evenly from 0 to 1.\n"
     )
     out.print(f"Pairs that {best.bands} bands of {best.rows} rows find, by their similarity:\n")
     for line in curve(best):
@@ -54,6 +64,11 @@ def params(
     if picture:
         draw(best, Path(picture))
         out.print(f"drawn: {picture}", markup=False)
+
+
+def shares_of(banding: "Banding") -> tuple[float, ...]:
+    """Return the shares of a banding that the table has, in its order."""
+    return banding.recall, banding.false_positives, banding.false_negatives, banding.errors
 
 
 def curve(banding: "Banding") -> list[str]:

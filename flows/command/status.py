@@ -85,10 +85,7 @@ def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
     seconds = recipe.folder.written_at(f"{PUBLISHED}/{MANIFEST}")
     when = datetime.fromtimestamp(seconds).astimezone()
     ago = as_time(datetime.now().timestamp() - seconds)
-    return (
-        f"published on {when:%Y-%m-%d at %H:%M}, {ago} ago: "
-        f"{counts.documents:,} documents, {counts.tokens:,} tokens"
-    )
+    return f"published on {when:%Y-%m-%d at %H:%M}, {ago} ago: {counts.sentence()}"
 
 
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:

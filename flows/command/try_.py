@@ -6,6 +6,7 @@ import typer
 
 from flows.command.arguments import RecipePath, load
 from flows.command.terminal import console, in_short, say_if_compiling, table_of
+from tasks.words import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,20 +39,20 @@ def try_(
         trial = try_steps(recipe, documents, examples)
     total = sum(trial.documents.values())
     out.print(
-        f"{total:,} documents of {len(trial.documents):,} sources, {trial.bytes / 1e6:,.1f} MB; "
+        f"{counted(total, 'document')} of {counted(len(trial.documents), 'source')}, {trial.bytes / 1e6:,.1f} MB; "
         f"{trial.remaining:,} stay ({trial.remaining / max(1, total):.1%})",
         soft_wrap=True,
     )
     for name, cleaned in trial.cleaned.items():
         out.print(
-            f"{escape(name)} changes {cleaned.documents:,} documents: {cleaned.characters_before:,} characters "
-            f"become {cleaned.characters_after:,}",
+            f"{escape(name)} changes {counted(cleaned.documents, 'document')}: "
+            f"{cleaned.characters_before:,} characters become {cleaned.characters_after:,}",
             soft_wrap=True,
         )
     if effective_rules(trial):
         out.print(shares_by_rule(trial, total))
     if idle := [name for name, taken in trial.rules.items() if not taken.total]:
-        out.print(f"{len(idle)} rules take none: {escape(', '.join(idle))}", soft_wrap=True)
+        out.print(f"take none, {counted(len(idle), 'rule')}: {escape(', '.join(idle))}", soft_wrap=True)
     for taken in effective_rules(trial):
         if taken.examples:
             out.print(Text(f"\n{taken.bound.rule}: {limits(taken)}", style="bold"), soft_wrap=True)

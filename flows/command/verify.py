@@ -10,6 +10,7 @@ from flows.command.build import build_and_show
 from flows.command.terminal import as_size, console, say
 from tasks.errors import Denied
 from tasks.log import warn
+from tasks.words import counted
 
 if TYPE_CHECKING:
     from tasks.accounts.published import FileStamps
@@ -35,9 +36,7 @@ def verify(
     recipe = load(recipe_path, storage, sample)
     faults = verify_corpus(recipe)
     if faults and not repair:
-        raise Denied(
-            f"{len(faults)} files are not as they were written; zyda verify --repair makes them again"
-        )
+        raise Denied(f"{counted(len(faults), 'file')} not as written; zyda verify --repair makes them again")
     if faults:
         mend(recipe, faults)
         build_and_show(recipe_path, storage, sample, recipe)
@@ -63,7 +62,7 @@ def verify_corpus(recipe: "Recipe") -> "list[Fault]":
     url = recipe.folder.url
     for fault in faults:
         say(f"{url}/{fault.path} {fault.found}")
-    say(f"{len(items):,} files, {as_size(size)}: {len(faults):,} are not as they were written")
+    say(f"{counted(len(items), 'file')}, {as_size(size)}: {len(faults):,} not as written")
     return faults
 
 

@@ -72,7 +72,9 @@ class AuditCounts(Record):
             return f"No document went as a near-duplicate of another one of this corpus.{more}"
         alike = f"a kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more"
         if not self.unlike:
-            return f"Audit: all {self.pairs:,} documents that went as near-duplicates have {alike}.{more}"
+            them = f"all {self.pairs:,} documents that went as near-duplicates have"
+            it = "the one document that went as a near-duplicate has"
+            return f"Audit: {it if self.pairs == 1 else them} {alike}.{more}"
         return (
             f"Audit: of {self.pairs:,} documents that went as near-duplicates, {self.pairs - self.unlike:,} have "
             f"{alike}, and {self.unlike:,} ({self.unlike / self.pairs:.1%}) have none.{more}"

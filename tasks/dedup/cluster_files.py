@@ -94,7 +94,7 @@ def files_of_forest(job: RecordJob[ClusterFiles], whole: Forest, cuts: Sequence[
 
 @dataclass(frozen=True)
 class CountedClusters(RowsByPart):
-    """What a part knows of the clusters of its documents, of each source. own: their roots."""
+    """What a part knows of the clusters of its documents, of each source. artifacts: their roots."""
 
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
@@ -111,7 +111,7 @@ class CountedClusters(RowsByPart):
 class SizedClusters(RowsByPart):
     """The first document, the size and the sources of a part's clusters, for the parts that have such documents.
 
-    of_all: what these know of them.
+    shared_files: what these know of them.
     """
 
     def rows(self) -> pa.Table:
@@ -138,7 +138,8 @@ class SizedClusters(RowsByPart):
 class PlacedDocuments(RowsByPart):
     """A part's documents with their clusters, by the file that they belong in.
 
-    own: their roots. of_all: what was answered about clusters. cuts: the first document of each file but the first.
+    artifacts: their roots. shared_files: what was answered about clusters. cuts: the first document of each
+    file but the first.
     """
 
     cuts: tuple[int, ...] = field(kw_only=True)
@@ -159,7 +160,7 @@ class PlacedDocuments(RowsByPart):
 
 @dataclass(frozen=True)
 class ClustersOfRange(PartJob[Artifact], ArtifactJob):
-    """The clustered documents of one file, its part. of_all: those of all parts."""
+    """The clustered documents of one file, its part. shared_files: those of all parts."""
 
     def make(self) -> Artifact:
         columns, _ = self.part_columns(PLACED)
@@ -179,13 +180,14 @@ def files_of_roots(
     folder: Folder, naming: Naming, roots: Sequence[Artifact], cuts: tuple[int, ...], spread: Spread
 ) -> tuple[Artifact, ...]:
     """Write the files of clusters whose documents' roots are known, by part."""
-    counting = [CountedClusters(folder, None, naming, i, (own,)) for i, own in enumerate(roots)]
+    counting = [CountedClusters(folder, None, naming, i, (artifact,)) for i, artifact in enumerate(roots)]
     counted = list_files(folder, spread(counting))
-    sizing = [SizedClusters(folder, None, naming, part, of_all=counted) for part in naming.numbers]
+    sizing = [SizedClusters(folder, None, naming, part, shared_files=counted) for part in naming.numbers]
     sized = list_files(folder, spread(sizing))
     placing = [
-        PlacedDocuments(folder, None, naming, i, (own,), sized, cuts=cuts) for i, own in enumerate(roots)
+        PlacedDocuments(folder, None, naming, i, (artifact,), sized, cuts=cuts)
+        for i, artifact in enumerate(roots)
     ]
     placed = list_files(folder, spread(placing))
-    of_files = [ClustersOfRange(folder, None, naming, i, of_all=placed) for i in range(len(cuts) + 1)]
+    of_files = [ClustersOfRange(folder, None, naming, i, shared_files=placed) for i in range(len(cuts) + 1)]
     return tuple(spread(of_files))

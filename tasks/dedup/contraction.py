@@ -49,14 +49,14 @@ Spread = Callable[[Sequence[Any]], list[Any]]  # makes what some jobs make, on w
 
 @dataclass(frozen=True)
 class TreesOfFiles(RowsByPart):
-    """The trees of some files of edges, `own`: each document with the root of its tree.
+    """The trees of some files of edges, `artifacts`: each document with the root of its tree.
 
     In the first round a file is a forest of documents, in those after it edges between their names.
     """
 
     def rows(self) -> pa.Table:
         if self.naming.number == 0:
-            (artifact,) = self.own
+            (artifact,) = self.artifacts
             trees = read_forest(self.folder, artifact)
             names = self.naming.names(trees.ids)
             smallest = names.copy()  # of each tree, at the place of its root
@@ -78,7 +78,7 @@ class LabelledPart(Record):
 
 @dataclass(frozen=True)
 class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
-    """The labels of a part's documents. of_all: the trees of all files."""
+    """The labels of a part's documents. shared_files: the trees of all files."""
 
     kind = LabelledPart
 
@@ -108,7 +108,7 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
 class EdgesOfPart(PartJob[Artifact], ArtifactJob):
     """The edges between labels that a part's documents give, by their names in the next round.
 
-    own: the labels of the part. of_all: the edges of all parts.
+    artifacts: the labels of the part. shared_files: the edges of all parts.
     """
 
     def make(self) -> Artifact:
@@ -124,7 +124,7 @@ class EdgesOfPart(PartJob[Artifact], ArtifactJob):
 
 @dataclass(frozen=True)
 class LastRoots(PartJob[Artifact], ArtifactJob):
-    """The roots of all documents of the last round, in which the edges, `own`, fit one task."""
+    """The roots of all documents of the last round, in which the edges, `artifacts`, fit one task."""
 
     def make(self) -> Artifact:
         trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
@@ -134,7 +134,7 @@ class LastRoots(PartJob[Artifact], ArtifactJob):
 
 @dataclass(frozen=True)
 class AskedRoots(RowsByPart):
-    """The labels whose roots a part of the round before asks for. own: the labels of that part."""
+    """The labels whose roots a part of the round before asks for. artifacts: the labels of that part."""
 
     def rows(self) -> pa.Table:
         _, labels = self.own_columns(LABELS)
@@ -145,7 +145,10 @@ class AskedRoots(RowsByPart):
 
 @dataclass(frozen=True)
 class AnsweredRoots(RowsByPart):
-    """The roots that others ask for. own: those of the part, or of more. of_all: what the round before asks for."""
+    """The roots that others ask for.
+
+    artifacts: those of the part, or of more. shared_files: what the round before asks for.
+    """
 
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
@@ -156,9 +159,10 @@ class AnsweredRoots(RowsByPart):
 
 @dataclass(frozen=True)
 class RootsOfPart(PartJob[Artifact], ArtifactJob):
-    """The roots of a part's documents. own: its labels. of_all: what was answered about labels, if anybody asked.
+    """The roots of a part's documents.
 
-    A label that has no edge in the next round is the root.
+    artifacts: its labels. shared_files: what was answered about labels, if anybody asked. A label that has no
+    edge in the next round is the root.
     """
 
     def make(self) -> Artifact:
@@ -187,19 +191,22 @@ def roots_of(
     naming = Naming.of_rows(rows, number)
     groups = grouped(artifacts, most_edges) if number else [(artifact,) for artifact in artifacts]
     trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
-    of_all = list_files(folder, spread(trees))
+    shared_files = list_files(folder, spread(trees))
     labelled: list[LabelledPart] = spread(
-        [LabelsOfPart(folder, None, naming, part, of_all=of_all) for part in naming.numbers]
+        [LabelsOfPart(folder, None, naming, part, shared_files=shared_files) for part in naming.numbers]
     )
     edges, labels = list_files(folder, [one.edges for one in labelled]), [(one.labels,) for one in labelled]
-    further = spread([EdgesOfPart(folder, None, naming, i, own, edges) for i, own in enumerate(labels)])
+    further = spread(
+        [EdgesOfPart(folder, None, naming, i, artifact, edges) for i, artifact in enumerate(labels)]
+    )
     answers = None
     if any(artifact.rows for artifact in further):
         above, roots = roots_of(folder, further, spread, most_edges, number + 1)
         # As many parts as here: of most labels somebody asks, though most have no edge any more.
         asking = Naming(above.number, max(naming.bits, above.bits))
         questions = list_files(
-            folder, spread([AskedRoots(folder, None, asking, i, own) for i, own in enumerate(labels)])
+            folder,
+            spread([AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)]),
         )
         answering = [
             AnsweredRoots(folder, None, asking, part, (roots[part >> asking.bits - above.bits],), questions)
@@ -207,7 +214,7 @@ def roots_of(
         ]
         answers = list_files(folder, spread(answering))
     return naming, spread(
-        [RootsOfPart(folder, None, naming, i, own, answers) for i, own in enumerate(labels)]
+        [RootsOfPart(folder, None, naming, i, artifact, answers) for i, artifact in enumerate(labels)]
     )
 
 

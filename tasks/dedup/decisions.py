@@ -84,7 +84,7 @@ def best_of_file(folder: Folder, clustered: Artifact, order: Preference) -> Winn
 
 @dataclass(frozen=True)
 class BestOfFile(RowsByPart):
-    """The best of a file's documents of each cluster, by the cluster's name. own: the file."""
+    """The best of a file's documents of each cluster, by the cluster's name. artifacts: the file."""
 
     stage, version = "decisions", VERSION
 
@@ -96,7 +96,7 @@ class BestOfFile(RowsByPart):
         return [*super().params, self.order_key]
 
     def rows(self) -> pa.Table:
-        (clustered,) = self.own
+        (clustered,) = self.artifacts
         best = best_of_file(self.folder, clustered, self.order)
         names = self.naming.names(best.clusters)
         by_name = np.argsort(names)
@@ -105,7 +105,7 @@ class BestOfFile(RowsByPart):
 
 @dataclass(frozen=True)
 class BestOfAll(RowsByPart):
-    """The best documents of a part's clusters, for the files that have such clusters. of_all: what these have."""
+    """The best documents of a part's clusters, for the files that have such clusters, `shared_files`."""
 
     stage, version = "decisions", VERSION
 
@@ -120,14 +120,14 @@ class BestOfAll(RowsByPart):
 class DecidedFile(ArtifactJob):
     """The decisions about one file of clusters.
 
-    of_all: the best of each cluster, by file; None where there is one file. key_of_stage: the key of the stage.
+    shared_files: the best of each cluster, by file; None where there is one file. key_of_stage: the stage's.
     """
 
     stage, version = "decisions", VERSION
 
     clustered: Artifact
     number: int
-    of_all: Files | None
+    shared_files: Files | None
     order: Preference
     scope: Scope
     key_of_stage: str
@@ -151,9 +151,9 @@ class DecidedFile(ArtifactJob):
         return write_artifact(self.folder, self.path, self.name, fill)
 
     def winners(self) -> Winners:
-        if self.of_all is None:
+        if self.shared_files is None:
             return best_of_file(self.folder, self.clustered, self.order)
-        return best_of(*columns_of(self.of_all.part(self.number)[0], BEST))
+        return best_of(*columns_of(self.shared_files.part(self.number)[0], BEST))
 
 
 def decided_by_ids(
@@ -162,7 +162,7 @@ def decided_by_ids(
     """Decide about the files of clusters by their documents' ids."""
     folder = of_round.folder
     spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
-    of_all = None
+    shared_files = None
     if len(tables) > 1:
         naming = Naming.of_rows(sum(clusters_file.rows for clusters_file in tables))
         best = [
@@ -170,13 +170,15 @@ def decided_by_ids(
             for number, clusters_file in enumerate(tables)
         ]
         of_files = list_files(folder, spread(best))
-        of_all = list_files(
+        shared_files = list_files(
             folder,
-            spread([BestOfAll(folder, None, naming, part, of_all=of_files) for part in naming.numbers]),
+            spread([BestOfAll(folder, None, naming, part, shared_files=of_files) for part in naming.numbers]),
         )
     return spread(
         [
-            DecidedFile(folder, None, clusters_file, number, of_all, order, of_round.dedup.scope, its_key)
+            DecidedFile(
+                folder, None, clusters_file, number, shared_files, order, of_round.dedup.scope, its_key
+            )
             for number, clusters_file in enumerate(tables)
         ]
     )

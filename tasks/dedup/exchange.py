@@ -128,7 +128,7 @@ def list_files(folder: Folder, artifacts: Iterable[Artifact]) -> Files:
 class PartJob(Job[Made]):
     """The work of a step on one part, or on what one file has for all parts.
 
-    naming: that of the parts. own: files to read whole. of_all: those of which its part is read.
+    naming: that of the parts. artifacts: to read whole. shared_files: those of which it reads its part.
     """
 
     version = VERSION
@@ -136,8 +136,8 @@ class PartJob(Job[Made]):
 
     naming: Naming
     part: int
-    own: tuple[Artifact, ...] = ()
-    of_all: Files | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    shared_files: Files | None = None
 
     @property
     def name(self) -> str:
@@ -149,15 +149,20 @@ class PartJob(Job[Made]):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (*(artifact.digest for artifact in self.own), *([self.of_all.path] if self.of_all else []))
+        return (
+            *(artifact.digest for artifact in self.artifacts),
+            *([self.shared_files.path] if self.shared_files else []),
+        )
 
     def own_columns(self, schema: pa.Schema) -> list[Any]:
         """Read its own files: their columns but PART, (n,) each."""
-        return columns_of([read_table(self.folder, artifact) for artifact in self.own], schema)
+        return columns_of([read_table(self.folder, artifact) for artifact in self.artifacts], schema)
 
     def part_columns(self, schema: pa.Schema) -> tuple[list[Any], NDArray[np.uint32]]:
         """Read its part of all files: their columns but PART, (n,) each, and the place of each row's file, (n,)."""
-        tables, places = self.of_all.part(self.part) if self.of_all else ([], np.zeros(0, np.uint32))
+        tables, places = (
+            self.shared_files.part(self.part) if self.shared_files else ([], np.zeros(0, np.uint32))
+        )
         return columns_of(tables, schema), places
 
 

@@ -10,6 +10,7 @@ from tasks.accounts.published import Published
 from tasks.publish.published_columns import REMOVED
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.words import counted
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
          (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"), (10**10, "1B<n<10B"),
@@ -138,7 +139,7 @@ def against(manifest: Published) -> list[str]:
 def source_lines(manifest: Published) -> str:
     """Write a line for each source."""
     lines = [
-        f"- `{origin.source}`: {origin.files:,} files, {origin.bytes:,} bytes"
+        f"- `{origin.source}`: {counted(origin.files, 'file')}, {counted(origin.bytes, 'byte')}"
         + (
             f", judged by the model `{origin.model['name']}` ({origin.model['digest']})"
             if origin.model
@@ -155,9 +156,14 @@ def removed_by(manifest: Published) -> str:
     lines = list[str]()
     for stage in ledger.stages:
         if count := ledger.removed(stage).documents:
-            why = [f"`{reason}`, {sentence}" for reason, sentence in manifest.reasons.get(stage, {}).items()]
+            sentences = manifest.reasons.get(stage, {})
+            why = [
+                f"`{reason}`, {sentences[reason]}"
+                for reason in ledger.removed_by(stage)
+                if reason in sentences
+            ]
             reasons = "; ".join(why) if len(why) <= FEW else "by the rules below"
-            lines.append(f"- `{stage}` let {count:,} documents go: {reasons}")
+            lines.append(f"- `{stage}` let {counted(count, 'document')} go: {reasons}")
     return "\n".join(lines)
 
 
@@ -176,7 +182,7 @@ def by_reason(manifest: Published) -> str:
 def cleaning_lines(manifest: Published) -> str:
     """Write a line for each cleaning of a source."""
     lines = [
-        f"- `{row['cleaning']}` changed {row['documents']:,} documents of `{row['source']}`, from "
+        f"- `{row['cleaning']}` changed {counted(row['documents'], 'document')} of `{row['source']}`, from "
         f"{row['characters_before']:,} to {row['characters_after']:,} characters\n"
         for row in manifest.ledger.cleaned().to_pylist()
         if row["documents"]

@@ -13,6 +13,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import TAGS
 from tasks.recipe.source import Classify, Source
 from tasks.recipe.values import SECRETIVE
+from tasks.words import counted
 
 MOST_SHOWN = 100
 LONGEST = 200  # of what was found, in a line
@@ -68,7 +69,7 @@ def faults(path: str, text: str, error: ValidationError, given: Collection[str] 
     sentences = list(dict.fromkeys(lines))
     return [
         *sentences[:MOST_SHOWN],
-        *([f"{path}: {len(sentences) - MOST_SHOWN:,} faults more"] * (len(sentences) > MOST_SHOWN)),
+        *([f"{path}: {counted(len(sentences) - MOST_SHOWN, 'fault')} more"] * (len(sentences) > MOST_SHOWN)),
     ]
 
 

@@ -91,7 +91,9 @@ class Recipe(Strict):
         "stops before it publishes.",
     )
     judges: JUDGES = Field(
-        None, exclude=True, description="Not built yet: models and lists, after deduplication."
+        None,
+        exclude=True,
+        description="Not available yet; leave it out. It will name models that judge what deduplication left.",
     )
     on_bad_rows: OnBadRows = Field(
         "fail",

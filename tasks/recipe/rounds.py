@@ -31,4 +31,4 @@ def rounds_of(recipe: Recipe) -> list[Round]:
     return [Round(recipe, number + 1) for number in range(len(recipe.rounds))]
 
 
-About = Recipe | Round  # what a stage is about
+Subject = Recipe | Round  # of a stage

@@ -54,6 +54,11 @@ class Banding:
         return float(above * (weights @ (1 - self.found(self.threshold + above * places))))
 
     @property
+    def recall(self) -> float:
+        """Of the pairs above the threshold, the share that is found."""
+        return 1 - self.false_negatives / (1 - self.threshold)
+
+    @property
     def errors(self) -> float:
         return self.false_positives + self.false_negatives
 

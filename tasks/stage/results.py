@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from prefect import Task
 
 from tasks.errors import all_but_poison
-from tasks.recipe.rounds import About, Round
+from tasks.recipe.rounds import Round, Subject
 from tasks.stage.groups import in_groups, receipts_of
 from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Receipt
@@ -46,18 +46,18 @@ HERE = Runner(
 
 
 class Step(NamedTuple):
-    """A stage as a build runs it: about a recipe or a round, for the sources that enable it.
+    """A stage as a build runs it: its subject is a recipe or a round; for the sources that enable it.
 
     A step about the corpus has no sources.
     """
 
     work: Work
-    about: About
+    subject: Subject
     sources: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return self.about.name_of(self.work.name)
+        return self.subject.name_of(self.work.name)
 
 
 class Call(NamedTuple):
@@ -100,9 +100,9 @@ class Results:
         if name == "sources":
             return self.plans
         if name == "references":
-            assert isinstance(step.about, Round)
-            return [self.references[url] for url in step.about.dedup.against]
-        return self.of_steps.get(step.about.name_of(name), [])
+            assert isinstance(step.subject, Round)
+            return [self.references[url] for url in step.subject.dedup.against]
+        return self.of_steps.get(step.subject.name_of(name), [])
 
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]

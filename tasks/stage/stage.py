@@ -3,7 +3,7 @@
     @stage("minhash", key, enabled=takes_part)
     def minhash(of_round: Round, trail: Trail) -> Manifest:
 
-The function takes what it is about, a recipe or, where it runs in each, a round of one (`tasks.recipe.rounds`), and
+The function takes its subject, a recipe or, where it runs in each, a round of one (`tasks.recipe.rounds`), and
 what earlier stages left, and returns a manifest of what it wrote. Its key is a hash of all that can change the
 manifest. Where a manifest of this key is there, the stage is finished, on whichever machine that was. `Stage.task`
 is Prefect's task for it, which retries it and caches its receipt by the same key; called directly, a stage runs
@@ -23,7 +23,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import task_run
 
 from tasks.errors import without_causes
-from tasks.recipe.rounds import About
+from tasks.recipe.rounds import Subject
 from tasks.stage.fan_out import over_sources
 from tasks.stage.groups import receipts_of, trails_of
 from tasks.stage.prefect_cache import SealedReceipts
@@ -42,7 +42,7 @@ EvidenceOf = Callable[[Any], pa.Schema | None]
 StageScope = Literal["source", "corpus"]
 
 
-def always(_: About, __: str) -> bool:
+def always(_: Subject, __: str) -> bool:
     """Enable a stage for every source of every recipe."""
     return True
 
@@ -51,7 +51,7 @@ def always(_: About, __: str) -> bool:
 class Stage:
     """One step of a build.
 
-    name: what its manifests, its tasks and the ledger call it. run: its function, which takes what it is about and
+    name: what its manifests, its tasks and the ledger call it. run: its function, which takes its subject and
     the inputs. key: takes the same arguments, and returns a hash of all that can change the manifest.
 
     scope: whether it runs for each source, or once for the whole corpus. inputs: the names of what the function
@@ -64,7 +64,7 @@ class Stage:
     extends_trail: whether the stages after it see its verdicts. enabled: whether a recipe has it run for a source;
     of a stage about the corpus, the source is "". reasons: why it removes documents, each with a sentence about
     such a document. evidence: the columns of its verdicts that are published of removed documents. Both may be
-    functions of what it is about. published_as: of a stage about the corpus, the folder in which its tables stand.
+    functions of its subject. published_as: of a stage about the corpus, the folder in which its tables stand.
 
     Raises ValueError where a column of its evidence is published of every removed document already.
     """
@@ -87,34 +87,34 @@ class Stage:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "task"}
 
-    def __call__(self, about: About, first: Any, *inputs: Any) -> Any:
+    def __call__(self, subject: Subject, first: Any, *inputs: Any) -> Any:
         """Run the stage where it is not finished: return its receipt, or those of a group of sources.
 
         For a group of sources, the first input is the list of their plans, or the receipts that each stage has of
         them so far. A stage about the corpus takes what `inputs` says of all groups.
         """
         if self.scope == "corpus":
-            return self.receipt_for(about, self.corpus_input(first), *inputs)
+            return self.receipt_for(subject, self.corpus_input(first), *inputs)
         if not isinstance(first, list):
-            return self.receipt_for(about, first, *inputs)
+            return self.receipt_for(subject, first, *inputs)
         return over_sources(
-            lambda one: self.receipt_for(about, one, *inputs), self.enabled_sources(about, first)
+            lambda one: self.receipt_for(subject, one, *inputs), self.enabled_sources(subject, first)
         )
 
-    def receipt_for(self, about: About, *inputs: Any) -> Receipt:
+    def receipt_for(self, subject: Subject, *inputs: Any) -> Receipt:
         """Return the receipt for one source or for the corpus; run the function where there is no manifest."""
-        name, key = about.name_of(self.name), self.key_of(about, *inputs)
+        name, key = subject.name_of(self.name), self.key_of(subject, *inputs)
         source = None if self.scope == "corpus" else inputs[0].source
-        if receipt := finished_stage(about.folder, name, source, key):
+        if receipt := finished_stage(subject.folder, name, source, key):
             return receipt
-        manifest = self.run(about, *inputs)
+        manifest = self.run(subject, *inputs)
         check_manifest(manifest, (self.name, name), source)
         manifest = manifest.model_copy(update={"stage": name})
-        if (evidence := self.evidence_of(about)) is not None:
+        if (evidence := self.evidence_of(subject)) is not None:
             check_evidence(self.name, evidence)
             manifest = manifest.model_copy(update={"evidence": pack(evidence)})
         # The manifest is written after all that it lists: where it is, the stage is finished.
-        receipt = finish_stage(about.folder, manifest, key)
+        receipt = finish_stage(subject.folder, manifest, key)
         if TaskRunContext.get():
             get_run_logger().info("%s", receipt.sentence())
         return receipt
@@ -125,41 +125,41 @@ class Stage:
             return trails_of(first)
         return receipts_of(first) if isinstance(first, list) else first
 
-    def enabled_sources(self, about: About, group: list[Any]) -> list[Any]:
+    def enabled_sources(self, subject: Subject, group: list[Any]) -> list[Any]:
         """Return the plans or trails of a group's sources for which the stage is enabled."""
         of_sources = (
             [trail_of(receipts) for receipts in trails_of([group])] if isinstance(group[0], list) else group
         )
-        return [one for one in of_sources if self.enabled(about, one.source)]
+        return [one for one in of_sources if self.enabled(subject, one.source)]
 
-    def key_of(self, about: About, *inputs: Any) -> str:
+    def key_of(self, subject: Subject, *inputs: Any) -> str:
         """Return the key of the manifest for one source or for the corpus."""
-        own, evidence = self.key(about, *inputs), self.evidence_of(about)
+        own, evidence = self.key(subject, *inputs), self.evidence_of(subject)
         return own if evidence is None else digest_of([own, pack(evidence)])
 
-    def cache_key(self, about: About, first: Any, *inputs: Any) -> str:
+    def cache_key(self, subject: Subject, first: Any, *inputs: Any) -> str:
         """Return Prefect's cache key for the arguments of a call: a hash of the keys of its manifests."""
         if self.scope == "corpus":
-            return self.key_of(about, self.corpus_input(first), *inputs)
+            return self.key_of(subject, self.corpus_input(first), *inputs)
         if not isinstance(first, list):
-            return self.key_of(about, first, *inputs)
-        keys = [self.key_of(about, one, *inputs) for one in self.enabled_sources(about, first)]
+            return self.key_of(subject, first, *inputs)
+        keys = [self.key_of(subject, one, *inputs) for one in self.enabled_sources(subject, first)]
         return keys[0] if len(keys) == 1 else digest_of(keys)
 
-    def reasons_of(self, about: About) -> Reasons:
-        return self.reasons(about) if callable(self.reasons) else self.reasons or {}
+    def reasons_of(self, subject: Subject) -> Reasons:
+        return self.reasons(subject) if callable(self.reasons) else self.reasons or {}
 
-    def evidence_of(self, about: About) -> pa.Schema | None:
-        return self.evidence(about) if callable(self.evidence) else self.evidence
+    def evidence_of(self, subject: Subject) -> pa.Schema | None:
+        return self.evidence(subject) if callable(self.evidence) else self.evidence
 
     @cached_property
     def task(self) -> Task[..., Any]:
         """Prefect's task, with its retries and its cache."""
 
         @wraps(self.run)  # whose parameters the dashboard shows
-        def call(about: About, first: Any, *inputs: Any) -> Any:
+        def call(subject: Subject, first: Any, *inputs: Any) -> Any:
             with without_causes():
-                return self(about, first, *inputs)
+                return self(subject, first, *inputs)
 
         return Task(
             call,
@@ -175,15 +175,15 @@ class Stage:
         """Name a task run as a person reads it: `minhash peps`, `minhash arxiv to wiki (12 sources)`."""
         if TaskRunContext.get() is None:
             return self.name
-        about, first, *_ = task_run.parameters.values()
-        name = str(about.name_of(self.name))
+        subject, first, *_ = task_run.parameters.values()
+        name = str(subject.name_of(self.name))
         if self.scope == "corpus":
             return name
         group: Any = first if isinstance(first, list) else [first]
         if isinstance(group[0], State):
             group = group[0].result(raise_on_failure=False)
         named = [str(one.source) for one in group if hasattr(one, "source")]
-        sources = [source for source in named if self.enabled(about, source)]
+        sources = [source for source in named if self.enabled(subject, source)]
         if len(sources) > 1:
             return f"{name} {sources[0]} to {sources[-1]} ({len(sources)} sources)"
         return " ".join([name, *sources])

@@ -24,6 +24,7 @@ from tasks.errors import Damaged
 from tasks.log import warn
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, Sealed, digest_of, read_record, stored_as, write_record
+from tasks.words import counted
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
@@ -51,6 +52,10 @@ class Counts(Record):
             tokens=self.tokens - other.tokens,
             bytes=self.bytes - other.bytes,
         )
+
+    def sentence(self) -> str:
+        """Say how many documents and tokens, for people."""
+        return f"{counted(self.documents, 'document')}, {counted(self.tokens, 'token')}"
 
 
 def total(counts: Iterable[Counts]) -> Counts:
@@ -160,10 +165,9 @@ class Receipt(Record):
         """Say what happened, for a log."""
         if self.source is None:
             return f"{self.stage}: finished"
-        out = f"{self.out.documents:,} documents, {self.out.tokens:,} tokens"
         lost = [f"{self.removed.documents:,} removed"] if self.removed.documents else []
         lost += [f"{self.set_aside.documents:,} set aside"] if self.set_aside.documents else []
-        return ", ".join([f"{self.stage} {self.source}: {out}", *lost])
+        return ", ".join([f"{self.stage} {self.source}: {self.out.sentence()}", *lost])
 
 
 def stage_key(stage: str, version: int, parameters: Any, *inputs: str) -> str:

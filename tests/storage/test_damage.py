@@ -376,7 +376,7 @@ def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeyp
     said = zyda("verify", str(corpus.path))
     assert said.returncode == 1
     assert said.stdout.count("has another content than was written") == 2  # it has two names
-    assert said.stderr.startswith("zyda: 2 files are not as they were written")
+    assert said.stderr.startswith("zyda: 2 files not as written")
     artifact = shards_of(recipe, "edges")[0]  # it is needed by no build that has nothing to do
     cut(folder / artifact.path)
     monkeypatch.setattr(build, "run_build", lambda *asked, **_: build_here(asked[3]))

@@ -1,0 +1,10 @@
+"""Numbers of things, as sentences have them."""
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a number and its noun, which takes an s unless there is one.
+
+    >>> counted(1, "file"), counted(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
