@@ -81,8 +81,13 @@ class Denied(ZydaError, OSError):
 
 
 class Unavailable(ZydaError, OSError):
-    """Storage that did not answer: trying again may help."""
+    """Storage that did not answer: trying again may help.
 
+    seconds: how long it asks to wait, where it says so. host: who does.
+    """
+
+    seconds: float | None = None
+    host = ""
     advice = "It was tried several times. When the store answers again, start the build again."
 
 

@@ -45,6 +45,10 @@ def headline(state: BuildState) -> str:
     if (left := state.seconds_left()) is not None:
         phrases.append(f"about **{duration(left)}** left")
     phrases.append(f"at {', '.join(state.now_at())}" if state.has_begun else STARTING)
+    phrases += [
+        f"{in_cell(host)} limits requests: waiting for {duration(rest)}"
+        for host, rest in state.hosts_waited_for().items()
+    ]
     if not state.rows["ingest"].is_over:
         phrases += [] if state.is_compiled else [COMPILING]
         phrases += [f"tokens are {state.counting}"] if state.counting else []

@@ -35,6 +35,7 @@ class BuildState:
         self.outcome = ""  # empty while it runs, then `complete`, or what ended it
         self.waits_for = ""
         self.counting = ""  # by what tokens are counted, and about how fast
+        self.limits = dict[str, float]()  # until when hosts have asked to wait, in seconds of `time.time`
         self.clockwork = Clockwork()
         self.farthest = 0.0
         self.is_compiled = are_compiled()
@@ -64,6 +65,9 @@ class BuildState:
     def hear(self, report: dict[str, Any]) -> None:
         """Take what a stage's task says of itself: `tasks.stage.progress.Progress.tell_followers`."""
         with self.lock:
+            if "host" in report:
+                self.limits[report["host"]] = max(report["until"], self.limits.get(report["host"], 0.0))
+                return
             row = self.rows.get(report["stage"])
             if row is None or row.is_over:  # of a part of a stage, or one that came late
                 return
@@ -78,6 +82,11 @@ class BuildState:
             cell.done, cell.total = report["done"], report["total"]
             cell.seen = Counts(**report["seen"])
         self.tell()
+
+    def hosts_waited_for(self) -> dict[str, float]:
+        """Return the hosts that limit requests now, with the seconds that they have asked to wait."""
+        now = time.time()
+        return {host: until - now for host, until in self.limits.items() if until > now}
 
     def wait_for(self, stage: str, future: PrefectFuture[Any]) -> None:
         """Know a stage's task, to take the receipts when it is over."""

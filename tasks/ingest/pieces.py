@@ -18,7 +18,7 @@ from tasks.ingest.plan import IngestParameters
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile, Piece
 from tasks.sources.reading import read, version_of
-from tasks.sources.rows import BadRow, Tally
+from tasks.sources.rows import BadRow, Chunk, Tally
 from tasks.sources.type_unification import ValueRanges, value_ranges
 from tasks.stage.jobs import RecordJob
 from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, artifact_path, total
@@ -77,7 +77,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
 
     @property
     def params(self) -> list[Any]:
-        identity = self.file.model_dump(exclude={"pieces"})
+        identity = self.file.identity
         piece = self.piece.model_dump(exclude={"rows"})
         read_by = version_of(self.source, self.file.url)
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
@@ -103,7 +103,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     counter = stored_counter(job.folder, job.parameters.tokenizer)
     reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
     bad, tally = list[BadRow](), Tally()
-    tables = reader.documents(read(job.source, job.file, job.piece, job.parameters.text, tally), bad)
+    tables = reader.documents(read_piece(job, tally), bad)
     parts = groupby(
         number_parts(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
@@ -124,6 +124,10 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     )
     check_rows(job, ingested, tally)
     return ingested
+
+
+def read_piece(job: PieceToIngest, tally: Tally) -> Iterator[Chunk]:
+    return read(job.source, job.file, job.piece, job.parameters.text, tally, job.parameters.selection)
 
 
 def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: Tally) -> None:

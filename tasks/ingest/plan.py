@@ -7,6 +7,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from tasks.documents.planning import DocumentPlan
 from tasks.quality.forms import Model
 from tasks.sources.listing import NumberedSource
+from tasks.sources.selection import ALL, Selection
 from tasks.storage.records import Record
 
 
@@ -19,12 +20,14 @@ class IngestParameters(Record):
     shard_bytes: int
     tokenizer: str
     sample_rows: float
+    selection: Selection = ALL
     documents: DocumentPlan = DocumentPlan()
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out steps where there are none: what was ingested before there were any has the same key."""
-        return {name: value for name, value in dump(self).items() if name != "documents" or value["steps"]}
+        """Leave out steps and a selection where there are none: what was ingested before has the same key."""
+        idle = {"documents": not self.documents.steps, "selection": self.selection == ALL}
+        return {name: value for name, value in dump(self).items() if not idle.get(name)}
 
 
 class SourcePlan(NumberedSource):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from tasks.dedup.preference import check_preferred
 from tasks.documents.planning import published_columns
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from tasks.log import warn
 from tasks.planning.survey import Check, SourceSurvey, call_each
 from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model
@@ -18,8 +19,9 @@ from tasks.recipe.source import Source
 from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
 from tasks.sources.listing import InputFile
-from tasks.sources.reading import InspectedFile, inspect
+from tasks.sources.reading import InspectedFile, has_footer, inspect
 from tasks.sources.register import known_files
+from tasks.sources.selection import Selection
 from tasks.stage.fan_out import fan_out
 from tasks.storage.documents import DOCUMENT_COUNTS
 
@@ -39,7 +41,12 @@ class Inspection:
     def __call__(self) -> InspectedFile | ZydaError:
         try:
             return inspect(
-                self.source.name, self.file, self.source.text, self.shard_bytes, may_be_bad=self.may_be_bad
+                self.source.name,
+                self.file,
+                self.source.text,
+                self.shard_bytes,
+                selection_of(self.source),
+                may_be_bad=self.may_be_bad,
             )
         except BadInput as error:
             return error
@@ -63,6 +70,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
         if files:
             checks += [
                 Check(partial(check_files, source, len(files), jobs, outcomes), place),
+                Check(partial(check_selection, source, jobs, outcomes), place),
                 Check(partial(check_columns, recipe, jobs, outcomes, source, files, model), (*place, "keep")),
             ]
     survey.expect_none(*call_each(recipe, checks)[1])
@@ -86,6 +94,24 @@ def check_files(
     if len(faulty) == files:
         first = faulty[0]
         raise bad_input(source.name, f"none of its files can be read: {first.fault}", file=first.file.url)
+
+
+def check_selection(
+    source: Source, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
+) -> None:
+    """Raise BadInput where a source names columns to carry, or not to, that none of the inspected files has.
+
+    Lines of JSON may have columns that the first of them lack: there it is a warning.
+    """
+    own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
+    readable = [one for one in own if isinstance(one, InspectedFile) and one.names is not None]
+    known = dict.fromkeys(name for one in readable for name in one.names or ())
+    if missing := [name for name in selection_of(source).names if name not in known and readable]:
+        field = "columns" if source.columns else "without"
+        fault = f"{field}: no column {missing[0]!r}; there are {', '.join(map(repr, known))}"
+        if all(has_footer(one.file.url) for one in readable):
+            raise bad_input(source.name, fault)
+        warn(f"source {source.name}: {fault}, among the first rows of its files")
 
 
 def check_columns(
@@ -135,6 +161,11 @@ def columns_together(
         stored_schema(schema, source.text, classified=classified, measured=measured) for schema in schemas
     ]
     return unify(stored or [DOCUMENT_COUNTS])
+
+
+def selection_of(source: Source) -> Selection:
+    """Return which columns of a source are carried."""
+    return Selection(only=source.columns, without=source.without)
 
 
 def shard_bytes(recipe: Recipe) -> int:

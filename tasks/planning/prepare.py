@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from tasks.documents.planning import DocumentPlan
 from tasks.ingest.plan import IngestParameters, SourcePlan
-from tasks.planning.inspection import Spread, inspect_new, shard_bytes
+from tasks.planning.inspection import Spread, inspect_new, selection_of, shard_bytes
 from tasks.planning.survey import SourceSurvey, check_sources
 from tasks.quality.forms import Model
 from tasks.recipe.fields import Recipe
@@ -63,7 +63,10 @@ def source_plan(
     documents: DocumentPlan,
 ) -> SourcePlan:
     known = known_files(register, source.name)
-    numbered = [known[file.url, file.version].model_copy(update={"name": file.name}) for file in files]
+    numbered = [
+        known[file.url, file.version].model_copy(update={"name": file.name, "location": file.location})
+        for file in files
+    ]
     parameters = IngestParameters(
         text=source.text,
         classified=source.classify is not None,
@@ -71,6 +74,7 @@ def source_plan(
         shard_bytes=shard_bytes(recipe),
         tokenizer=tokenizer,
         # The fraction as it is written: what the chosen files hold beyond it is left out by rows.
+        selection=selection_of(source),
         sample_rows=min(1.0, float(Fraction(str(recipe.sample)) * listed / len(files))),
         documents=documents,
     )

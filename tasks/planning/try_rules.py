@@ -23,6 +23,7 @@ from tasks.recipe.source import Source
 from tasks.sources.columns import as_one_array
 from tasks.sources.listing import InputFile, list_files
 from tasks.sources.reading import inspect, read
+from tasks.sources.selection import TEXT_ALONE
 from tasks.storage.artifacts import CleaningCounts, totals
 
 SHARES = 8  # of a source's documents, each from another file where there are so many
@@ -134,7 +135,7 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
     may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
     pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
     piece = pieces[file.seed % len(pieces)]
-    for chunk in read(source.name, file, piece, source.text):
+    for chunk in read(source.name, file, piece, source.text, selection=TEXT_ALONE):
         if count <= 0:
             return
         if not len(chunk.rows):  # bad rows alone, or the rest of a damaged file

@@ -20,6 +20,7 @@ SOURCES = pa.schema(
         ("file", pa.string()),
         ("version", pa.string()),
         ("size", pa.uint64()),
+        ("commit", pa.string()),
     ]
 )
 
@@ -70,6 +71,7 @@ def source_files(recipe: Recipe, inputs: Sequence[SourcePlan]) -> pa.Table:
             {
                 "source": prepared.source, "source_number": prepared.number, "file_number": file.number,
                 "file": name, "version": file.version, "size": file.size,
+                "commit": (file.location.commit if file.location else "") or None,
             }
             for file, name in zip(files, shown_names(files), strict=True)
         ]  # fmt: skip

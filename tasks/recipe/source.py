@@ -1,5 +1,6 @@
 """The fields of a source: its files, which of its rows stay, and what may be lost."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -20,6 +21,7 @@ from tasks.recipe.values import (
     Strict,
     Url,
     Yes,
+    has_commits,
     not_blank,
 )
 
@@ -30,7 +32,12 @@ RESERVED_NAMES = {
     "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
     "cleaned.parquet", "default",
 }  # fmt: skip
+OF_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=list[str] | str),
+]
 Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
@@ -66,7 +73,19 @@ class Source(Strict):
         tuple[Url, ...],
         BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
     ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
+    revision: Annotated[str, AfterValidator(not_blank)] | None = Field(
+        None,
+        description="Of files on the hub: a branch, a tag or a commit; without, the main branch. It is looked up "
+        "when a build begins, which then reads that commit; `sources.parquet` names it.",
+    )
     text: str = Field("text", min_length=1, description="The column with the text.")
+    columns: Names | None = Field(
+        None,
+        description="The columns to carry besides the text; an empty list for none. The others are not read.",
+    )
+    without: Names = Field(
+        (), description="Columns that are not carried, of whatever size; in place of `columns`."
+    )
     keep: Annotated[str, AfterValidator(not_blank), SAYS_SOMETHING] | None = Field(
         None,
         description="SQL over the columns of a document, after deduplication: those of its file, `doc_id`, "
@@ -92,6 +111,23 @@ class Source(Strict):
     def exempt_or_protected(self) -> "Source":
         if self.exempt and self.protect:
             raise ValueError("exempt and protect: give one of them; who is exempt does not go in any case")
+        return self
+
+    @model_validator(mode="after")
+    def columns_to_carry(self) -> "Source":
+        if self.columns is not None and self.without:
+            raise ValueError("columns and without: give one of them")
+        if self.text in self.without:
+            raise ValueError(f"without: {self.text} is the column with the text")
+        return self
+
+    @model_validator(mode="after")
+    def revision_of_hub_files(self) -> "Source":
+        others = [url for url in self.files if not has_commits(url)]
+        if self.revision and others:
+            raise ValueError(f"revision: only files on the hub (hf://) have one; {others[0]} is elsewhere")
+        if self.revision and any(OF_REVISION.match(url) for url in self.files):
+            raise ValueError("revision: its files name one already, after @; give one of them")
         return self
 
     @field_validator("name")

@@ -10,6 +10,7 @@ from fsspec.registry import known_implementations, registry
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
+HUB = "hf://"
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 DURATION = re.compile("[0-9]{1,4}[mhdw]")
 SECRETIVE = "a recipe holds no credentials"
@@ -90,6 +91,11 @@ def one_or_more(value: object) -> object:
     if not isinstance(value, str):
         raise ValueError("a URL or a list of URLs is expected")
     return (value,)
+
+
+def has_commits(url: str) -> bool:
+    """Say whether a URL or a pattern names files of a repository on the hub."""
+    return url.lower().startswith(HUB) and not url.lower().startswith(f"{HUB}buckets/")
 
 
 SAYS_SOMETHING = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators refuse more

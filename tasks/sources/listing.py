@@ -10,19 +10,23 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import partial
 from math import ceil
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
 from tasks.recipe.source import Source
+from tasks.recipe.values import has_commits
 from tasks.sources.file_systems import file_system_of, is_passing, version_of
+from tasks.sources.hub import as_in_pattern, at_commit, commit_of
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.stamps import is_utf8
-from tasks.storage.stores import explain_errors
+from tasks.storage.stores import ask_again, explain_errors, unavailable
 
 MARKS = "*?["
 
@@ -40,11 +44,20 @@ class Piece(Record):
     rows: int | None = None
 
 
+class Location(Record):
+    """Where a file is read: a URL, the version that its store gives it there, and the commit, if it has one."""
+
+    url: str
+    version: str = ""
+    commit: str = ""
+
+
 class InputFile(Record):
     """A file of a source. `number` is -1 until the register gives one.
 
     `name` is its path below the fixed part of the pattern that found it: what a sample goes by, so that
-    it is the same wherever the files lie.
+    it is the same wherever the files lie. `location` is where it is read, where that is not its URL. What
+    is made of a file does not depend on that.
     """
 
     url: str
@@ -53,6 +66,17 @@ class InputFile(Record):
     size: int
     number: int = -1
     pieces: tuple[Piece, ...] = ()
+    location: Location | None = None
+
+    @model_serializer(mode="wrap")
+    def without_location(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the location where there is none: files from before there were any have the same digests."""
+        return {name: value for name, value in dump(self).items() if name != "location" or value}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides what its rows are and how they are numbered."""
+        return self.model_dump(exclude={"pieces", "location"})
 
     @property
     def seed(self) -> int:
@@ -76,10 +100,13 @@ class Listing(Record):
 
 
 def save_listing(folder: Folder, source: str, files: Sequence[InputFile]) -> str:
-    """Write the list of a source's files under a name that carries its hash; return the path."""
-    listing = Listing(files=tuple(files))
-    path = f"{WORK}/listings/{source}-{digest_of(listing.model_dump_json())}.json"
-    write_record(folder, path, listing)
+    """Write the list of a source's files under a name that carries a hash of it; return the path.
+
+    Where the files are read has no part in the hash.
+    """
+    at_home = Listing(files=tuple(file.model_copy(update={"location": None}) for file in files))
+    path = f"{WORK}/listings/{source}-{digest_of(at_home.model_dump_json())}.json"
+    write_record(folder, path, Listing(files=tuple(files)))
     return path
 
 
@@ -96,7 +123,7 @@ def list_files(source: Source) -> list[InputFile]:
     files: dict[str, InputFile] = {}
     for pattern in source.files:
         try:
-            matching = matches(source.name, pattern)
+            matching = ask_again(partial(matches, source.name, pattern, source.revision), waits=())
         except BadInput:
             raise
         except (Denied, ValueError) as error:  # fsspec raises it for patterns and protocols
@@ -111,13 +138,26 @@ def list_files(source: Source) -> list[InputFile]:
     return [files[url] for url in sorted(files)]
 
 
-def matches(source: str, pattern: str) -> list[InputFile]:
-    """List the files of a pattern as they are now, links followed; a file with just that name is it."""
+def matches(source: str, pattern: str, revision: str | None = None) -> list[InputFile]:
+    """List the files of a pattern as they are now, links followed; a file with just that name is it.
+
+    Those of a repository on the hub are listed at the commit that the revision names now.
+    """
+    commit = ""
     with explain_errors(pattern):
-        fs, path = file_system_of(pattern)
+        if has_commits(pattern):
+            commit = commit_of(pattern, revision)
+        fs, path = file_system_of(at_commit(pattern, commit) if commit else pattern)
         fs.invalidate_cache()
         infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]
-    return [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
+    files = [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
+    return [read_at_commit(file, pattern, commit) for file in files] if commit else files
+
+
+def read_at_commit(file: InputFile, pattern: str, commit: str) -> InputFile:
+    """Return a file that was listed at a commit: its URL is the pattern's, and it is read at that commit."""
+    location = Location(url=file.url, commit=commit)
+    return file.model_copy(update={"url": as_in_pattern(file.url, pattern), "location": location})
 
 
 def where_files_are(pattern: str) -> str:
@@ -148,7 +188,7 @@ def info_of(fs: Any, path: str) -> dict[str, Any] | None:
         return dict(fs.info(path))
     except FileNotFoundError as error:
         if is_passing(error):
-            raise Unavailable(f"{path}: {error.__cause__}") from error
+            raise unavailable(f"{path}: {error.__cause__}", error) from error
         return None
 
 

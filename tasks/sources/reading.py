@@ -13,8 +13,9 @@ import pyarrow as pa
 from tasks.errors import BadInput, bad_input
 from tasks.sources.formats import arrow, jsonl, parquet
 from tasks.sources.lines import DAMAGED
-from tasks.sources.listing import InputFile, Piece
+from tasks.sources.listing import InputFile, Location, Piece
 from tasks.sources.rows import Chunk, Tally
+from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage, open_input
 
 
@@ -41,8 +42,13 @@ class Format(Protocol):
         row among the first that is no document.
         """
 
-    def read(self, stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
-        """Yield the rows of a piece, those that are damaged as bad rows, and count them in the tally."""
+    def read(
+        self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection
+    ) -> Iterator[Chunk]:
+        """Yield the rows of a piece, those that are damaged as bad rows, and count them in the tally.
+
+        Of a selection of columns alone.
+        """
 
 
 FORMATS: tuple[Format, ...] = (parquet, jsonl, arrow)
@@ -59,11 +65,15 @@ FIRST_BYTES: dict[bytes, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class InspectedFile:
-    """A file with its pieces, and its columns: None where no row shows any. fault: why it cannot be read."""
+    """A file with its pieces, and the columns to carry: None where no row shows any.
+
+    names: of all its columns. fault: why it cannot be read.
+    """
 
     file: InputFile
     table_schema: pa.Schema | None
     fault: str = ""
+    names: tuple[str, ...] | None = None
 
 
 def format_of(source: str, url: str) -> Format:
@@ -85,7 +95,20 @@ def version_of(source: str, url: str) -> int:
     return format_of(source, url).VERSION
 
 
-def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be_bad: bool) -> InspectedFile:
+def has_footer(url: str) -> bool:
+    """Say whether a file names its columns: by a footer, or a head, and not by its rows alone."""
+    return url.lower().endswith((*parquet.ENDINGS, *arrow.ENDINGS))
+
+
+def inspect(
+    source: str,
+    file: InputFile,
+    text: str,
+    shard_bytes: int,
+    selection: Selection = ALL,
+    *,
+    may_be_bad: bool,
+) -> InspectedFile:
     """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
 
     Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
@@ -93,7 +116,7 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
     stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
     """
     kind, fault = format_of(source, file.url), ""
-    with open_input(source, file.url, file.size, file.version, at_random=kind.AT_RANDOM) as stream:
+    with opened(source, file, kind) as stream:
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
         except (*DAMAGED, BadInput) as error:
@@ -105,7 +128,16 @@ def inspect(source: str, file: InputFile, text: str, shard_bytes: int, *, may_be
             if not may_be_bad:
                 raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error
             schema, pieces = None, (Piece(),)
-    return InspectedFile(file.model_copy(update={"pieces": pieces}), schema, fault)
+    names = tuple(schema.names) if schema is not None else None
+    if schema is not None:
+        schema = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
+    return InspectedFile(file.model_copy(update={"pieces": pieces}), schema, fault, names)
+
+
+def opened(source: str, file: InputFile, kind: Format) -> Input:
+    """Open a file where it is to be read, by what reads its format."""
+    location = file.location or Location(url="", version=file.version)
+    return open_input(source, file.url, file.size, location.version, location.url, at_random=kind.AT_RANDOM)
 
 
 def misnamed(stream: Input) -> str:
@@ -120,16 +152,21 @@ def misnamed(stream: Input) -> str:
 
 
 def read(
-    source: str, file: InputFile, piece: Piece, text: str, tally: Tally | None = None
+    source: str,
+    file: InputFile,
+    piece: Piece,
+    text: str,
+    tally: Tally | None = None,
+    selection: Selection = ALL,
 ) -> Iterator[Chunk]:
     """Yield the chunks of a piece of a file, of some MiB each, and count its rows.
 
     Raises BadInput where the file is not what was listed: before a row is called bad, and at the end.
     """
     kind = format_of(source, file.url)
-    with open_input(source, file.url, file.size, file.version, at_random=kind.AT_RANDOM) as stream:
+    with opened(source, file, kind) as stream:
         is_bad = False
-        for chunk in kind.read(stream, piece, text, tally or Tally()):
+        for chunk in kind.read(stream, piece, text, tally or Tally(), selection):
             if chunk.bad and not is_bad:
                 stream.expect_unchanged()
                 is_bad = True

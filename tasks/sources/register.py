@@ -124,6 +124,8 @@ def number_files(register: Register, source: str, inspected: Sequence[InputFile]
     first = max((file.number for file in before), default=-1) + 1
     if first + len(inspected) > MAX_FILES:
         raise bad_input(source, f"more than {MAX_FILES:,} files")
-    numbered = tuple(file.model_copy(update={"number": first + i}) for i, file in enumerate(inspected))
+    numbered = tuple(
+        file.model_copy(update={"number": first + i, "location": None}) for i, file in enumerate(inspected)
+    )
     files = {**register.files, source: before + numbered}
     return register.model_copy(update={"files": files})

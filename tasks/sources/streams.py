@@ -1,17 +1,22 @@
 """Bytes behind a URL, opened so that damage is told from a store that fails."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from operator import attrgetter
 from typing import Any, NoReturn, TypeVar
 
 import fsspec
 from fsspec.implementations.http import HTTPFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
+from tasks.recipe.values import has_commits
 from tasks.sources.file_systems import file_system_of, is_passing, is_version
+from tasks.sources.hub import opened_on_hub
 from tasks.sources.web_files import opened_on_web
-from tasks.storage.stores import Stream, ask_again, explain_errors, open_file
+from tasks.storage.stores import Stream, ask_again, explain_errors, open_file, unavailable
 
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]
@@ -32,6 +37,9 @@ class Input(Stream):
         self.expected = size
         self.version = version
         self.look = look
+        self.is_far = False
+        self.ranges: list[range] = []
+        self.held = (range(0), b"")
         self.expect_size(getattr(stream, "size", None))
 
     def explained(self) -> AbstractContextManager[None]:
@@ -67,6 +75,29 @@ class Input(Stream):
     def read(self, size: int = -1) -> bytes:
         """Read so many bytes, or to the end; fewer only at the end. Raises Unavailable, BadInput."""
         place = self.tell()
+        if size > 0 and (known := self.range_of(place, place + size)):
+            if self.held[0] != known:
+                self.held = (range(0), b"")
+                self.seek(known.start)
+                self.held = (known, self.read_again(known.start, len(known)))
+            self.seek(place + size)
+            return self.held[1][place - known.start : place - known.start + size]
+        return self.read_again(place, size)
+
+    def expect_reads(self, ranges: list[range]) -> None:
+        """Know which bytes will be read: of a file far away, those of a range are asked for at once.
+
+        The ranges are in the order of the file, and none lies over another. One is kept at a time.
+        """
+        self.ranges = ranges if self.is_far else []
+
+    def range_of(self, start: int, stop: int) -> range | None:
+        """Return the range that some bytes are in, if all are in one."""
+        i = bisect_right(self.ranges, start, key=attrgetter("start")) - 1
+        return self.ranges[i] if i >= 0 and stop <= self.ranges[i].stop else None
+
+    def read_again(self, place: int, size: int) -> bytes:
+        """Read from where the stream is, and again where its store fails."""
         return ask_again(partial(self.read_once, place, size), partial(self.go_back, place))
 
     def go_back(self, place: int, error: Unavailable) -> None:
@@ -94,12 +125,21 @@ class Input(Stream):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def open_input(source: str, url: str, size: int, version: str = "", *, at_random: bool) -> Input:
+def open_input(
+    source: str, url: str, size: int, version: str = "", location: str = "", *, at_random: bool
+) -> Input:
     """Open an input file, to be read here and there or from end to end.
 
-    version: the file's version in the listing; without, any that is as large will do.
+    version: the file's version in the listing; without, any that is as large will do. location: where it is
+    read, if not at its URL.
     """
-    fs, path = file_system_of(url)
+    if location and has_commits(location):
+        with explained_input(source, url):
+            stream = opened_on_hub(location, size, at_random=at_random)
+        pinned = Input(source, url, stream, size, "", lambda: {"size": size})  # a commit does not change
+        pinned.is_far = True
+        return pinned
+    fs, path = file_system_of(location or url)
     look = partial(current_info, source, url, fs, path)
     with explained_input(source, url):
         if isinstance(fs, HTTPFileSystem):
@@ -111,6 +151,7 @@ def open_input(source: str, url: str, size: int, version: str = "", *, at_random
             info = getattr(stream, "details", None) or look()
     opened = Input(source, url, stream, size, version, look)
     opened.expect_version(info)
+    opened.is_far = not isinstance(fs, LocalFileSystem)
     return opened
 
 
@@ -130,7 +171,7 @@ def explained_input(source: str, url: str) -> Iterator[None]:
             yield
     except Denied as error:
         if is_passing(error):
-            raise Unavailable(str(error)) from error
+            raise unavailable(str(error), error) from error
         if isinstance(error.__cause__, FileNotFoundError):
             fault = "it was there when the sources were listed, and is gone; build again, with it or without"
             raise bad_input(source, fault, file=url) from error

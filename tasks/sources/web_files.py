@@ -22,17 +22,16 @@ PAGE = "text/html"
 VALIDATORS = ("ETag", "Last-Modified")
 
 
-class WebFile(io.RawIOBase):
-    """A file of a web server. `info` is what the server said of it when it was opened."""
+class FileInParts(io.RawIOBase):
+    """A file of so many bytes, read by asking its server for parts of it."""
 
-    def __init__(self, fs: HTTPFileSystem, path: str, info: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, size: int) -> None:
         super().__init__()
-        self.fs, self.path, self.info = fs, path, info
-        self.size = int(info["size"])
-        self.place = 0
-        self.whole: Whole | None = None
-        if info.get("mimetype") == PAGE and self.part(0, min(self.size, 512)).lstrip().startswith(b"<"):
-            raise Unavailable(f"{path}: its server answers with a web page, where a file is expected")
+        self.path, self.size, self.place = path, size, 0
+
+    def part(self, start: int, stop: int) -> bytes:
+        """Return the bytes from start to before stop, or fewer of them."""
+        raise NotImplementedError
 
     def readable(self) -> bool:
         return True
@@ -48,11 +47,22 @@ class WebFile(io.RawIOBase):
         return self.place
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as one answer goes. Raises Unavailable, and what aiohttp raises."""
+        """Fill a buffer as far as one answer goes. Raises Unavailable, and what the server's client raises."""
         content = self.part(self.place, min(self.place + len(buffer), self.size))
         buffer[: len(content)] = content
         self.place += len(content)
         return len(content)
+
+
+class WebFile(FileInParts):
+    """A file of a web server. `info` is what the server said of it when it was opened."""
+
+    def __init__(self, fs: HTTPFileSystem, path: str, info: Mapping[str, Any]) -> None:
+        super().__init__(path, int(info["size"]))
+        self.fs, self.info = fs, info
+        self.whole: Whole | None = None
+        if info.get("mimetype") == PAGE and self.part(0, min(self.size, 512)).lstrip().startswith(b"<"):
+            raise Unavailable(f"{path}: its server answers with a web page, where a file is expected")
 
     def close(self) -> None:
         self.forget_whole()
@@ -95,22 +105,14 @@ class WebFile(io.RawIOBase):
     def fault_of(self, response: Any, start: int, stop: int) -> str | None:
         """Say in what an answer is not what was asked for, or nothing."""
         if response.status == PART:
-            return self.fault_of_part(response.headers, start, stop) or self.other_version(response.headers)
+            fault = fault_of_part(response.headers, start, stop, self.size)
+            return fault or self.other_version(response.headers)
         if response.status != WHOLE:
             return f"status {response.status}"
         size = response.headers.get("Content-Length")
         if size is not None and int(size) != self.size and "Content-Encoding" not in response.headers:
             return f"{int(size):,} bytes of {response.content_type}, where the file has {self.size:,} bytes"
         return self.other_version(response.headers)
-
-    def fault_of_part(self, headers: Mapping[str, str], start: int, stop: int) -> str | None:
-        sent = headers.get("Content-Range", "")
-        known = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", sent.strip())
-        if known is None or int(known[1]) != start or not start <= int(known[2]) < stop:
-            return f"{sent or 'no Content-Range'!r}, where bytes {start}-{stop - 1} were asked for"
-        if known[3] not in ("*", str(self.size)):
-            return f"a part of a file of {int(known[3]):,} bytes, where it says that it has {self.size:,}"
-        return None
 
     def other_version(self, headers: Mapping[str, str]) -> str | None:
         """Say in what an answer is of another version, or of another kind where it names no version."""
@@ -126,6 +128,17 @@ class WebFile(io.RawIOBase):
         if self.whole is not None:
             self.whole.close()
             self.whole = None
+
+
+def fault_of_part(headers: Mapping[str, str], start: int, stop: int, size: int) -> str | None:
+    """Say in what the headers of an answer are not those of a part of a file of so many bytes, or nothing."""
+    sent = headers.get("Content-Range", "")
+    known = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", sent.strip())
+    if known is None or int(known[1]) != start or not start <= int(known[2]) < stop:
+        return f"{sent or 'no Content-Range'!r}, where bytes {start}-{stop - 1} were asked for"
+    if known[3] not in ("*", str(size)):
+        return f"a part of a file of {int(known[3]):,} bytes, where it says that it has {size:,}"
+    return None
 
 
 class Whole:

@@ -9,7 +9,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
 
 from tasks.log import LOG
-from tasks.stage.progress import Progress
+from tasks.stage.progress import TOPIC, Progress
 from tasks.workers.engine import Engine, FollowUp
 from tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
 from tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
@@ -108,6 +108,8 @@ class ToTheRun(logging.Handler):
             get_run_logger().log(record.levelno, "%s", text)
         elif is_on_worker():
             log_event(WARNINGS, RUN.get(), text)
+            if until := getattr(record, "until", None):
+                log_event(TOPIC, RUN.get(), {"host": getattr(record, "host", ""), "until": until})
         elif logging.lastResort and not logging.root.handlers:
             logging.lastResort.handle(record)
 

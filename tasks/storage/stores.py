@@ -1,9 +1,11 @@
 """What stores do when they are asked: their failures, final or passing, and streams that remember them."""
 
 import errno
+import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypeVar
 
 import fsspec
@@ -11,6 +13,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import Denied, Unavailable, ZydaError
+from tasks.log import say_wait
 
 Answer = TypeVar("Answer")
 SECONDS_BEFORE_ASKING_AGAIN = (0.5, 2.0, 5.0)  # then the stage's own retries begin, where there is a stage
@@ -18,7 +21,11 @@ DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryEr
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}
 NO_CREDENTIALS = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"}
-DENIED_STATUS = {401, 403}
+FORBIDDEN, TOO_MANY = 403, 429
+DENIED_STATUS = {401, FORBIDDEN}
+BUSY_STATUS = {TOO_MANY, 503}
+HOSTS_THAT_FORBID_WHEN_BUSY = {"data.commoncrawl.org"}
+USUAL_WAIT, LEAST_WAIT, LONGEST_WAIT = 30.0, 1.0, 6 * 3600.0  # seconds, where a host limits its requests
 # They compare what they hold, and what they give, with checksums of their own.
 STORES_WITH_CHECKSUMS = {"s3", "s3a", "gs", "gcs"}
 
@@ -37,8 +44,8 @@ def explain_errors(url: str) -> Iterator[None]:
     except Exception as error:
         if not is_storage_failure(error):
             raise
-        kind = Denied if is_final(error) else Unavailable
-        raise kind(f"{url}: {type(error).__name__}: {error}{advice_about(error)}") from error
+        sentence = f"{url}: {type(error).__name__}: {error}{advice_about(error)}"
+        raise (Denied(sentence) if is_final(error) else unavailable(sentence, error)) from error
 
 
 def advice_about(error: Exception) -> str:
@@ -57,16 +64,73 @@ def is_final(error: Exception) -> bool:
     """
     causes = [error, error.__cause__, error.__context__]
     return (
-        any(code_of(cause) in DENIED_CODES or status_of(cause) in DENIED_STATUS for cause in causes)
+        any(code_of(cause) in DENIED_CODES or is_denied(cause) for cause in causes)
         or getattr(error, "errno", None) in FULL
         or any(type(cause).__name__ in NO_CREDENTIALS for cause in causes)
     )
+
+
+def is_denied(error: BaseException | None) -> bool:
+    """Say whether a server denied what it was asked for, and would again."""
+    status = status_of(error)
+    is_busy = status == FORBIDDEN and host_of(error) in HOSTS_THAT_FORBID_WHEN_BUSY
+    return status in DENIED_STATUS and not is_busy
 
 
 def status_of(error: BaseException | None) -> object:
     """Return the HTTP status that a failure was answered with, or None."""
     response = getattr(error, "response", None)
     return getattr(error, "status", None) or getattr(response, "status_code", None)
+
+
+def unavailable(sentence: str, error: BaseException) -> Unavailable:
+    """Return the error for a store that did not answer, with what it asks for, if anything."""
+    made = Unavailable(sentence)
+    made.host, made.seconds = requested_wait(error)
+    return made
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, and what it was raised from, one after another."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def requested_wait(error: BaseException) -> tuple[str, float | None]:
+    """Return who asks to wait before the next request, and for how many seconds; None where nobody does."""
+    for cause in causes_of(error):
+        host, headers, status = host_of(cause), headers_of(cause), status_of(cause)
+        if status in BUSY_STATUS:
+            seconds = seconds_in(headers)
+            return host, USUAL_WAIT if seconds is None and status == TOO_MANY else seconds
+        if status == FORBIDDEN and host in HOSTS_THAT_FORBID_WHEN_BUSY:
+            return host, USUAL_WAIT
+    return "", None
+
+
+def seconds_in(headers: Mapping[str, str]) -> float | None:
+    """Read how long to wait from an answer's headers: Retry-After (RFC 9110), or RateLimit with nothing left."""
+    known = {name.lower(): value.strip() for name, value in headers.items()}
+    later = known.get("retry-after", "")
+    if later.isascii() and later.isdigit():
+        return float(later)
+    with suppress(ValueError, TypeError):
+        return max(0.0, parsedate_to_datetime(later).timestamp() - time.time())
+    limit = re.search(r";\s*r=0\s*;\s*t=(\d+)", known.get("ratelimit", ""))
+    return float(limit[1]) if limit else None
+
+
+def headers_of(error: BaseException | None) -> Mapping[str, str]:
+    """Return the headers of the answer that a failure came with, of whichever client."""
+    response = getattr(error, "response", None)
+    return getattr(error, "headers", None) or getattr(response, "headers", None) or {}
+
+
+def host_of(error: BaseException | None) -> str:
+    """Return the host that a failure came from, or nothing where it does not say so."""
+    asked = getattr(error, "request_info", None) or getattr(error, "response", None)
+    return str(getattr(getattr(asked, "url", None), "host", None) or "")
 
 
 def code_of(error: BaseException | None) -> str:
@@ -101,19 +165,32 @@ def create_in_store(fs: fsspec.AbstractFileSystem, path: str, content: bytes) ->
     return True
 
 
-def ask_again(ask: Callable[[], Answer], prepare: Callable[[Unavailable], object] | None = None) -> Answer:
+def ask_again(
+    ask: Callable[[], Answer],
+    prepare: Callable[[Unavailable], object] | None = None,
+    waits: Iterable[float] | None = None,
+) -> Answer:
     """Return a store's answer, which is asked for again after some seconds where there was none.
 
-    prepare: called before it is asked again, with what it failed with.
+    A store that says how long to wait is waited for, for hours if it must be. prepare: called before it is asked
+    again, with what it failed with. waits: seconds before it is asked again where it says nothing.
     """
-    for seconds in SECONDS_BEFORE_ASKING_AGAIN:
+    remaining = iter(SECONDS_BEFORE_ASKING_AGAIN if waits is None else waits)
+    until = time.monotonic() + LONGEST_WAIT
+    while True:
         try:
             return ask()
         except Unavailable as error:
+            if error.seconds is None or time.monotonic() + error.seconds > until:
+                seconds = next(remaining, None)
+                if seconds is None:
+                    raise
+            else:
+                seconds = max(error.seconds, LEAST_WAIT)
+                say_wait(error.host, seconds)
             time.sleep(seconds)
             if prepare:
                 prepare(error)
-    return ask()
 
 
 class Stream:

@@ -11,6 +11,7 @@ from tasks.sources import lines
 from tasks.sources.columns import as_bytes, plain_schema
 from tasks.sources.listing import Piece
 from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
+from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
 ENDINGS = (".arrow", ".ipc", ".feather")
@@ -28,7 +29,7 @@ def inspect(
     )
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
     """Read the batches of an Arrow file or stream, up to where it is damaged."""
     try:
         reader = ipc_reader(stream)
@@ -40,6 +41,7 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk
         try:
             batch = get_batch()
             rows = batch.num_rows
+            batch = batch.select(selection.of(batch.schema.names, text))
             check_offsets(batch)
         except StopIteration:
             return

@@ -24,6 +24,7 @@ from tasks.sources.lines import (
 )
 from tasks.sources.listing import Piece
 from tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
+from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
 # ".json.gz" is how Dolma names JSON Lines.
@@ -48,10 +49,10 @@ def inspect(
     return first_lines(stream.source, stream.url, lines, text, may_be_bad=may_be_bad), (Piece(),)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
     """Read all lines; blank ones are rows of nothing, but counted."""
     try:
-        yield from chunks_of_lines(Lines(stream), text, tally)
+        yield from chunks_of_lines(Lines(stream), text, tally, selection=selection)
     except TooWide as error:
         raise bad_input(stream.source, str(error), file=stream.url) from error
 
@@ -59,7 +60,8 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk
 class GatheredRows:
     """Rows of JSON Lines on their way to a chunk."""
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
         self.rows: list[int] = []
         self.objects: list[dict[str, Any]] = []
         self.bad: list[BadRow] = []
@@ -82,7 +84,13 @@ class GatheredRows:
             self.bad.append(BadRow(row, parsed, content[:MAX_CONTENT]))
         else:
             self.rows.append(row)
-            self.objects.append(parsed)
+            self.objects.append(self.selected(parsed, text))
+
+    def selected(self, fields: dict[str, Any], text: str) -> dict[str, Any]:
+        """Return the fields of a row that are carried."""
+        if self.selection == ALL:
+            return fields
+        return {name: fields[name] for name in self.selection.of(fields, text)}
 
     def chunk(self, text: str) -> Chunk:
         texts = pa.array([fields.pop(text) for fields in self.objects], pa.large_string())
@@ -91,9 +99,11 @@ class GatheredRows:
         return Chunk(np.array(self.rows, np.int64), table, self.bad, np.array(self.blank, np.int64))
 
 
-def chunks_of_lines(lines: Lines, text: str, tally: Tally, most_others: int = CHUNK_LINES) -> Iterator[Chunk]:
+def chunks_of_lines(
+    lines: Lines, text: str, tally: Tally, most_others: int = CHUNK_LINES, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Yield the rows of lines. most_others: of a chunk, lines that are no documents."""
-    gathered, row = GatheredRows(), -1
+    gathered, row = GatheredRows(selection), -1
     try:
         for row, line in enumerate(lines):
             if row == 0 and isinstance(line, bytes):
@@ -102,7 +112,7 @@ def chunks_of_lines(lines: Lines, text: str, tally: Tally, most_others: int = CH
                 gathered.add(row, line, text)
             if gathered.size >= CHUNK_BYTES or gathered.others >= most_others:
                 yield gathered.chunk(text)
-                gathered = GatheredRows()
+                gathered = GatheredRows(selection)
     except UNREADABLE as error:
         reason = f"the file is damaged from here on: {damage(lines.stream, error)}"
         yield gathered.chunk(text)

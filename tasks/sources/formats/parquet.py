@@ -3,8 +3,9 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from io import BytesIO
+from operator import attrgetter
 from subprocess import DEVNULL
 from typing import Any
 
@@ -15,6 +16,7 @@ from tasks.sources.columns import plain_schema
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import Piece
 from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
+from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
 ENDINGS = (".parquet", ".pq")
@@ -24,6 +26,8 @@ VERSION = 2
 # (python -m benchmarks.constants).
 BATCH_ROWS = 1024
 FOOTER_AT_ONCE = 1 << 16
+REQUEST_BYTES = 16 << 20  # of a file far away, in one request
+GAP_BYTES = 1 << 20  # that are read for nothing rather than asked for what is before and after apart
 # In Thrift's compact protocol: ENCRYPTION_WITH_COLUMN_KEY, whose first field is a list of strings.
 STRINGS = re.escape(bytes(range(0x08, 0x100, 0x10)))  # how a list of them begins, by their number
 OF_ENCRYPTED_COLUMN = re.compile(rb"(?:\x2c|\x0c\x04)(?:\x19|\x09\x02)[" + STRINGS + rb"]")
@@ -47,7 +51,7 @@ def inspect(
     return schema, pieces_of(parquet.metadata, text, most)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
     """Read the row groups of a piece."""
     try:
         parquet = open_parquet(stream, pre_buffer=True, page_checksum_verification=True)
@@ -55,10 +59,13 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally) -> Iterator[Chunk
         yield rest_of_file(piece.first_row, f"the file is damaged: {damage(stream, error)}", tally)
         return
     groups = range(parquet.num_row_groups) if piece.row_groups is None else piece.row_groups
+    names = selection.of(parquet.schema_arrow.names, text)
+    stream.expect_reads(ranges_of(parquet.metadata, groups, {*names}))
     for group in groups:
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
         tally.rows += rows
-        yield from read_row_group(stream, parquet, group, range(row, row + rows), text)
+        of_rows = range(row, row + rows)
+        yield from read_row_group(stream, parquet, group, of_rows, text, names if selection != ALL else None)
 
 
 def open_parquet(stream: Input, **options: Any) -> pq.ParquetFile:
@@ -94,10 +101,13 @@ def last_bytes(stream: Input, size: int) -> bytes:
 
 
 def read_row_group(
-    stream: Input, parquet: pq.ParquetFile, group: int, rows: range, text: str
+    stream: Input, parquet: pq.ParquetFile, group: int, rows: range, text: str, names: list[str] | None = None
 ) -> Iterator[Chunk]:
-    """Read a row group; a damaged one gives a bad row for each of its rows that could not be read."""
-    batches, row = parquet.iter_batches(BATCH_ROWS, row_groups=[group]), rows.start
+    """Read a row group; a damaged one gives a bad row for each of its rows that could not be read.
+
+    names: of the columns to read, or None for all.
+    """
+    batches, row = parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names), rows.start
     while True:
         try:
             batch = next(batches, None)
@@ -109,6 +119,42 @@ def read_row_group(
             return
         yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
         row += batch.num_rows
+
+
+def ranges_of(metadata: pq.FileMetaData, groups: Iterable[int], names: Collection[str]) -> list[range]:
+    """Return the bytes of a file to ask for at once: of as many row groups as fit, and of some columns.
+
+    What lies between two columns is asked for with them where it is little. A row group that is larger than a
+    request has none of its own here: it is read as it is needed.
+    """
+    ranges = list[range]()
+    for group in groups:
+        own = close_ranges(chunks_of(metadata.row_group(group), names))
+        is_next = bool(ranges and own) and 0 <= own[0].start - ranges[-1].stop <= GAP_BYTES
+        if is_next and own[0].stop - ranges[-1].start <= REQUEST_BYTES:
+            own[0] = range(ranges.pop().start, own[0].stop)
+        ranges += own
+    return [one for one in ranges if len(one) <= REQUEST_BYTES]
+
+
+def chunks_of(group: pq.RowGroupMetaData, names: Collection[str]) -> Iterator[range]:
+    """Yield where some columns of a row group lie in their file."""
+    for column in map(group.column, range(group.num_columns)):
+        if column.path_in_schema.split(".")[0] in names or column.path_in_schema in names:
+            starts = [column.data_page_offset]
+            starts += [column.dictionary_page_offset] if column.has_dictionary_page else []
+            yield range(min(starts), min(starts) + column.total_compressed_size)
+
+
+def close_ranges(ranges: Iterable[range]) -> list[range]:
+    """Put together ranges between which there is little, in their order."""
+    joined = list[range]()
+    for one in sorted(ranges, key=attrgetter("start")):
+        if joined and one.start - joined[-1].stop <= GAP_BYTES:
+            joined[-1] = range(joined[-1].start, max(one.stop, joined[-1].stop))
+        else:
+            joined.append(one)
+    return joined
 
 
 def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, ...]:

@@ -1,0 +1,348 @@
+"""Sources on the hub: one commit is listed and read, whatever the repository does meanwhile."""
+
+import io
+import json
+import random
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import SOURCES, Corpus, build_here, contents, prose, published, rows, table_of, write_rows
+from stand_in_hub import StandInHub
+
+from tasks.errors import BadInput, BadRecipe, Unavailable
+from tasks.recipe.source import Source
+from tasks.sources.listing import list_files
+from tasks.sources.reading import inspect, read
+from tasks.sources.selection import Selection
+from tasks.storage import stores
+
+DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(40)})
+
+
+def as_lines(documents):
+    return b"".join(json.dumps(row).encode() + b"\n" for row in documents)
+
+
+def as_parquet(documents, row_group_size=10):
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(documents), file, row_group_size=row_group_size)
+    return file.getvalue()
+
+
+FILES = {
+    **{f"data/{i}/part.jsonl": as_lines(DOCUMENTS[i::5]) for i in range(5)},
+    "data/small.jsonl": as_lines(DOCUMENTS[:1]),
+    "data/all.parquet": as_parquet(DOCUMENTS),
+    "README.md": b"# a card",
+}
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    from huggingface_hub import HfFileSystem, constants
+
+    made = StandInHub()
+    template = f"{made.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "ENDPOINT", made.endpoint)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", ())
+    monkeypatch.setattr(stores, "LEAST_WAIT", 0.0)
+    HfFileSystem.clear_instance_cache()
+    yield made
+    made.close()
+    HfFileSystem.clear_instance_cache()
+
+
+def listed(*patterns, **fields):
+    return list_files(Source(name="far", files=patterns or ("hf://datasets/lab/web/data/**",), **fields))
+
+
+def texts_in(file, name="far"):
+    looked_at = inspect(name, file, "text", 10_000, may_be_bad=False).file
+    chunks = [chunk for piece in looked_at.pieces for chunk in read(name, looked_at, piece, "text")]
+    assert not [chunk.bad for chunk in chunks if chunk.bad]
+    return [text for chunk in chunks for text in chunk.table.column("text").to_pylist() if len(chunk.rows)]
+
+
+def test_repository_is_read_at_the_commit_that_was_listed(hub):
+    first = hub.commit("lab/web", FILES)
+    files = listed()
+    assert [file.url for file in files] == sorted(
+        f"hf://datasets/lab/web/{path}" for path in FILES if path.startswith("data/")
+    )
+    assert {file.location.commit for file in files} == {first}
+    hub.commit("lab/web", {path: as_lines(rows(other=prose("other"))) for path in FILES})
+    by_path = {file.url.removeprefix("hf://datasets/lab/web/"): file for file in files}
+    for path, content in FILES.items():
+        if path.endswith(".jsonl"):
+            wanted = [json.loads(line)["text"] for line in content.splitlines()]
+            assert texts_in(by_path[path]) == wanted
+    assert texts_in(by_path["data/all.parquet"]) == [row["text"] for row in DOCUMENTS]
+
+
+def test_workers_ask_for_no_listing(hub):
+    hub.commit("lab/web", FILES)
+    files = listed()
+    hub.requests.clear()
+    for file in files:
+        texts_in(file)
+    assert hub.requests["api"] == 0
+
+
+def test_revision_is_a_branch_a_tag_or_a_commit_and_does_not_change_what_a_file_is(hub):
+    old = hub.commit("lab/web", {"data/a.jsonl": as_lines(DOCUMENTS[:4])}, branch="v1")
+    hub.commit("lab/web", {"data/a.jsonl": as_lines(DOCUMENTS[4:])})
+    (main,), (tagged,), (commit,) = listed(), listed(revision="v1"), listed(revision=old)
+    assert main.version != tagged.version == commit.version
+    assert {main.url, tagged.url, commit.url} == {"hf://datasets/lab/web/data/a.jsonl"}
+    assert tagged.identity == commit.identity
+    assert len(texts_in(tagged)) == 4
+    (at_sign,) = listed("hf://datasets/lab/web@v1/data/*.jsonl")
+    assert (at_sign.url, at_sign.version) == ("hf://datasets/lab/web@v1/data/a.jsonl", tagged.version)
+
+
+def test_commit_that_changes_no_file_of_a_source_changes_nothing(hub):
+    hub.commit("lab/web", FILES)
+    before = listed()
+    hub.commit("lab/web", {**FILES, "README.md": b"# another card"})
+    assert [file.identity for file in listed()] == [file.identity for file in before]
+
+
+def test_revision_that_is_not_there_is_named(hub):
+    hub.commit("lab/web", FILES)
+    with pytest.raises(BadInput, match="lab/web has no branch, tag or commit 'v9'"):
+        listed(revision="v9")
+
+
+def test_repository_whose_history_is_gone_says_that_the_file_is(hub):
+    sha = hub.commit("lab/web", FILES)
+    files = listed()
+    del hub.commits["lab/web", sha]
+    with pytest.raises(BadInput, match="is gone; build again"):
+        texts_in(files[0])
+
+
+def test_requests_grow_with_bytes_and_not_with_row_groups(hub):
+    many = as_parquet([{**row, "number": i} for i, row in enumerate(DOCUMENTS * 50)], row_group_size=5)
+    hub.commit("lab/web", {"data/many.parquet": many})
+    (file,) = listed()
+    looked_at = inspect("far", file, "text", 1 << 30, may_be_bad=False).file
+    assert len(looked_at.pieces[0].row_groups) == 400
+    hub.requests.clear()
+    (piece,) = looked_at.pieces
+    chunks = read("far", looked_at, piece, "text")
+    texts = [text for chunk in chunks for text in chunk.table.column("text").to_pylist()]
+    assert texts == [row["text"] for row in DOCUMENTS * 50]
+    assert hub.requests["store"] <= 4  # the footer, twice where it is long, and the rows
+
+
+def test_columns_that_nobody_wants_are_not_asked_for(hub):
+    ballast = [{**row, "ballast": random.Random(i).randbytes(200_000)} for i, row in enumerate(DOCUMENTS)]
+    hub.commit("lab/web", {"data/wide.parquet": as_parquet(ballast, row_group_size=10)})
+    (file,) = listed()
+    hub.sent = 0
+    looked_at = inspect("far", file, "text", 1 << 30, may_be_bad=False).file
+    selection = Selection(without=("ballast",))
+    (piece,) = looked_at.pieces
+    chunks = [*read("far", looked_at, piece, "text", selection=selection)]
+    assert {name for chunk in chunks for name in chunk.table.column_names} == {*DOCUMENTS[0]}
+    assert hub.sent < file.size / 10
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Give the seconds that are waited for, which pass at once."""
+    seconds = []
+    monkeypatch.setattr(stores.time, "sleep", seconds.append)
+    return seconds
+
+
+@pytest.mark.parametrize("kind", ["resolve", "store"])
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (
+            429,
+            {"RateLimit": '"resolvers";r=0;t=77', "RateLimit-Policy": '"fixed window";"resolvers";q=9;w=300'},
+            77,
+        ),
+        (429, {"Retry-After": "4000"}, 4000),
+        (503, {"Retry-After": "5"}, 5),
+        (429, {}, 30),
+    ],
+)
+def test_hub_that_limits_requests_is_waited_for_as_long_as_it_says(
+    hub, waits, kind, status, headers, seconds
+):
+    hub.commit("lab/web", FILES)
+    (file,) = listed("hf://datasets/lab/web/data/all.parquet")
+    hub.refusal, hub.busy[kind] = (status, headers), 3
+    assert len(texts_in(file)) == len(DOCUMENTS)
+    assert waits == [seconds] * 2
+
+
+def test_hub_that_fails_otherwise_is_not_waited_for(hub, waits):
+    hub.commit("lab/web", FILES)
+    (file,) = listed("hf://datasets/lab/web/data/all.parquet")
+    hub.refusal, hub.busy["store"] = (500, {"Retry-After": "5"}), 2
+    with pytest.raises(Unavailable):
+        texts_in(file)
+    assert waits == []
+
+
+def test_wait_is_said_with_the_host(hub, waits, caplog):
+    hub.commit("lab/web", FILES)
+    (file,) = listed("hf://datasets/lab/web/data/all.parquet")
+    hub.refusal, hub.busy["store"] = (429, {"Retry-After": "3600"}), 2
+    with caplog.at_level("INFO", "zyda"):
+        texts_in(file)
+    assert [record.getMessage() for record in caplog.records if record.name == "zyda"] == [
+        "127.0.0.1 limits its requests; it is asked again in 3600 s"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"files": ["a.jsonl"], "revision": "v1"}, "only files on the hub .* have one; a.jsonl"),
+        (
+            {"files": ["hf://datasets/a/b@v2/x.jsonl"], "revision": "v1"},
+            "its files name one already, after @",
+        ),
+        ({"files": ["hf://buckets/a/b/x.jsonl"], "revision": "v1"}, "only files on the hub .* have one"),
+    ],
+)
+def test_revision_that_means_nothing_is_a_fault(fields, fault):
+    with pytest.raises((BadRecipe, ValueError), match=fault):
+        Source(name="far", **fields)
+
+
+@pytest.fixture
+def on_hub(hub, tmp_path):
+    """Give the small corpus with its files on the hub, with its recipe, and the same on disk."""
+    corpus = Corpus(tmp_path)
+    hub.commit("lab/web", {path.name: path.read_bytes() for path in sorted((tmp_path / "in").iterdir())})
+    local = corpus.load(name="small")
+    sources = [
+        {**source, "files": [f"hf://datasets/lab/web/{one.removeprefix('in/')}" for one in files]}
+        for source in corpus.recipe["sources"]
+        for files in [[source["files"]] if isinstance(source["files"], str) else source["files"]]
+    ]
+    return corpus.load(storage=str(tmp_path / "from-hub"), sources=sources), local
+
+
+def data_of(recipe):
+    """Return the digests of the documents that are published, and of those that went."""
+    names = [*(source.name for source in recipe.sources), "removed", "clusters"]
+    return {path: digest for path, digest in contents(recipe).items() if path.split("/")[0] in names}
+
+
+def test_corpus_from_a_hub_that_moves_and_limits_requests_is_that_from_disk(hub, on_hub, waits):
+    recipe, local = on_hub
+    commit, asked = hub.branches["lab/web", "main"], Counter()
+
+    def disturb(kind, path):
+        asked[kind] += 1
+        if kind == "resolve" and asked[kind] == 3:
+            hub.commit("lab/web", {name: as_lines(rows(other=prose("other"))) for name in SOURCES})
+        if asked[kind] % 4 == 0:
+            hub.refusal, hub.busy[kind] = (429, {"RateLimit": '"resolvers";r=0;t=40'}), 2
+
+    hub.before = disturb
+    build_here(recipe)
+    build_here(local)
+    assert data_of(recipe) == data_of(local)
+    assert set(waits) == {40.0, 41.0}  # the hub's own client waits a second more
+    assert {row["commit"] for row in table_of_sources(recipe)} == {commit}
+    assert {row["commit"] for row in table_of_sources(local)} == {None}
+
+
+def table_of_sources(recipe):
+    return pq.read_table(io.BytesIO(published(recipe).read("sources.parquet"))).to_pylist()
+
+
+def test_commit_that_changes_no_file_makes_nothing_anew(hub, on_hub):
+    recipe, _ = on_hub
+    build_here(recipe)
+    before = data_of(recipe)
+    tree = {
+        path: hub.blobs[digest]
+        for path, digest in hub.commits["lab/web", hub.branches["lab/web", "main"]].items()
+    }
+    hub.commit("lab/web", {**tree, "README.md": b"# a card"})
+    hub.requests.clear()
+    build_here(recipe)
+    assert data_of(recipe) == before
+    assert hub.requests["resolve"] <= len(recipe.sources)  # a look at one file of each
+
+
+# Columns
+
+
+WIDE = [{**row, "url": f"https://a.b/{i}", "metadata": {"n": i}} for i, row in enumerate(DOCUMENTS)]
+
+
+@pytest.fixture(params=["parquet", "jsonl", "arrow"])
+def wide(request, tmp_path):
+    """Give a function that builds a source with more columns, in each of the formats."""
+    corpus = Corpus(tmp_path)
+    write_rows(tmp_path / f"wide/a.{request.param}", WIDE)
+
+    def build(**fields):
+        sources = [{"name": "wide", "files": f"wide/*.{request.param}", **fields}]
+        recipe = corpus.load(sources=sources, storage=str(tmp_path / f"out{len(fields)}"))
+        build_here(recipe)
+        return recipe
+
+    build.format = request.param
+    return build
+
+
+@pytest.mark.parametrize(
+    ("fields", "carried"),
+    [
+        ({}, {"name", "stars", "url", "metadata"}),
+        ({"columns": ["url", "stars"]}, {"url", "stars"}),
+        ({"columns": []}, set()),
+        ({"without": "metadata"}, {"name", "stars", "url"}),
+        ({"columns": ["url"], "keep": "url <> 'https://a.b/3'"}, {"url"}),
+    ],
+)
+def test_columns_are_carried_as_the_recipe_says(wide, fields, carried):
+    found = table_of(wide(**fields), "wide")
+    assert {*found[0]} == {
+        "doc_id",
+        "text",
+        "n_tokens",
+        "cluster_id",
+        "cluster_size",
+        "cluster_sources",
+        *carried,
+    }
+    assert len(found) == len(WIDE) - ("keep" in fields)
+
+
+@pytest.mark.parametrize("fields", [{"columns": ["urll"]}, {"without": ["metadta"]}])
+def test_column_that_is_not_there_is_a_fault_where_files_name_theirs(wide, fields, caplog):
+    ((field, (name,)),) = fields.items()
+    fault = f"{field}: no column {name!r}; there are 'name', 'stars', 'text', 'url', 'metadata'"
+    if wide.format == "jsonl":
+        wide(**fields)
+        assert fault in caplog.text
+    else:
+        with pytest.raises(BadRecipe, match=fault):
+            wide(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"columns": ["a"], "without": ["b"]}, "columns and without: give one of them"),
+        ({"without": ["text"]}, "without: text is the column with the text"),
+    ],
+)
+def test_columns_that_contradict_each_other_are_a_fault(fields, fault):
+    with pytest.raises(ValueError, match=fault):
+        Source(name="far", files=("a.jsonl",), **fields)
