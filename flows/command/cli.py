@@ -16,6 +16,7 @@ from flows.command import (
     clean,
     down,
     explain,
+    fetch,
     find,
     ledger,
     params,
@@ -33,7 +34,7 @@ PACKAGE = "zyda-flows"
 LONGEST_LINE = 2000  # characters
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
-    "Make a corpus": (check, try_, params, build),
+    "Make a corpus": (check, try_, params, fetch, build),
     "Look into a corpus": (ledger, explain, find, audit, report),
     "Keep a corpus": (verify, clean),
     "Run it from Prefect": (up, status, watch, down),

@@ -20,7 +20,8 @@ from tasks.planning.build_history import damaged_records
 from tasks.quality.forms import digest_of_model, model_folder
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import in_time
-from tasks.sources.listing import InputFile, list_files, load_listing, sampled_files
+from tasks.sources.copies import files_of
+from tasks.sources.listing import InputFile, load_listing, sampled_files
 from tasks.sources.register import Register, load_register, lost_entry
 from tasks.storage.artifacts import WORK, Receipt
 from tasks.storage.folder import Folder
@@ -137,7 +138,8 @@ def recorded_versions(folder: Folder) -> dict[str, dict[str, str]]:
 def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return the same of all that a build of this recipe would read now."""
     listed = {
-        source.name: versions(sampled_files(list_files(source), recipe.sample)) for source in recipe.sources
+        source.name: versions(sampled_files(files_of(source, recipe.inputs), recipe.sample))
+        for source in recipe.sources
     }
     urls = [url for dedup in recipe.rounds for url in dedup.against]
     return listed | {url: version_of(corpus_at(url)) for url in urls}

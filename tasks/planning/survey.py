@@ -14,7 +14,8 @@ from tasks.quality.forms import Model, judged_model
 from tasks.recipe.faults import Location, with_place
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
-from tasks.sources.listing import InputFile, list_files, sampled_files
+from tasks.sources.copies import files_of
+from tasks.sources.listing import InputFile, sampled_files
 from tasks.sources.reading import InspectedFile
 from tasks.sources.register import Register
 from tasks.tokens.counter import load_tokenizer
@@ -55,7 +56,9 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     folder = recipe.folder
     register = whole_register(folder)
     sources = [*enumerate(recipe.sources)]
-    listing = [Check(partial(list_files, source), ("sources", i, "files")) for i, source in sources]
+    listing = [
+        Check(partial(files_of, source, recipe.inputs), ("sources", i, "files")) for i, source in sources
+    ]
     model_checks = [Check(partial(model_of, source), ("sources", i, "classify")) for i, source in sources]
     planning = [Check(partial(plan_documents, recipe, source.name)) for _, source in sources]
     checks = [

@@ -21,7 +21,8 @@ from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.sources.columns import as_one_array
-from tasks.sources.listing import InputFile, list_files
+from tasks.sources.copies import files_of
+from tasks.sources.listing import InputFile
 from tasks.sources.reading import inspect, read
 from tasks.sources.selection import TEXT_ALONE
 from tasks.storage.artifacts import CleaningCounts, totals
@@ -119,7 +120,7 @@ def example(source: str, some: SampleDocuments, place: int, column: pa.Array) ->
 
 def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
     """Read some documents of a source, from several of its files and from different places in them."""
-    files = list_files(source)
+    files = files_of(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
     of_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
     for file in files:

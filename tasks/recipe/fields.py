@@ -60,6 +60,12 @@ class Recipe(Strict):
 
     name: Name = Field(description="The corpus lies in `<storage>/<name>`.")
     storage: Url = Field(min_length=1, description="Any fsspec URL of a folder.")
+    inputs: Url | None = Field(
+        None,
+        min_length=1,
+        description="A folder to which `zyda fetch` has copied the sources: they are read there, and not where "
+        "they come from. The corpus is the same.",
+    )
     tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
         min_length=1, description="A hub name or a tokenizer.json."
     )

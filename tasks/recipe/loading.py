@@ -100,6 +100,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
             "documents": placed_steps(recipe.documents),
             "rounds": tuple(map(of_round, recipe.rounds)),
             "storage": place(recipe.storage, always=True),
+            "inputs": place(recipe.inputs, always=True) if recipe.inputs else None,
             "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),
             "sources": tuple(anchor(source) for source in recipe.sources),
         }

@@ -45,11 +45,15 @@ class Piece(Record):
 
 
 class Location(Record):
-    """Where a file is read: a URL, the version that its store gives it there, and the commit, if it has one."""
+    """Where a file is read: a URL, the version that its store gives it there, and the commit, if it has one.
+
+    sha256: of its content, where its store says it.
+    """
 
     url: str
     version: str = ""
     commit: str = ""
+    sha256: str = ""
 
 
 class InputFile(Record):
@@ -120,7 +124,15 @@ def load_listing(folder: Folder, path: str) -> tuple[InputFile, ...]:
 
 def list_files(source: Source) -> list[InputFile]:
     """List a source's files by URL, without reading any. Raises BadInput where a pattern has none."""
-    files: dict[str, InputFile] = {}
+    files = {file.url: file for matching in list_by_pattern(source).values() for file in matching}
+    if not any(file.size for file in files.values()):
+        raise bad_input(source.name, "each of its files has 0 bytes", file=next(iter(files)))
+    return [files[url] for url in sorted(files)]
+
+
+def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
+    """List the files of each of a source's patterns. Raises BadInput where one has none."""
+    files = dict[str, list[InputFile]]()
     for pattern in source.files:
         try:
             matching = ask_again(partial(matches, source.name, pattern, source.revision), waits=())
@@ -132,10 +144,8 @@ def list_files(source: Source) -> list[InputFile]:
             raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
         if not matching:
             raise bad_input(source.name, f"no file matches {pattern}{where_files_are(pattern)}")
-        files.update((file.url, file) for file in matching)
-    if not any(file.size for file in files.values()):
-        raise bad_input(source.name, "each of its files has 0 bytes", file=next(iter(files)))
-    return [files[url] for url in sorted(files)]
+        files[pattern] = matching
+    return files
 
 
 def matches(source: str, pattern: str, revision: str | None = None) -> list[InputFile]:
@@ -151,12 +161,15 @@ def matches(source: str, pattern: str, revision: str | None = None) -> list[Inpu
         fs.invalidate_cache()
         infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]
     files = [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
-    return [read_at_commit(file, pattern, commit) for file in files] if commit else files
+    if not commit:
+        return files
+    digests = [(info.get("lfs") or {}).get("sha256", "") for info in infos]
+    return [read_at_commit(file, pattern, commit, sha) for file, sha in zip(files, digests, strict=True)]
 
 
-def read_at_commit(file: InputFile, pattern: str, commit: str) -> InputFile:
+def read_at_commit(file: InputFile, pattern: str, commit: str, sha256: str) -> InputFile:
     """Return a file that was listed at a commit: its URL is the pattern's, and it is read at that commit."""
-    location = Location(url=file.url, commit=commit)
+    location = Location(url=file.url, commit=commit, sha256=sha256)
     return file.model_copy(update={"url": as_in_pattern(file.url, pattern), "location": location})
 
 

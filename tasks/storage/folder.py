@@ -90,10 +90,15 @@ class Folder:
 
     def size_of(self, path: str) -> int | None:
         """Return the bytes of a file, or None where there is none."""
+        info = self.info(path)
+        return None if info is None else int(info["size"])
+
+    def info(self, path: str) -> dict[str, Any] | None:
+        """Return what the store says of a file now, or None where there is none."""
         with explain_errors(f"{self.url}/{path}"):
             try:
                 self.fs.invalidate_cache(self.fs._parent(self.path(path)))
-                return int(self.fs.size(self.path(path)))
+                return dict(self.fs.info(self.path(path)))
             except FileNotFoundError:
                 return None
 

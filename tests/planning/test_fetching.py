@@ -1,0 +1,190 @@
+"""Copies of sources: made once, verified, and read in place of the originals with the same documents."""
+
+import io
+import os
+import threading
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from small_corpus import SOURCES, Corpus, build_here, contents, prose, published, rows, write_rows
+
+from flows.command import fetch as command
+from tasks.errors import BadInput, BadRecipe, Denied
+from tasks.planning import fetching
+from tasks.planning.fetching import Fetch
+from tasks.sources.copies import FETCHED, files_of, read_fetched
+from tasks.storage.folder import Folder
+
+AT_ONCE = 3
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return Corpus(tmp_path)
+
+
+def copies(corpus):
+    return Folder(str(corpus.folder / "copies"))
+
+
+def fetch(corpus, **options):
+    """Fetch the sources of a corpus; return how many files were copied, and their bytes."""
+    told = []
+    made = Fetch(corpus.load(), copies(corpus), **options)
+    made.copy_all(AT_ONCE, told.append)
+    return len(made.to_copy), sum(told)
+
+
+def data_of(recipe):
+    """Return the digests of all that is published, but for what says where files were read and when."""
+    of_recipe = {"manifest.json", "sources.parquet", "README.md"}
+    return {path: digest for path, digest in contents(recipe).items() if path not in of_recipe}
+
+
+def test_corpus_from_copies_is_that_from_the_originals_which_may_be_gone(corpus):
+    size = sum(path.stat().st_size for path in (corpus.folder / "in").iterdir())
+    assert fetch(corpus) == (len(SOURCES), size)
+    local = corpus.load()
+    build_here(local)
+    for path in (corpus.folder / "in").iterdir():
+        path.unlink()
+    copied = corpus.load(storage=str(corpus.folder / "other"), inputs="copies")
+    build_here(copied)
+    assert data_of(copied) == data_of(local)
+    listed = [pq.read_table(io.BytesIO(published(one).read("sources.parquet"))) for one in (local, copied)]
+    assert listed[0].equals(listed[1])
+
+
+def test_build_goes_on_from_copies_with_nothing_made_again(corpus):
+    recipe = corpus.load()
+    build_here(recipe)
+    made = recipe.folder.written("work/ingest")
+    fetch(corpus)
+    build_here(corpus.load(inputs="copies"))
+    assert recipe.folder.written("work/ingest") == made
+
+
+def test_what_was_copied_is_not_copied_again(corpus):
+    fetch(corpus)
+    assert fetch(corpus) == (0, 0)
+    write_rows(corpus.folder / "in/best-0.parquet", rows(new=prose("new")))
+    assert fetch(corpus)[0] == 1
+    names = {row["name"] for row in pq.read_table(path_of_copy(corpus, "best-0")).to_pylist()}
+    assert names == {"new"}
+
+
+def path_of_copy(corpus, name):
+    (file,) = [file for file in read_fetched(copies(corpus)) if name in file.url]
+    return f"{copies(corpus).url}/{file.path}"
+
+
+def test_copy_that_was_touched_is_made_again_and_one_that_was_flipped_is_found_by_its_digest(corpus):
+    fetch(corpus)
+    path = Path(path_of_copy(corpus, "worst-1"))
+    stamp, content = path.stat(), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert fetch(corpus) == (0, 0)
+    assert fetch(corpus, verify=True)[0] == 1
+    assert fetch(corpus, verify=True)[0] == 0
+    os.utime(path)
+    assert fetch(corpus)[0] == 1
+
+
+def test_copy_that_changed_since_is_not_read(corpus):
+    fetch(corpus)
+    os.utime(path_of_copy(corpus, "best-1"), (1, 1))
+    with pytest.raises((BadInput, BadRecipe), match=r"best-1\.parquet: it changed while it was read"):
+        build_here(corpus.load(inputs="copies"))
+
+
+def test_file_without_a_copy_is_read_where_it_is(corpus):
+    sampled = corpus.load().model_copy(update={"sample": 0.5})
+    made = Fetch(sampled, copies(corpus))
+    made.copy_all(AT_ONCE, lambda _: None)
+    assert 0 < len(made.to_copy) < len(SOURCES)
+    recipe = corpus.load(inputs="copies")
+    urls = [file.url for source in recipe.sources for file in files_of(source, recipe.inputs)]
+    assert sorted(os.path.basename(url) for url in urls) == sorted(SOURCES)
+    build_here(recipe)
+
+
+def test_fault_of_one_file_lets_the_others_be_copied(corpus, monkeypatch):
+    opened = fetching.open_input
+
+    def open_but_one(source, url, *more, **options):
+        if "middle" in url:
+            raise BadInput(f"source {source}, file {url}: gone")
+        return opened(source, url, *more, **options)
+
+    monkeypatch.setattr(fetching, "open_input", open_but_one)
+    with pytest.raises(BadRecipe, match="middle.jsonl.gz: gone"):
+        fetch(corpus)
+    assert sum(bool(file.path) for file in read_fetched(copies(corpus))) == len(SOURCES) - 1
+    monkeypatch.undo()
+    assert fetch(corpus)[0] == 1
+
+
+def test_interrupt_leaves_a_table_of_what_was_copied(corpus, monkeypatch):
+    calls, told = threading.Semaphore(2), []
+
+    def stop(size):
+        told.append(size)
+        if not calls.acquire(blocking=False):
+            raise KeyboardInterrupt
+
+    made = Fetch(corpus.load(), copies(corpus))
+    with pytest.raises(KeyboardInterrupt):
+        made.copy_all(1, stop)
+    assert sum(bool(file.path) for file in read_fetched(copies(corpus))) == 2
+    assert fetch(corpus)[0] == len(SOURCES) - 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"files": "in/other-*.jsonl"}, "was not fetched to .*; run zyda fetch"),
+        ({"name": "unknown"}, "was not fetched to .*; run zyda fetch"),
+    ],
+)
+def test_source_that_was_not_fetched_is_named(corpus, changes, fault):
+    fetch(corpus)
+    first, *others = corpus.recipe["sources"]
+    with pytest.raises(BadRecipe, match=fault):
+        build_here(corpus.load(inputs="copies", sources=[{**first, **changes}, *others]))
+
+
+def test_damaged_table_of_copies_is_said(corpus):
+    fetch(corpus)
+    table = Path(copies(corpus).url, FETCHED)
+    content = bytearray(table.read_bytes())
+    content[40:80] = bytes(40)
+    table.write_bytes(content)
+    with pytest.raises(
+        (BadRecipe, Denied), match=rf"{FETCHED} is damaged: .*; delete it, and run zyda fetch"
+    ):
+        build_here(corpus.load(inputs="copies"))
+
+
+def test_command_copies_and_says_how_to_build_from_there(corpus, capsys):
+    path = corpus.write()
+    command.fetch(path, to=str(corpus.folder / "copies"), at_once=2, verify=False, sample=None)
+    said = capsys.readouterr().out
+    assert "copied 5 files" in said
+    line = said.splitlines()[-1]
+    assert line == f"to build from there, write in the recipe: inputs: {corpus.folder}/copies"
+    recipe = corpus.load(**yaml.safe_load(line.partition("recipe: ")[2]))
+    build_here(recipe)
+    command.fetch(corpus.write(inputs="copies"), to=None, at_once=2, verify=True, sample=None)
+    assert capsys.readouterr().out.splitlines()[-1] == f"all 5 files are in {corpus.folder}/copies"
+
+
+def test_command_says_where_there_is_no_room(corpus, monkeypatch):
+    import shutil
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
+    with pytest.raises(Denied, match="are to be copied, and 1 bytes are free there"):
+        command.fetch(corpus.write(), to="copies", at_once=2, verify=False, sample=None)
