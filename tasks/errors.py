@@ -202,3 +202,10 @@ def bad_input(source: str, fault: str, *, file: str = "", row: int | None = None
     known = {"source": source, "file": file, "row": "" if row is None else f"{row:,}{line}"}
     error.where = {what: value for what, value in known.items() if value}
     return error
+
+
+def bad_row(source: str, fault: str, *, file: str, row: int) -> BadInput:
+    """Return the error for a row that is no document, in a build that stops at the first."""
+    return bad_input(
+        source, f"{fault} (with on_bad_rows: set_aside, such rows are set apart)", file=file, row=row
+    )

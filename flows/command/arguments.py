@@ -63,5 +63,8 @@ Sample = Annotated[
     ),
 ]
 Replace = Annotated[
-    bool, typer.Option("--replace", help="Also where a corpus of other sources is published, which goes.")
+    bool,
+    typer.Option(
+        "--replace", help="Build even where a corpus of other sources is published, which is replaced."
+    ),
 ]

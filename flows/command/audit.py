@@ -7,6 +7,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import DIFF_STYLES, console
+from tasks.errors import Denied
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from tasks.accounts.audited import AuditCounts
     from tasks.publish.audits import Pair, Shares
+    from tasks.recipe.fields import Recipe
     from tasks.recipe.rounds import Round
 
 EXAMPLES = ("zyda audit recipe.yaml --pairs 2000",)
@@ -32,12 +34,25 @@ def audit(
     have no kept document like them, by source and by length, and shows the pairs that are least alike.
     """
     recipe = load(recipe_path, storage, sample)
+    expect_same_rounds(recipe)
     from tasks.dedup.audit import audit as audit_stage  # late
     from tasks.recipe.rounds import rounds_of  # late
 
     for of_round in rounds_of(recipe):
         if audit_stage.enabled(of_round, ""):
             print_audit_of_round(of_round, pairs)
+
+
+def expect_same_rounds(recipe: "Recipe") -> None:
+    """Raise Denied where the published corpus was deduplicated otherwise than the recipe says now."""
+    from tasks.accounts.published import published_manifest  # late
+
+    manifest = published_manifest(recipe.folder)
+    if manifest is not None and manifest.recipe.get("dedup") != recipe.as_written["dedup"]:
+        raise Denied(
+            f"{recipe.folder.url} was built with another `dedup` than this recipe has; build it again, or audit it "
+            "with the recipe that it was built with (zyda status says what has changed)"
+        )
 
 
 def print_audit_of_round(of_round: "Round", pairs: int) -> None:
@@ -49,13 +64,15 @@ def print_audit_of_round(of_round: "Round", pairs: int) -> None:
         by_source,
         count_unlike,
         pairs_of,
+        removed_in,
         worst_pairs,
     )
 
     with console(stderr=True).status("comparing texts"):
         manifest = audit_again(of_round, pairs)
     table = pairs_of(of_round.folder, manifest)
-    headline, out = count_unlike(table, minhash_round_of(of_round), by_index_of(manifest)), console()
+    dedup, out = minhash_round_of(of_round), console()
+    headline = count_unlike(table, dedup, by_index_of(manifest), removed_in(manifest))
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
         return

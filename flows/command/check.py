@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from tasks.sources.listing import InputFile
 
 EXAMPLES = ("zyda check recipe.yaml",)
-NO_FAULT = "No fault was found. Of each new file the first rows were read, or what its footer says of all."
+NO_FAULT = (
+    "No fault was found. Of each new file only the first rows were read, or its footer: faults further in show "
+    "in a build."
+)
 MOST_DAMAGED = 10  # files that are named
 
 

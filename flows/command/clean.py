@@ -33,7 +33,7 @@ def clean(
         stage = file.path.split("/")[1]
         sizes[stage] = sizes.get(stage, 0) + file.size
     for stage, size in sizes.items():
-        say(f"{stage:12} {as_size(size)}")
+        say(f"work/{stage + '/':12} {as_size(size)}")
     verb = "would be removed" if dry_run else "removed"
     if not dry_run:
         remove(recipe, waste)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = ("zyda find recipe.yaml page.txt", "cat page.txt | zyda find recipe.yaml -")
 LONGEST_NAME = 4096  # of a file; what is longer is a text
 LONGEST_HINT = 80  # characters of a text, where it may be a name
+NONE = "no published document as a whole is like this text; parts of documents are not looked for"
 LONGEST_TEXT = 64 << 20  # bytes
 
 
@@ -29,7 +30,7 @@ def find(
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Find the published documents that are most like a text.
+    """Find the published documents that are most like a text, as a whole: a sentence out of one is not found.
 
     Candidates are looked up by MinHash and compared with the text exactly. The exit status is 1 where there
     is none.
@@ -49,7 +50,7 @@ def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
     if not neighbours:
         is_one_word = text == file_or_text and not any(c.isspace() for c in text)
         hint = f"{text[:LONGEST_HINT]} is no file; read as a text: " if is_one_word else ""
-        console().print(f"{hint}no published document is like this text", markup=False)
+        console().print(f"{hint}{NONE}", markup=False, soft_wrap=True)
         return False
     columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
     table = table_of(*columns, words=["document", "source", "file", "begins"])

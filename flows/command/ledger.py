@@ -31,7 +31,10 @@ def ledger(
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Print the ledger of the published corpus: documents, tokens and bytes by source and stage."""
+    """Print the ledger of the published corpus: what each source had, what each stage removed, what is left.
+
+    As text: documents and tokens; as Markdown: tokens; as JSON: documents, tokens and bytes.
+    """
     recipe = load(recipe_path, storage, sample)
     from tasks.accounts.ledger_formats import as_json, as_markdown  # late
     from tasks.accounts.published import published_ledger  # late
@@ -52,7 +55,7 @@ def show_corpus(recipe: "Recipe") -> None:
     print_ledger(ledger)
     for stage in (stage for stage in ledger.stages if stage != "rules"):  # which have a table
         for reason, counts in ledger.removed_by(stage).items():
-            say(f"{stage}: {counts.sentence()} went: {reason}")
+            say(f"{stage} removed {counts.sentence()}: {reason}")
     for headline in manifest.audits.values():
         say(headline.sentence())
     say(f"published: {recipe.folder.url}/published")
@@ -90,7 +93,7 @@ def print_ledger(ledger: "Ledger") -> None:
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:
         console().print(
-            f"set aside, as no documents or the rest of a damaged file: {set_aside:,}; "
+            f"{counted(set_aside, 'row')} set aside: no documents, or the rest of a damaged file; "
             "published/set_aside has the reason of each", soft_wrap=True
         )  # fmt: skip
 

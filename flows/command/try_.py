@@ -23,7 +23,7 @@ def try_(
     documents: Annotated[int, typer.Option(min=1, help="How many, of all sources together.")] = 1000,
     examples: Annotated[int, typer.Option(min=0, max=100, help="How many to show of each rule.")] = 3,
 ) -> None:
-    """Do the recipe's steps on documents to some of them, and show what each rule takes. Writes nothing.
+    """Run the recipe's `documents:` steps on a sample, and show what each rule removes. Writes nothing.
 
     For values to be tuned in seconds: change the recipe, and try again.
     """

@@ -62,7 +62,10 @@ def verify_corpus(recipe: "Recipe") -> "list[Fault]":
     url = recipe.folder.url
     for fault in faults:
         say(f"{url}/{fault.path} {fault.found}")
-    say(f"{counted(len(items), 'file')}, {as_size(size)}: {len(faults):,} not as written")
+    say(
+        f"{counted(len(items), 'file')}, {as_size(size)}: "
+        + (f"{len(faults):,} not as written" if faults else "all as written")
+    )
     return faults
 
 

@@ -15,7 +15,7 @@ def watch(
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="How often to look: 30s, 15m, 1h or 1d.")
     ] = None,
-    stop: Annotated[bool, typer.Option("--stop", help="Look at this corpus no more.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop watching this corpus.")] = False,
     show: Annotated[bool, typer.Option("--list", help="Print what is watched.")] = False,
     storage: Storage = None,
     sample: Sample = None,

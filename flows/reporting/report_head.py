@@ -87,11 +87,15 @@ def recipe_text(findings: Findings) -> Text:
 
 
 def as_yaml(recipe: dict[str, object]) -> str:
-    """Write a recipe without the fields that say nothing in it."""
+    """Write a recipe without the fields that say nothing in it. In steps on documents, null does: no such rule."""
 
     def said(value: object) -> object:
         if isinstance(value, dict):
-            return {name: said(one) for name, one in value.items() if one is not None and one != []}
+            return {
+                name: one if name == "documents" else said(one)
+                for name, one in value.items()
+                if one is not None and one != []
+            }
         return [said(one) for one in value] if isinstance(value, list) else value
 
     return str(yaml.safe_dump(said(recipe), sort_keys=False, allow_unicode=True))

@@ -57,13 +57,17 @@ class Decided(Facts):
 
 
 class AuditCounts(Record):
-    """Of so many `pairs`, those whose likeness is below the `threshold`. measure: one of MEASURES."""
+    """Of so many `pairs`, those whose likeness is below the `threshold`. measure: one of MEASURES.
+
+    removed: of how many documents that went the pairs are a sample, where that is known.
+    """
 
     pairs: int
     unlike: int
     threshold: float
     measure: str = "jaccard"
     by_index: ByIndex | None = None
+    removed: int | None = None
 
     def sentence(self) -> str:
         """Say it, for people."""
@@ -71,6 +75,13 @@ class AuditCounts(Record):
         if not self.pairs:
             return f"No document went as a near-duplicate of another one of this corpus.{more}"
         alike = f"a kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more"
+        if self.removed and self.removed > self.pairs:
+            like = self.pairs - self.unlike
+            rest = f"{like:,} have {alike}, and {self.unlike:,} ({self.unlike / self.pairs:.1%}) have none"
+            return (
+                f"Audit: of {self.removed:,} documents that went as near-duplicates, {self.pairs:,} were compared: "
+                f"{rest if self.unlike else f'all have {alike}'}.{more}"
+            )
         if not self.unlike:
             them = f"all {self.pairs:,} documents that went as near-duplicates have"
             it = "the one document that went as a near-duplicate has"

@@ -21,7 +21,7 @@ def check_losses(recipe: Recipe, groups: list[GroupTrail]) -> None:
     """
     faults = [fault for trail in map(trail_of, trails_of(groups)) for fault in faults_of(recipe, trail)]
     if faults:
-        raise TooMuchLost("; ".join(faults) + "; nothing is published")
+        raise TooMuchLost("; ".join(faults) + "; nothing new is published, and what was published stays")
 
 
 def faults_of(recipe: Recipe, trail: Trail) -> Iterator[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tasks.documents.planning import STATISTICS
 from tasks.documents.run_steps import run_steps
-from tasks.errors import BadInput, bad_input
+from tasks.errors import BadInput, bad_input, bad_row
 from tasks.ids import MAX_ROWS
 from tasks.ingest.plan import IngestParameters
 from tasks.sources.column_names import stored_schema
@@ -82,7 +82,7 @@ class Reader:
             chosen_bad = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
             bad += [row for row, is_in in zip(chunk.bad, chosen_bad, strict=True) if is_in or row.is_rest]
             if bad and not self.parameters.set_aside:
-                raise bad_input(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
+                raise bad_row(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
             self.blank += int(self.chosen(chunk.blank).sum())
             if len(chunk.rows) and chunk.rows[-1] >= self.max_rows:
                 raise bad_input(self.source, f"more than {self.max_rows:,} rows; cut it", file=self.file.url)

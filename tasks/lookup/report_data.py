@@ -203,7 +203,8 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     if not len(table):
         return None
     published = corpus.manifest.audits.get(of_round.name_of("audit"))
-    headline = count_unlike(table, minhash_round_of(of_round), published.by_index if published else None)
+    by_index, removed = (published.by_index, published.removed) if published else (None, None)
+    headline = count_unlike(table, minhash_round_of(of_round), by_index, removed)
     try:
         manifest = last_audit(of_round)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)

@@ -101,7 +101,9 @@ class Trial:
 def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     """Do the steps of a recipe to so many documents, as many of each source. Raises BadRecipe without steps."""
     if not recipe.has_steps:
-        raise BadRecipe("the recipe has no steps on documents to try: give `documents` some")
+        raise BadRecipe(
+            "the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]"
+        )
     trial, each = Trial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:

@@ -26,18 +26,30 @@ LENGTHS = 10  # as many pairs in each
 WORST = 20
 
 
-def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None) -> AuditCounts:
-    """Count the unlike pairs of AUDIT."""
+def count_unlike(
+    table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None, removed: int | None
+) -> AuditCounts:
+    """Count the unlike pairs of AUDIT. removed: of how many documents they are a sample, if that is known."""
     measure, threshold = dedup.measure, dedup.threshold
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
     return AuditCounts(
-        pairs=len(table), unlike=unlike, threshold=round(threshold, 4), measure=measure, by_index=by_index
+        pairs=len(table),
+        unlike=unlike,
+        threshold=round(threshold, 4),
+        measure=measure,
+        by_index=by_index,
+        removed=removed,
     )
 
 
 def by_index_of(manifest: Manifest) -> ByIndex | None:
     """Return what an audit's manifest says of clusters that were judged by an index, if there were any."""
     return manifest.facts_as(Decided).by_index
+
+
+def removed_in(manifest: Manifest) -> int:
+    """Return how many documents went in the round that an audit's manifest is of."""
+    return sum(trail[-1].removed.documents for trail in manifest.facts_as(AuditedRound).trails)
 
 
 @dataclass(frozen=True)

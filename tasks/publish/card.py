@@ -58,7 +58,8 @@ all sources have in common there.
   them; `manifest.json` says how they were made.
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
-  `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed.
+  `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed,
+  if anything did.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
   first {bits[0]} and the next {bits[1]} bits of a `doc_id`, whose last {bits[2]} are the row in the file.
 - `files-*.parquet`: every file with its SHA-256.

@@ -20,7 +20,7 @@ from tasks.dedup.audit import minhash_round_of
 from tasks.dedup.reference.corpora import ReferenceCorpus
 from tasks.ids import BITS
 from tasks.ingest.plan import SourcePlan
-from tasks.publish.audits import by_index_of, count_unlike
+from tasks.publish.audits import by_index_of, count_unlike, removed_in
 from tasks.publish.card import card
 from tasks.publish.files import PublishedSource
 from tasks.publish.placing import Texts, publish_by_rename, publish_objects
@@ -168,7 +168,7 @@ def headlines(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, 
             audit = load_manifest(recipe.folder, receipt)
             pairs = read_table(recipe.folder, audit.artifacts[0])
             audits[of_round.name_of("audit")] = count_unlike(
-                pairs, minhash_round_of(of_round), by_index_of(audit)
+                pairs, minhash_round_of(of_round), by_index_of(audit), removed_in(audit)
             )
     return audits
 

@@ -84,6 +84,8 @@ def form_of(folder: Path) -> Form:
 
 def model_folder(name: str, revision: str | None = None) -> Path:
     """Return the local folder of a model, fetched from the hub where it is a hub name."""
+    if name.startswith((".", "/", "~")) and not Path(name).is_dir():
+        raise FileNotFoundError(f"there is no folder {name}")
     return Path(name) if Path(name).is_dir() else hub_folder(name, revision)
 
 

@@ -143,7 +143,8 @@ class Dedup(Strict):
             raise ValueError("prefer: one of these is there twice; leave it out")
         if self.scope == "across" and self.prefer[0] != "source":
             raise ValueError(
-                "prefer: scope across keeps all documents of a cluster's best source, so that `source` comes first"
+                "prefer: scope across keeps all documents of a cluster's best source, so that `source` comes "
+                "first: [source, longest]"
             )
         return self
 

@@ -32,6 +32,7 @@ WORDS = {
     "float_type": "expected a number",
     "float_parsing": "expected a number",
     "missing": "this field is required",
+    "string_pattern_mismatch": "expected letters, digits, dots, _ and -, of which the first is a letter or a digit",
 }
 PHRASES = {
     r"^Input should be": "expected",

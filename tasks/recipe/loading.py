@@ -38,6 +38,7 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
         line = f":{mark.line + 1}" if mark else ""
         reason = str(getattr(error, "problem", None) or error).replace("\n", " ")
         reason += "; write spaces for tabs" if r"'\t'" in reason else ""
+        reason += "; is this line as far to the right as those it belongs to?" if "<block" in reason else ""
         raise BadRecipe(f"{path}{line}: not YAML that a recipe can hold: {reason}") from error
     if not isinstance(content, dict):
         raise BadRecipe(f"{path}: a recipe is a mapping with name, storage, tokenizer and sources")

@@ -93,10 +93,13 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     )
     assert piped.stdout == said.stdout
     nobody = zyda("find", str(corpus.path), "nobody has this text")
-    assert (nobody.returncode, nobody.stdout) == (1, "no published document is like this text\n")
+    assert (nobody.returncode, nobody.stdout) == (
+        1,
+        "no published document as a whole is like this text; parts of documents are not looked for\n",
+    )
     mistyped = zyda("find", str(corpus.path), "no-such-file.txt")
     assert mistyped.stdout == (
-        "no-such-file.txt is no file; read as a text: no published document is like this text\n"
+        "no-such-file.txt is no file; read as a text: no published document as a whole is like this text; parts of documents are not looked for\n"
     )
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)

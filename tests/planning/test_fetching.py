@@ -121,7 +121,7 @@ def test_fault_of_one_file_lets_the_others_be_copied(corpus, monkeypatch):
         return opened(source, url, *more, **options)
 
     monkeypatch.setattr(fetching, "open_input", open_but_one)
-    with pytest.raises(BadRecipe, match="middle.jsonl.gz: gone"):
+    with pytest.raises(BadRecipe, match=r"middle\.jsonl\.gz: gone"):
         fetch(corpus)
     assert sum(bool(file.path) for file in read_fetched(copies(corpus))) == len(SOURCES) - 1
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tasks.errors import bad_input, first_line
+from tasks.errors import bad_input, bad_row, first_line
 from tasks.sources.columns import TooWide, table_of
 from tasks.sources.json_text import TooDeep, has_large_number
 from tasks.sources.lines import (
@@ -184,7 +184,7 @@ def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: b
         reason = damage(lines.stream, error)
         first_bad = first_bad or (row + 1, f"the file is damaged from here on: {reason}")
     if first_bad and not may_be_bad and (not objects or any(text in row for row in objects)):
-        raise bad_input(source, first_bad[1], file=url, row=first_bad[0])
+        raise bad_row(source, first_bad[1], file=url, row=first_bad[0])
     if not objects:
         return None
     if not any(text in row for row in objects):
