@@ -2,7 +2,8 @@
 
 Near-duplicates are found over all sources together, once in each round. Before and after the rounds, each stage
 reads what is left of one source and says which documents go. A new stage is a file of its own and its name here:
-its line in the ledger, its reasons in `removed/` and what `zyda explain` says of them come by themselves.
+where it is for each source, its line in the ledger, its reasons in `removed/` and what `zyda explain` says of them
+come by themselves.
 """
 
 from collections.abc import Callable, Iterator

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -203,3 +204,11 @@ def test_examples_are_all_in_their_list():
     listed = (REPOSITORY / "examples/README.md").read_text()
     names = [path.name for path in Path(REPOSITORY / "examples").iterdir() if path.suffix in {".py", ".yaml"}]
     assert [name for name in names if f"({name})" not in listed] == []
+
+
+def test_every_kind_of_round_has_its_fields_in_the_documentation():
+    from docs.generate import MODELS
+    from tasks.recipe.kinds import AnyRound
+
+    kinds = [get_args(kind)[0] for kind in get_args(get_args(AnyRound)[0])]
+    assert {model for _, model in MODELS.values()} >= set(kinds)

@@ -23,7 +23,7 @@ from tasks.signatures.bands import numbers_in_name
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import load_histories, trail_of
+from tasks.stage.verdicts import Trail, load_histories
 from tasks.storage.artifacts import (
     Artifact,
     Counts,
@@ -80,8 +80,8 @@ class AuditedRound(Facts):
     by_index: ByIndex | None = None
 
 
-def key(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> str:
-    identities = [receipt.identity for trail in trails for receipt in trail]
+def key(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
+    identities = [identity for trail in trails for identity in trail.identities]
     dedup = minhash_round_of(of_round)
     params = [pairs, dedup.key_parameters, *([dedup.measure] if dedup.verify else [])]
     return stage_key("audit", VERSION, params, *identities)
@@ -98,7 +98,7 @@ def is_audited(of_round: Round, _: str) -> bool:
 
 
 @stage("audit", key, scope="corpus", inputs=("trails",), enabled=is_audited, published_as="audit")
-def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> Manifest:
+def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
     """Compare a sample of the documents that went as near-duplicates with those that were kept.
 
     trails: of each source, of which the last receipt is that of the stage that let them go. pairs: how many
@@ -124,8 +124,8 @@ def audit(of_round: Round, trails: list[list[Receipt]], pairs: int = PAIRS) -> M
         artifacts=(shard,),
         intermediate=tuple(text.path for text in texts),
         facts=AuditedRound(
-            trails=tuple(map(tuple, trails)),
-            by_index=load_manifest(folder, trails[0][-1]).facts_as(Decided).by_index,
+            trails=tuple(tuple(trail.receipts) for trail in trails),
+            by_index=load_manifest(folder, trails[0].receipts[-1]).facts_as(Decided).by_index,
         ).written(),
     )
 
@@ -144,10 +144,10 @@ def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[
         yield batch
 
 
-def texts_to_read(folder: Folder, trails: list[list[Receipt]], wanted: Ids) -> list[TextsOfShard]:
+def texts_to_read(folder: Folder, trails: list[Trail], wanted: Ids) -> list[TextsOfShard]:
     """Find the shards in which some documents were ingested. wanted: (n,) doc_ids, ascending."""
     jobs = list[TextsOfShard]()
-    for trail in map(trail_of, trails):
+    for trail in trails:
         shards = [history.shard for history in load_histories(folder, trail)]
         of_source = wanted[sources_of(wanted) == number_of(folder, shards)] if shards else wanted[:0]
         files = set(files_of(of_source).tolist())

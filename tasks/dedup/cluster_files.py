@@ -19,7 +19,8 @@ from tasks.ids import sources_of
 from tasks.signatures.bands import numbers_in_name
 from tasks.sources.listing import NumberedSource
 from tasks.stage.jobs import ArtifactJob, RecordJob
-from tasks.storage.artifacts import Artifact, Receipt, artifact_path, load_manifest
+from tasks.stage.verdicts import Trail
+from tasks.storage.artifacts import Artifact, artifact_path, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, stored_as
 from tasks.storage.tables import footer_of, parquet_writer, write_artifact
@@ -36,9 +37,7 @@ class ClusterFiles(Record):
     artifacts: tuple[Artifact, ...] = stored_as("shards")
 
 
-def cuts_of(
-    folder: Folder, trails: Sequence[Sequence[Receipt]], sources: Sequence[NumberedSource]
-) -> tuple[int, ...]:
+def cuts_of(folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> tuple[int, ...]:
     """Return the first document of each file of clusters but the first, by what ingest wrote of each source.
 
     Reads nothing where the documents of all sources are in one file.
@@ -47,7 +46,7 @@ def cuts_of(
         return ()
     numbers = {source.source: source.number for source in sources}
     cuts, documents = list[int](), 0
-    for ingested in sorted((trail[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
+    for ingested in sorted((trail.receipts[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
         artifacts = sorted(load_manifest(folder, ingested).artifacts, key=numbers_in_name)
         for artifact in artifacts:
             documents += artifact.rows
@@ -57,9 +56,9 @@ def cuts_of(
     return tuple(cuts)
 
 
-def of_several(trails: Sequence[Sequence[Receipt]]) -> bool:
+def of_several(trails: Sequence[Trail]) -> bool:
     """Say whether the documents of all sources are more than one file may be of."""
-    return sum(trail[0].out.documents for trail in trails) > FILE_DOCUMENTS
+    return sum(trail.receipts[0].out.documents for trail in trails) > FILE_DOCUMENTS
 
 
 def first_document(folder: Folder, artifact: Artifact) -> int:

@@ -24,6 +24,7 @@ from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
 from tasks.stage.stage import stage
+from tasks.stage.verdicts import Trail
 from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
@@ -151,17 +152,15 @@ def clusters_of(
     return last.artifacts
 
 
-def key(
-    of_round: Round, trails: list[list[Receipt]], edges_receipt: Receipt, sources: list[NumberedSource]
-) -> str:
+def key(of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]) -> str:
     # Where files end is a matter of what ingest wrote, if there are several.
-    ingested = [trail[0].identity for trail in trails] if of_several(trails) else []
+    ingested = [trail.receipts[0].identity for trail in trails] if of_several(trails) else []
     return stage_key("clusters", VERSION, None, edges_receipt.identity, *ingested)
 
 
 @stage("clusters", key, scope="corpus", inputs=("trails", "edges", "sources"), published_as="clusters")
 def clusters(
-    of_round: Round, trails: list[list[Receipt]], edges_receipt: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Find the clusters of all edges. trails: of each source, the first of which says where its documents are."""
     folder = of_round.folder

@@ -35,7 +35,7 @@ from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob, Job
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import load_histories, trail_of
+from tasks.stage.verdicts import Trail, load_histories
 from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
@@ -185,18 +185,18 @@ def decided_by_ids(
 
 
 def key(
-    of_round: Round, trails: list[list[Receipt]], clusters_receipt: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
     comparison, order = comparison_of(of_round.dedup), order_of(of_round, sources)
     if comparison.is_by_ids:
         return stage_key("decisions", VERSION, [of_round.dedup.scope, order], clusters_receipt.identity)
-    identities = [receipt.identity for trail in trails for receipt in trail]
+    identities = [identity for trail in trails for identity in trail.identities]
     return stage_key("decisions", VERSION, [comparison.rule, order], clusters_receipt.identity, *identities)
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"))
 def decisions(
-    of_round: Round, trails: list[list[Receipt]], clusters_receipt: Receipt, sources: list[NumberedSource]
+    of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
     folder = of_round.folder
@@ -206,9 +206,7 @@ def decisions(
         its_key = key(of_round, trails, clusters_receipt, sources)
         decided = decided_by_ids(of_round, tables, order, order_key, its_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
-    taking_part = [
-        trail for trail in map(trail_of, trails) if not of_round.recipe.source(trail.source).exempt
-    ]
+    taking_part = [trail for trail in trails if not of_round.recipe.source(trail.source).exempt]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
     decided, intermediate, by_index = decided_by_documents(of_round, shards, tables, order, order_key)
     if by_index.is_needed:

@@ -6,20 +6,20 @@ from fractions import Fraction
 from tasks.errors import TooMuchLost
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import rounds_of
-from tasks.stage.groups import GroupTrail, trails_of
+from tasks.stage.groups import ReceiptsByStage, trails_of
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.verdicts import Trail, trail_of
+from tasks.stage.verdicts import Trail
 
 SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter"}
 
 
 @task(task_run_name="losses", **ONCE_A_BUILD)
-def check_losses(recipe: Recipe, groups: list[GroupTrail]) -> None:
+def check_losses(recipe: Recipe, groups: list[ReceiptsByStage]) -> None:
     """Compare what each stage lets go of each source with its `max_loss`. Raises TooMuchLost.
 
     groups: the trails of their sources so far.
     """
-    faults = [fault for trail in map(trail_of, trails_of(groups)) for fault in faults_of(recipe, trail)]
+    faults = [fault for trail in trails_of(groups) for fault in faults_of(recipe, trail)]
     if faults:
         raise TooMuchLost("; ".join(faults) + "; nothing new is published, and what was published stays")
 

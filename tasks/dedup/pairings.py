@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from tasks.ids import hash_ids
 from tasks.stage.fan_out import fan_out
-from tasks.stage.verdicts import REASON, load_histories, removals_in, trail_of
-from tasks.storage.artifacts import Artifact, Receipt
+from tasks.stage.verdicts import REASON, Trail, load_histories, removals_in
+from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.tables import read_table
 
@@ -35,7 +35,7 @@ class Pairing:
     members: tuple[int, ...]
 
 
-def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list[Pairing]:
+def pairings_of(folder: Folder, trails: list[Trail], pairs: int) -> list[Pairing]:
     """Choose documents that went, and find the kept ones of their clusters."""
     verdicts = verdicts_of(folder, trails)
     losers = {source: [shard for name, shard in verdicts if name == source and shard.removed.documents]
@@ -65,12 +65,11 @@ def pairings_of(folder: Folder, trails: list[list[Receipt]], pairs: int) -> list
     ]
 
 
-def verdicts_of(folder: Folder, trails: list[list[Receipt]]) -> list[tuple[str, Artifact]]:
+def verdicts_of(folder: Folder, trails: list[Trail]) -> list[tuple[str, Artifact]]:
     """Return the tables of the last stage of each trail, with their sources."""
-    opened = map(trail_of, trails)
     return [
         (trail.source, history.outputs[-1].artifact)
-        for trail in opened
+        for trail in trails
         for history in load_histories(folder, trail)
     ]
 

@@ -71,7 +71,7 @@ class RuleCount:
 
 @dataclass
 class Trial:
-    """What the steps did to some documents. left: how many stay. rules: in their order, those of all sources."""
+    """What the steps did to some documents. remaining: how many stay. rules: those of all sources, in order."""
 
     documents: dict[str, int] = field(default_factory=dict)
     remaining: int = 0

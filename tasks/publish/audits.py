@@ -16,6 +16,7 @@ from tasks.planning.last_build import last_build
 from tasks.publish.differences import diff
 from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.rounds import Round
+from tasks.stage.verdicts import trail_of
 from tasks.storage.artifacts import MANIFESTS, Manifest, finished_artifact, load_manifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import read_record
@@ -148,8 +149,8 @@ def audit_again(of_round: Round, pairs: int) -> Manifest:
 
     Raises Denied where that is not there any more.
     """
-    receipts = [[*trail] for trail in last_audit(of_round).facts_as(AuditedRound).trails]
-    return load_manifest(of_round.folder, audit.receipt_for(of_round, receipts, pairs))
+    trails = [trail_of([*receipts]) for receipts in last_audit(of_round).facts_as(AuditedRound).trails]
+    return load_manifest(of_round.folder, audit.receipt_for(of_round, trails, pairs))
 
 
 def last_audit(of_round: Round) -> Manifest:

@@ -19,7 +19,8 @@ from pydantic import (
 from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences, Verify
 from tasks.recipe.values import Number
 
-EXACT, MINHASH = "<exact>", "<minhash>"  # which kind a round is of; no recipe has such names
+# Of which kind a round is; no recipe has such names.
+EXACT, MINHASH = "<exact>", "<minhash>"
 
 
 EQUALS = {
@@ -206,7 +207,8 @@ def half_found(bands: int, rows: int) -> float:
     return float((1 - 0.5 ** (1 / bands)) ** (1 / rows))
 
 
-TAG_BY_FIELD = {"exact": EXACT}  # fields of one kind alone; what has none of them is a round of MinHash
+# Fields of one kind alone; what has none of them is a round of MinHash.
+TAG_BY_FIELD = {"exact": EXACT}
 
 
 def kind_of(given: Any) -> str | None:
@@ -224,4 +226,4 @@ AnyRound = Annotated[
     ),
 ]
 TAGS = tuple(get_args(kind)[1].tag for kind in get_args(get_args(AnyRound)[0]))
-ROUNDS = TypeAdapter[tuple[ExactRound | MinHashRound, ...]](tuple[AnyRound, ...])
+ROUNDS = TypeAdapter[tuple[Dedup, ...]](tuple[AnyRound, ...])

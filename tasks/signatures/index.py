@@ -25,8 +25,8 @@ from tasks.sources.listing import NumberedSource
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import load_histories, trail_of
-from tasks.storage.artifacts import Artifact, Manifest, Receipt, stage_key
+from tasks.stage.verdicts import Trail, load_histories
+from tasks.storage.artifacts import Artifact, Manifest, stage_key
 from tasks.storage.tables import write_artifact
 
 VERSION = 1
@@ -37,7 +37,7 @@ GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids
 class IndexedRange(ArtifactJob):
     """The keys of one range of one band, of all sources, and whose they are, sorted by both.
 
-    shards: files of band keys, those of a source with a smaller number first. of_shards: a hash of them.
+    artifacts: files of band keys, those of a source with a smaller number first. of_artifacts: a hash of them.
     """
 
     stage, version = "index", VERSION
@@ -71,8 +71,8 @@ class IndexedRange(ArtifactJob):
         return write_artifact(self.folder, self.path, self.name, fill)
 
 
-def key(of_round: Round, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> str:
-    identities = [receipt.identity for trail in trails for receipt in trail]
+def key(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> str:
+    identities = [identity for trail in trails for identity in trail.identities]
     return stage_key("index", VERSION, [index_parameters(of_round.dedup), GROUP_ROWS], *identities)
 
 
@@ -88,11 +88,11 @@ def has_published_bands(of_round: Round, _: str) -> bool:
     enabled=has_published_bands,
     published_as="bands",
 )
-def index(of_round: Round, trails: list[list[Receipt]], sources: Sequence[NumberedSource]) -> Manifest:
+def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
     """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
     folder, dedup = of_round.folder, of_round.dedup
     numbers = {source.source: source.number for source in sources}
-    in_order = sorted(map(trail_of, trails), key=lambda trail: numbers[trail.source])
+    in_order = sorted(trails, key=lambda trail: numbers[trail.source])
     of_sources = [
         keys_of_source(of_round, trail.source, load_histories(folder, trail), "keys left")
         for trail in in_order

@@ -52,5 +52,12 @@ KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], MaskedKeys]] = {
 
 
 def keys_of_texts(texts: pa.LargeStringArray, dedup: Dedup) -> MaskedKeys:
-    """Return the keys of each text in a round, (n, bands) or (n, bands, 2) uint64, and which texts have any."""
-    return KEYS[type(dedup)](texts, dedup)
+    """Return the keys of each text in a round, (n, bands) or (n, bands, 2) uint64, and which texts have any.
+
+    Raises ValueError where they are of another width than the round says: half of each would be lost.
+    """
+    keys, has_keys = KEYS[type(dedup)](texts, dedup)
+    width = (len(texts), dedup.key_bands, *((2,) if dedup.is_wide else ()))
+    if keys.shape != width:
+        raise ValueError(f"keys of {type(dedup).__name__} are {keys.shape}, and is_wide asks for {width}")
+    return keys, has_keys

@@ -8,10 +8,12 @@ import io
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from tasks.errors import Unavailable
 from tasks.recipe.values import HUB
 from tasks.sources.web_files import AHEAD, PART, FileInParts, fault_of_part
+from tasks.workers.host_limits import place_at
 
 SECONDS_FOR_ANSWER = 60
 
@@ -61,6 +63,7 @@ class HubFile(FileInParts):
         self.address = hf_hub_url(
             uri.id, uri.path_in_repo, repo_type=uri.type, revision=uri.revision, endpoint=constants.ENDPOINT
         )
+        self.host = urlsplit(self.address).hostname or ""
 
     def part(self, start: int, stop: int) -> bytes:
         """Return the bytes from start to before stop. Raises Unavailable, and what the hub's client raises."""
@@ -74,7 +77,8 @@ class HubFile(FileInParts):
         asked = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
         headers = {**build_hf_headers(), **asked}
         options: dict[str, Any] = {"timeout": SECONDS_FOR_ANSWER, "follow_redirects": True}
-        with get_session().stream("GET", self.address, headers=headers, **options) as answer:
+        session = get_session()
+        with place_at(self.host), session.stream("GET", self.address, headers=headers, **options) as answer:
             try:
                 hf_raise_for_status(answer)
             except (EntryNotFoundError, RevisionNotFoundError) as error:

@@ -9,11 +9,13 @@ import re
 import tempfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 from fsspec.asyn import sync
 from fsspec.implementations.http import HTTPFileSystem
 
 from tasks.errors import Unavailable
+from tasks.workers.host_limits import place_at
 
 AHEAD = 5 << 20  # bytes of one request for a file that is read from end to end
 WHOLE, PART = 200, 206
@@ -60,6 +62,7 @@ class WebFile(FileInParts):
     def __init__(self, fs: HTTPFileSystem, path: str, info: Mapping[str, Any]) -> None:
         super().__init__(path, int(info["size"]))
         self.fs, self.info = fs, info
+        self.host = urlsplit(path).hostname or ""
         self.whole: Whole | None = None
         if info.get("mimetype") == PAGE and self.part(0, min(self.size, 512)).lstrip().startswith(b"<"):
             raise Unavailable(f"{path}: its server answers with a web page, where a file is expected")
@@ -73,7 +76,8 @@ class WebFile(FileInParts):
         if start >= stop:
             return b""
         if self.whole is None:
-            content = sync(self.fs.loop, self.ask, start, stop)
+            with place_at(self.host):
+                content = sync(self.fs.loop, self.ask, start, stop)
             if self.whole is None:
                 return bytes(content)
         try:

@@ -7,15 +7,15 @@ of its sources, and each has a manifest of its own: who is in which group change
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from tasks.stage.verdicts import Trail, trail_of
 from tasks.storage.artifacts import Receipt
 
 Item = TypeVar("Item")
 
 MOST_GROUPS = 12  # tasks of a stage, at the most
 
-GroupTrail = list[
-    list[Receipt]
-]  # the trail of a group: of each stage so far, the receipts of those that it looked at
+# Of a group of sources: of each stage so far, the receipts of those that it looked at.
+ReceiptsByStage = list[list[Receipt]]
 
 
 def in_groups(items: Sequence[Item], most: int = MOST_GROUPS) -> list[list[Item]]:
@@ -29,10 +29,10 @@ def receipts_of(groups: Iterable[Sequence[Receipt]]) -> list[Receipt]:
     return [receipt for of_group in groups for receipt in of_group]
 
 
-def trails_of(groups: Iterable[GroupTrail]) -> list[list[Receipt]]:
-    """Return the receipts of each source in all groups, in the order of the stages that looked at it."""
+def trails_of(groups: Iterable[ReceiptsByStage]) -> list[Trail]:
+    """Return the trail of each source in all groups: its receipts, in the order of the stages that looked at it."""
     of_sources = dict[str | None, list[Receipt]]()
     for of_group in groups:
         for receipt in receipts_of(of_group):
             of_sources.setdefault(receipt.source, []).append(receipt)
-    return list(of_sources.values())
+    return [trail_of(receipts) for receipts in of_sources.values()]

@@ -13,7 +13,7 @@ here, without Prefect.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, wraps
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 from prefect import Task
@@ -28,12 +28,24 @@ from tasks.stage.fan_out import over_sources
 from tasks.stage.groups import receipts_of, trails_of
 from tasks.stage.prefect_cache import SealedReceipts
 from tasks.stage.prefect_tasks import RETRYING
-from tasks.stage.verdicts import trail_of
+from tasks.stage.verdicts import Trail
 from tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
 from tasks.storage.records import digest_of, pack
 
 # What is published of every removed document, whichever stage removed it.
 COLUMNS_OF_REMOVED = ("doc_id", "source", "stage", "reason", "n_tokens")
+
+
+class OfSource(Protocol):
+    """What is of one source: its plan, or its trail."""
+
+    @property
+    def source(self) -> str: ...
+
+
+# What a call begins with: a source's plan or trail; the plans, or the receipts by stage, of a group of sources; or,
+# for a stage about the corpus, what its first input is of all groups.
+First = OfSource | list[Any]
 
 Enabled = Callable[[Any, str], bool]
 Reasons = dict[str, str]
@@ -87,19 +99,21 @@ class Stage:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "task"}
 
-    def __call__(self, subject: Subject, first: Any, *inputs: Any) -> Any:
-        """Run the stage where it is not finished: return its receipt, or those of a group of sources.
+    def __call__(self, subject: Subject, first: First, *inputs: Any) -> Receipt | list[Receipt]:
+        """Run the stage where it is not finished: return its receipt, or those of a group of sources."""
+        firsts = self.firsts(subject, first)
+        if self.scope == "corpus" or not isinstance(first, list):
+            return self.receipt_for(subject, firsts[0], *inputs)
+        return over_sources(lambda one: self.receipt_for(subject, one, *inputs), firsts)
 
-        For a group of sources, the first input is the list of their plans, or the receipts that each stage has of
-        them so far. A stage about the corpus takes what `inputs` says of all groups.
-        """
+    def firsts(self, subject: Subject, first: First) -> list[Any]:
+        """Return the first input of each run of a call: one for the corpus, or for each source that enables it."""
         if self.scope == "corpus":
-            return self.receipt_for(subject, self.corpus_input(first), *inputs)
+            return [self.corpus_input(first)]
         if not isinstance(first, list):
-            return self.receipt_for(subject, first, *inputs)
-        return over_sources(
-            lambda one: self.receipt_for(subject, one, *inputs), self.enabled_sources(subject, first)
-        )
+            return [first]
+        of_sources: list[Any] = trails_of([first]) if isinstance(first[0], list) else first
+        return [one for one in of_sources if self.enabled(subject, one.source)]
 
     def receipt_for(self, subject: Subject, *inputs: Any) -> Receipt:
         """Return the receipt for one source or for the corpus; run the function where there is no manifest."""
@@ -119,31 +133,20 @@ class Stage:
             get_run_logger().info("%s", receipt.sentence())
         return receipt
 
-    def corpus_input(self, first: Any) -> Any:
+    def corpus_input(self, first: Any) -> list[Trail] | list[Receipt] | Receipt:
         """Return the first input of a stage about the corpus, from that of all groups of sources."""
         if self.inputs[0] == "trails":
             return trails_of(first)
         return receipts_of(first) if isinstance(first, list) else first
-
-    def enabled_sources(self, subject: Subject, group: list[Any]) -> list[Any]:
-        """Return the plans or trails of a group's sources for which the stage is enabled."""
-        of_sources = (
-            [trail_of(receipts) for receipts in trails_of([group])] if isinstance(group[0], list) else group
-        )
-        return [one for one in of_sources if self.enabled(subject, one.source)]
 
     def key_of(self, subject: Subject, *inputs: Any) -> str:
         """Return the key of the manifest for one source or for the corpus."""
         own, evidence = self.key(subject, *inputs), self.evidence_of(subject)
         return own if evidence is None else digest_of([own, pack(evidence)])
 
-    def cache_key(self, subject: Subject, first: Any, *inputs: Any) -> str:
+    def cache_key(self, subject: Subject, first: First, *inputs: Any) -> str:
         """Return Prefect's cache key for the arguments of a call: a hash of the keys of its manifests."""
-        if self.scope == "corpus":
-            return self.key_of(subject, self.corpus_input(first), *inputs)
-        if not isinstance(first, list):
-            return self.key_of(subject, first, *inputs)
-        keys = [self.key_of(subject, one, *inputs) for one in self.enabled_sources(subject, first)]
+        keys = [self.key_of(subject, one, *inputs) for one in self.firsts(subject, first)]
         return keys[0] if len(keys) == 1 else digest_of(keys)
 
     def reasons_of(self, subject: Subject) -> Reasons:

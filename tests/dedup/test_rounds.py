@@ -163,17 +163,8 @@ def test_round_that_changes_leaves_what_was_made_for_another(twins):
     build_here(changed)
     new = {path for path in changed.folder.written("work") if path not in before}
     stages = {path.split("/")[1] for path in new if path.endswith(".parquet")}
-    assert stages <= {
-        "verify",
-        "removals",
-        "audit",
-        "filter",
-        "keys-left",
-        "index",
-        "publish",
-        "removed",
-        "stamps",
-    }
+    assert "verify" in stages
+    assert not stages & {"ingest", "minhash", "edges", "clusters", "rules"}
     fresh = twins.load(
         storage=str(twins.folder / "fresh"), dedup=[TWO[0], {"scope": "across", "verify": {"jaccard": 0.9}}]
     )

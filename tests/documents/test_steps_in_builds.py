@@ -469,7 +469,7 @@ def test_report_draws_what_the_rules_took(raw):
     assert sum(rule.also for rule in found) == also > 0
     card = recipe.folder.read("published/README.md").decode()
     assert "| `zyda1.digits`: too many of its characters are digits | 2 (" in card
-    assert "- `zyda1` changed 1 documents of `best`" in card
+    assert "- `zyda1` changed 1 document of `best`" in card
 
 
 def test_build_with_nothing_to_do_notices_other_values_lists_and_functions(raw, own):
@@ -550,7 +550,7 @@ def test_steps_of_one_name_have_the_reasons_of_all(raw):
         {"filter": {"code": {"max_line_length": None}}},
     ]
     found = pipeline.reasons(raw.load(documents=steps))["rules"]
-    assert list(found) == ["code.max_line_length", "code.mean_line_length", "code.alphanumeric"]
+    assert list(found) == [f"code.{name}" for name in RULE_SETS["code"].rules]
 
 
 def test_worker_that_lives_on_takes_the_function_as_it_is_now(raw, own, tmp_path):
@@ -590,7 +590,11 @@ def test_rule_that_is_added_to_a_set_has_what_was_measured_before_made_anew(corp
     assert ingest_key(recipe) == ingest_key(corpus.load(**steps))
 
 
-@pytest.mark.parametrize("name", [name for name in FIRST_MEASURED if name != "gopher-repetition"])
+# Sets that got a rule after keys had no word of them. One more goes here: the numbers in FIRST_MEASURED never change.
+RULED_LATER = {"gopher-repetition"}
+
+
+@pytest.mark.parametrize("name", sorted(FIRST_MEASURED.keys() - RULED_LATER))
 def test_key_of_a_set_that_measures_what_it_did_at_first_has_no_word_of_it(corpus, name):
     recipe = corpus.load(documents=[{"measure": name}])
     assert later_statistics(plan_documents(recipe, "best")) == []

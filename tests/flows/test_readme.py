@@ -118,4 +118,7 @@ def test_every_command_is_in_the_readme():
 
 def test_design_shows_the_stages_in_their_order():
     design = (REPOSITORY / "docs/design.md").read_text()
-    assert " -> ".join(["prepare", *pipeline.names()]) in " ".join(design.split())
+    design = " ".join(design.split())
+    assert " -> ".join(["prepare", *pipeline.names()]) in design
+    about_corpus = [stage.name for stage in pipeline.stages() if stage.scope == "corpus"]
+    assert f"Stages about the whole corpus ({', '.join(about_corpus)}) are one task" in design

@@ -15,6 +15,7 @@ from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.faults import place_in_recipe
 from tasks.recipe.fields import Recipe
+from tasks.recipe.kinds import TAG_BY_FIELD
 from tasks.signatures.keys import index_parameters
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
@@ -170,12 +171,16 @@ def readable(other: ReferenceCorpus, place: str) -> list[Artifact]:
     return [artifact for artifact in artifacts if artifact is not None]
 
 
+def kind_in_words(parameters: dict[str, Any]) -> str:
+    """Say by the parameters of keys of which kind their round is."""
+    own = [f"{name}: {parameters[name]}" for name in TAG_BY_FIELD if parameters.get(name) is not None]
+    return own[0] if own else "near-duplicates"
+
+
 def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """Say in which parameters two sets of keys differ."""
-    if theirs.get("exact") != ours.get("exact"):
-        kinds = [
-            f"exact: {of.get('exact')}" if of.get("exact") else "near-duplicates" for of in (theirs, ours)
-        ]
+    kinds = kind_in_words(theirs), kind_in_words(ours)
+    if kinds[0] != kinds[1]:
         return f"for {kinds[0]} there and for {kinds[1]} here"
     names = [name for name in {**ours, **theirs} if theirs.get(name) != ours.get(name)]
     return ", ".join(

@@ -28,8 +28,8 @@ from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.stage import stage
-from tasks.stage.verdicts import ShardHistory, load_histories, trail_of
-from tasks.storage.artifacts import Artifact, Manifest, Receipt, stage_key
+from tasks.stage.verdicts import ShardHistory, Trail, load_histories
+from tasks.storage.artifacts import Artifact, Manifest, stage_key
 from tasks.storage.tables import parquet_writer, rows_between, write_artifact, write_table
 
 VERSION = 1
@@ -51,7 +51,7 @@ MATCHES = pa.schema(
 class CollisionsInFile(ArtifactJob):
     """Who shares a bucket of one file of another corpus's band keys: MET by doc_id.
 
-    shards: our own band keys, of so many `bands`. of_shards: a hash of them.
+    artifacts: our own band keys, of so many `bands`. of_artifacts: a hash of them.
     """
 
     stage, version = "matches", VERSION
@@ -160,13 +160,13 @@ def first_of_each_corpus(matches: pa.Table) -> NDArray[np.int64]:
 
 def key(
     of_round: Round,
-    trails: list[list[Receipt]],
+    trails: list[Trail],
     sources: Sequence[NumberedSource],
     references: Sequence[ReferenceCorpus],
 ) -> str:
-    identities = [receipt.identity for trail in trails for receipt in trail]
+    identities = [identity for trail in trails for identity in trail.identities]
     corpora = [content_of(index_of(other, of_round.dedup)) for other in references]
-    taking_part = [trail[0].source for trail in trails if of_round.recipe.may_go(str(trail[0].source))]
+    taking_part = [trail.source for trail in trails if of_round.recipe.may_go(trail.source)]
     params = [of_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
 
@@ -178,13 +178,13 @@ def has_references(of_round: Round, _: str) -> bool:
 @stage("matches", key, scope="corpus", inputs=("trails", "sources", "references"), enabled=has_references)
 def matches(
     of_round: Round,
-    trails: list[list[Receipt]],
+    trails: list[Trail],
     sources: Sequence[NumberedSource],
     references: Sequence[ReferenceCorpus],
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
     folder, dedup = of_round.folder, of_round.dedup
-    taking_part = [trail for trail in map(trail_of, trails) if of_round.recipe.may_go(trail.source)]
+    taking_part = [trail for trail in trails if of_round.recipe.may_go(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
         keys_of_source(of_round, source, of_source, "own keys") for source, of_source in history.items()
