@@ -62,7 +62,8 @@ def print_explanation(explanation: "Explanation") -> None:
         out.print("its text, as its source has it:")
         lines = explanation.text.splitlines()
         for line in lines[:MAX_LINES]:
-            out.print(Text(f"  {line}"[:MAX_WIDTH]))
+            rest = f" ... {len(line) - MAX_WIDTH:,} characters more" if len(line) > MAX_WIDTH else ""
+            out.print(Text(f"  {line[:MAX_WIDTH]}{rest}"))
         if len(lines) > MAX_LINES:
             out.print(f"  and {len(lines) - MAX_LINES:,} lines more")
 

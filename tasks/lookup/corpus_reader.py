@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +13,10 @@ from tasks.accounts.published import PUBLISHED, File, corpus_with_ids
 from tasks.accounts.published_files import PublishedFiles
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
-from tasks.planning.last_build import whole_register
+from tasks.planning.last_build import last_build, whole_register
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
-from tasks.sources.listing import InputFile
+from tasks.sources.listing import InputFile, load_listing
 from tasks.sources.reading import read
 from tasks.sources.register import Register
 from tasks.storage.records import Record
@@ -129,9 +129,21 @@ class Corpus:
             raise BadInput(f"the recipe has no source {name} any more")
         return source
 
+    def located(self, source: str, file: InputFile) -> InputFile:
+        """Return a file as the last build read it: at a commit, or as a copy."""
+        built = last_build(self.folder)
+        if built is None or source not in built.listings:
+            return file
+        with suppress(Damaged):
+            for one in load_listing(self.folder, built.listings[source]):
+                if one.number == file.number:
+                    return file.model_copy(update={"location": one.location})
+        return file
+
     def source_row(self, doc_id: int) -> dict[str, Any]:
         """Read a document's row from its source, by column. Raises BadInput where it is not there any more."""
         source, file, row = self.file_of(doc_id)
+        file = self.located(source, file)
         column = self.source_of(doc_id).text
         for piece in file.pieces:
             for chunk in read(source, file, piece, column):

@@ -58,7 +58,8 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     removed = corpus.removed(wanted)
     published = corpus.rows(f"{place.source}/{file_prefix(wanted)}", "doc_id", wanted)
     if not len(removed) and not len(published):
-        raise BadInput(f"{wanted}: row {place.row} of {place.file} is no document of this corpus")
+        why = reason_set_aside(corpus, place) or "is no document of this corpus"
+        raise BadInput(f"{wanted}: row {place.row} of {place.file} {why}")
     removal = removed.to_pylist()[0] if len(removed) else {}
     place_of_clusters, cluster_id, size = cluster_of(corpus, wanted, removal)
     of_cluster = members(corpus, place_of_clusters, cluster_id, min(size, MOST_MEMBERS))
@@ -82,6 +83,15 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         diff=difference(corpus, wanted, kept, removal),
         text=text_of(corpus, wanted) if removal.get("stage") in SHOWN_AS_TEXT else "",
     )
+
+
+def reason_set_aside(corpus: Corpus, place: Place) -> str:
+    """Say why a row was set aside, if it was."""
+    for table in corpus.blocks("set_aside", ["file", "row", "reason"]):
+        of_row = table.filter((pc.field("file") == place.file) & (pc.field("row") == place.row))
+        if len(of_row):
+            return f"was set aside: {of_row.column('reason')[0].as_py()}"
+    return ""
 
 
 def difference(corpus: Corpus, doc_id: int, kept: Place | None, removal: dict[str, Any]) -> Sequence[str]:

@@ -75,7 +75,9 @@ class Job(ABC, Generic[Made]):
     def whose(self) -> str:
         """What it is about, in words."""
         return (
-            f"stage {self.stage}, " + (f"source {self.source}, " if self.source else "") + f"part {self.name}"
+            f"stage {self.stage}, "
+            + (f"source {self.source}, " if self.source else "")
+            + f"shard {self.name}"
         )
 
     def __call__(self) -> Made:

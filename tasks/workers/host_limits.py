@@ -1,18 +1,19 @@
 """How many requests one host gets at once, from all workers of a cluster together."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-import distributed
-
-from tasks.workers.events import is_on_worker
+if TYPE_CHECKING:
+    import distributed
 
 SETTING = "ZYDA_REQUESTS_PER_HOST"
 USUAL = 32
 # By worker: a test, or a notebook, has several clusters in one process, one after another.
-SEMAPHORES: WeakKeyDictionary[distributed.Worker, dict[str, distributed.Semaphore]] = WeakKeyDictionary()
+SEMAPHORES: "WeakKeyDictionary[distributed.Worker, dict[str, distributed.Semaphore]]" = WeakKeyDictionary()
 
 
 def most_requests() -> int:
@@ -24,16 +25,25 @@ def most_requests() -> int:
 @contextmanager
 def place_at(host: str) -> Iterator[None]:
     """Hold one of the places that a host has for requests of this cluster; off a worker there is no limit."""
+    if (
+        "distributed" not in sys.modules
+    ):  # then this is no worker, and Dask would take half a second to import
+        yield
+        return
+    from tasks.workers.events import is_on_worker
+
     if not is_on_worker():
         yield
         return
-    with semaphore_of(distributed.get_worker(), host):
+    with semaphore_of(host):
         yield
 
 
-def semaphore_of(worker: distributed.Worker, host: str) -> distributed.Semaphore:
+def semaphore_of(host: str) -> "distributed.Semaphore":
     """Return the cluster's semaphore for a host."""
-    of_worker = SEMAPHORES.setdefault(worker, {})
+    import distributed
+
+    of_worker = SEMAPHORES.setdefault(distributed.get_worker(), {})
     if host not in of_worker:
         of_worker[host] = distributed.Semaphore(max_leases=most_requests(), name=f"zyda-requests-{host}")
     return of_worker[host]

@@ -83,7 +83,7 @@ def of_source(**changes):
 
 RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "no name": ({"name": None}, r"recipe\.yaml:\d+: name: "),
-    "name with a slash": ({"name": "../x"}, "name: .*pattern"),
+    "name with a slash": ({"name": "../x"}, "name: expected letters, digits"),
     "name of a sample": ({"name": "x-sample-0.1"}, "name: .*sample"),
     "name is a number": ({"name": 3}, "name: "),
     "name is empty": ({"name": ""}, "name: "),

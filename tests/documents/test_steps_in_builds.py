@@ -441,7 +441,9 @@ def test_try_passes_over_what_cannot_be_read(corpus, ending):
 def test_try_without_steps_says_so(corpus):
     said = zyda("try", corpus.write())
     assert said.returncode == 1
-    assert said.stderr == "zyda: the recipe has no steps on documents to try: give `documents` some\n"
+    assert said.stderr == (
+        "zyda: the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]\n"
+    )
 
 
 def test_same_corpus_with_other_sizes_of_shards(raw):

@@ -46,6 +46,7 @@ def hub(monkeypatch):
     made = StandInHub()
     template = f"{made.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     monkeypatch.setattr(constants, "ENDPOINT", made.endpoint)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", ())
     monkeypatch.setattr(stores, "LEAST_WAIT", 0.0)

@@ -236,6 +236,9 @@ def prepare_and_ingest(recipe, monkeypatch):
     ingest(recipe, found)
 
 
+READS = {"c.parquet": 2}  # its footer, and its rows all at once
+
+
 @pytest.mark.parametrize("on_bad_rows", ["set_aside", "fail"])
 @pytest.mark.parametrize("file", ["a.jsonl", "b.jsonl.gz", "c.parquet"])
 @pytest.mark.parametrize("error", [ConnectionResetError, TimeoutError, RuntimeError])
@@ -244,7 +247,7 @@ def test_any_failure_of_a_store_in_the_middle_of_a_file_is_worth_a_retry(
 ):
     recipe = corpus.load(sources=[{"name": "far", "files": f"{memory}/{file}", "on_bad_rows": on_bad_rows}])
     monkeypatch.setattr(Breaking, "error", error)
-    for failing in ({1}, {2}, {3}, {4}):
+    for failing in [{n} for n in range(1, READS.get(file, 4) + 1)]:
         monkeypatch.setattr(Breaking, "reads", 0)
         monkeypatch.setattr(Breaking, "failing", failing)
         with pytest.raises(Unavailable, match="broken on purpose"):
