@@ -23,10 +23,11 @@ from tasks.recipe.values import has_commits
 from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.sources.hub import as_in_pattern, at_commit, commit_of
 from tasks.storage.artifacts import WORK
+from tasks.storage.failures import unavailable
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.stamps import is_utf8
-from tasks.storage.stores import ask_again, explain_errors, unavailable
+from tasks.storage.stores import ask_again, explain_errors
 
 MARKS = "*?["
 

@@ -16,7 +16,8 @@ from tasks.recipe.values import has_commits
 from tasks.sources.file_systems import file_system_of, is_passing, is_version
 from tasks.sources.hub import opened_on_hub
 from tasks.sources.web_files import opened_on_web
-from tasks.storage.stores import Stream, ask_again, explain_errors, open_file, unavailable
+from tasks.storage.failures import unavailable
+from tasks.storage.stores import Stream, ask_again, explain_errors, open_file
 
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]

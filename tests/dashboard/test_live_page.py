@@ -2,6 +2,7 @@
 
 import html
 import re
+import time
 from contextlib import nullcontext
 from io import StringIO
 from itertools import pairwise
@@ -463,3 +464,14 @@ def test_line_is_said_each_minute_where_there_is_no_terminal(corpus, monkeypatch
     state.hear(reports("ingest", "best", 2, 4, 20))
     state.hear(reports("ingest", "best", 3, 4, 30))
     assert said.getvalue() == "1 min: ingest 2/4 shards\n"
+
+
+def test_host_that_limits_requests_is_named_for_as_long_as_it_is_waited_for(corpus, monkeypatch):
+    state = BuildState(corpus.load(), clock=Clock())
+    state.hear(reports("ingest", "best", 0, 3, 0))
+    now = time.time()
+    state.hear({"host": "huggingface.co", "until": now + 600})
+    state.hear({"host": "huggingface.co", "until": now + 30})  # another worker's, which began to wait before
+    assert "huggingface.co limits requests: waiting for 10 minutes" in page_of(state)
+    monkeypatch.setattr(time, "time", lambda: now + 601)
+    assert "limits requests" not in page_of(state)

@@ -11,8 +11,9 @@ from small_corpus import build_here, contents, listed_files, prose, rows, write_
 
 from tasks.accounts.published import published_manifest
 from tasks.errors import Denied, Unavailable
+from tasks.storage.failures import is_final
 from tasks.storage.folder import Folder
-from tasks.storage.stores import explain_errors, is_final
+from tasks.storage.stores import explain_errors
 from tasks.storage.tables import read_table, tables_of, write_table
 
 TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some text"] * 1000})
