@@ -37,6 +37,10 @@ PATIENCE = "300s"
 # Dask starts a worker again that has not been heard of for so long: it is stopped, or its machine has no time for
 # it. By default it looks every five minutes.
 TTL, WORKER_TTL = "distributed.scheduler.worker-ttl", "120s"
+# Dask closes a nanny for good so long after it lost its worker, by default after 15 seconds, if the worker is
+# not there at that very moment. One that has died again by then is about to be started again, and never is: of a
+# cluster with one worker, none is left. Nannies start their workers again by themselves.
+LOST, NEVER = "distributed.deploy.lost-worker-timeout", "365 days"
 CLOSE_SECONDS = 30
 WORKER_PROCESS = "tasks.workers.process"
 SILENT = 50  # Dask's own log, of which every worker writes one
@@ -125,6 +129,7 @@ def open_cluster(threads: int = 1) -> Any:
     Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
     workers and clients know each other by a certificate that is made for this cluster alone.
     """
+    dask.config.set({LOST: NEVER})  # it is looked up whenever a worker is lost
     dashboard = free_port()
     common = {
         "dashboard_address": f"{LOOPBACK}:{dashboard}",

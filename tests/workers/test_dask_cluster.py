@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,33 @@ def test_shards_run_on_the_workers_of_their_engine(offered, engine, expected):
         found = client.submit(spread_over_workers, engine, pure=False).result()
     assert found
     assert found <= expected
+
+
+def test_worker_that_dies_again_and_again_is_always_started_again(monkeypatch):
+    """Kill the one worker so that it is away whenever Dask looks whether a worker that was lost has come back."""
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    monkeypatch.setattr(dask_cluster, "NEVER", "1 s")
+    with open_cluster() as cluster, distributed.Client(cluster) as client:
+        is_closed = kill_until_closed(cluster, client, seconds=15)
+    monkeypatch.undo()
+    assert is_closed  # so it is with a second; so it was with Dask's own fifteen
+    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
+    with open_cluster() as cluster, distributed.Client(cluster) as client:
+        assert not kill_until_closed(cluster, client, seconds=5)
+
+
+def kill_until_closed(cluster, client, seconds):
+    """Kill a cluster's one worker whenever it is there, for so long; return whether its nanny was closed."""
+    (nanny,), until = cluster.workers.values(), time.monotonic() + seconds
+    while time.monotonic() < until:
+        process = nanny.process
+        if nanny.status is distributed.Status.closed:
+            return True
+        if process is not None and process.pid and client.scheduler_info()["workers"]:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.1)
+    return False
 
 
 def test_build_that_must_have_gpus_says_that_there_are_none(monkeypatch):
