@@ -59,6 +59,7 @@ class Site:
         self.has_ranges, self.says_size, self.head_lacks = True, True, 0
         self.gets = 0
         self.instead = lambda site, asked: None
+        self.head_instead = lambda: None
         site = self
 
         class Answering(http.server.BaseHTTPRequestHandler):
@@ -67,7 +68,7 @@ class Site:
 
             def do_HEAD(self):
                 marks = {"Content-Length": len(site.content) - site.head_lacks, **site.marks}
-                self.answer(200, b"", marks)
+                self.answer(*(site.head_instead() or (200, b"", marks)))
 
             def do_GET(self):
                 site.gets += 1
@@ -359,3 +360,38 @@ def test_page_that_a_server_gives_for_every_request_is_no_file(site, name):
     site.content, site.marks = PAGE * 100, {"Content-Type": "text/html; charset=utf-8"}
     with pytest.raises(Unavailable, match="its server answers with a web page, where a file is expected"):
         texts_in(look_at(site.url(name)))
+
+
+# Hosts that limit requests
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Give the seconds that are waited for, which pass at once."""
+    seconds = []
+    monkeypatch.setattr(stores.time, "sleep", seconds.append)
+    return seconds
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.parquet"])
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"), [(429, {"Retry-After": "900"}, 900), (503, {"Retry-After": "40"}, 40)]
+)
+def test_web_host_that_limits_requests_is_waited_for_as_long_as_it_says(
+    site, waits, name, status, headers, seconds
+):
+    site.content = content_of(name, "one")
+    file = look_at(site.url(name))
+    refused = iter([True, True])
+    site.instead = lambda site, asked: (status, b"", headers) if next(refused, False) else None
+    assert texts_in(file) == texts_of("one")
+    assert waits == [seconds] * 2
+
+
+def test_web_host_that_limits_requests_while_it_is_listed_is_waited_for(site, waits):
+    site.content = content_of("x.jsonl", "one")
+    refused = iter([True] * 4)  # what it is asked by HEAD is asked by GET, too
+    site.head_instead = lambda: (429, b"", {"Retry-After": "60"}) if next(refused, False) else None
+    site.instead = lambda site, asked: site.head_instead()
+    assert texts_in(look_at(site.url("x.jsonl"))) == texts_of("one")
+    assert waits == [60] * 2

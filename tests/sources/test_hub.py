@@ -13,6 +13,7 @@ from stand_in_hub import StandInHub
 
 from tasks.errors import BadInput, BadRecipe, Unavailable
 from tasks.recipe.source import Source
+from tasks.sources.formats import parquet
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.sources.selection import Selection
@@ -136,7 +137,27 @@ def test_requests_grow_with_bytes_and_not_with_row_groups(hub):
     chunks = read("far", looked_at, piece, "text")
     texts = [text for chunk in chunks for text in chunk.table.column("text").to_pylist()]
     assert texts == [row["text"] for row in DOCUMENTS * 50]
-    assert hub.requests["store"] <= 4  # the footer, twice where it is long, and the rows
+    assert hub.requests["store"] <= 3  # its footer, in two, and all its rows
+
+
+def test_large_file_is_asked_for_its_footer_and_for_runs_of_its_row_groups(hub, monkeypatch):
+    monkeypatch.setattr(parquet, "GAP_BYTES", 1 << 10)
+    monkeypatch.setattr(parquet, "REQUEST_BYTES", 1 << 16)
+    words = [
+        {**row, "text": f"{row['text']} {random.Random(i).randbytes(500).hex()}"}
+        for i, row in enumerate(DOCUMENTS * 10)
+    ]
+    hub.commit("lab/web", {"data/many.parquet": as_parquet(words, row_group_size=10)})
+    (file,) = listed()
+    looked_at = inspect("far", file, "text", 1 << 30, may_be_bad=False).file
+    (piece,) = looked_at.pieces
+    assert len(piece.row_groups) == 40
+    hub.requests.clear()
+    chunks = read("far", looked_at, piece, "text")
+    assert [text for chunk in chunks for text in chunk.table.column("text").to_pylist()] == [
+        row["text"] for row in words
+    ]
+    assert 3 <= hub.requests["store"] <= 4 + 1.5 * file.size / parquet.REQUEST_BYTES
 
 
 def test_columns_that_nobody_wants_are_not_asked_for(hub):

@@ -53,6 +53,8 @@ def inspect(
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
     """Read the row groups of a piece."""
+    is_small = stream.expected <= GAP_BYTES
+    stream.expect_reads([range(stream.expected)] if is_small else [])
     try:
         parquet = open_parquet(stream, pre_buffer=True, page_checksum_verification=True)
     except DAMAGED as error:
@@ -60,7 +62,8 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
         return
     groups = range(parquet.num_row_groups) if piece.row_groups is None else piece.row_groups
     names = selection.of(parquet.schema_arrow.names, text)
-    stream.expect_reads(ranges_of(parquet.metadata, groups, {*names}))
+    if not is_small:
+        stream.expect_reads(ranges_of(parquet.metadata, groups, {*names}))
     for group in groups:
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
         tally.rows += rows
