@@ -1,10 +1,12 @@
 """What the last build of a corpus was made from, and whether anything has changed since."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -19,13 +21,16 @@ from tasks.log import warn
 from tasks.planning.build_history import damaged_records
 from tasks.quality.forms import digest_of_model, model_folder
 from tasks.recipe.fields import Recipe
-from tasks.recipe.values import in_time
+from tasks.recipe.source import Source
+from tasks.recipe.values import has_commits, in_time
 from tasks.sources.copies import files_of
+from tasks.sources.hub import commit_of
 from tasks.sources.listing import InputFile, load_listing, sampled_files
 from tasks.sources.register import Register, load_register, lost_entry
 from tasks.storage.artifacts import WORK, Receipt
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record
+from tasks.storage.stores import explain_errors
 from tasks.tokens.counter import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
@@ -138,11 +143,36 @@ def recorded_versions(folder: Folder) -> dict[str, dict[str, str]]:
 def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return the same of all that a build of this recipe would read now."""
     listed = {
-        source.name: versions(sampled_files(files_of(source, recipe.inputs), recipe.sample))
+        source.name: at_same_commit(recipe, source)
+        or versions(sampled_files(files_of(source, recipe.inputs), recipe.sample))
         for source in recipe.sources
     }
     urls = [url for dedup in recipe.rounds for url in dedup.against]
     return listed | {url: version_of(corpus_at(url)) for url in urls}
+
+
+def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
+    """Return the versions of a source's files of the last build, where it is on the hub and no commit came since.
+
+    So nothing is listed: a repository is asked for its commit alone.
+    """
+    built, manifest = last_build(recipe.folder), published_manifest(recipe.folder)
+    path = built.listings.get(source.name) if built else None
+    if path is None or manifest is None or recipe.inputs or not all(map(has_commits, source.files)):
+        return None
+    if patterns_in(manifest.recipe, source.name) != patterns_in(recipe.as_written, source.name):
+        return None
+    with suppress(ZydaError), explain_errors(source.name):  # whoever lists the source says what is wrong
+        commits = {commit_of(pattern, source.revision) for pattern in source.files}
+        listed = load_listing(recipe.folder, path)
+        if commits == {file.location.commit if file.location else "" for file in listed}:
+            return versions(listed)
+    return None
+
+
+def patterns_in(recipe: Mapping[str, Any], source: str) -> list[Any]:
+    """Return which files of which revision a written recipe says of a source."""
+    return [[one["files"], one.get("revision")] for one in recipe["sources"] if one["name"] == source]
 
 
 def version_of(other: ReferenceCorpus) -> dict[str, str]:

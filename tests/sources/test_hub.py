@@ -12,6 +12,7 @@ from small_corpus import SOURCES, Corpus, build_here, contents, prose, published
 from stand_in_hub import StandInHub
 
 from tasks.errors import BadInput, BadRecipe, Unavailable
+from tasks.planning.last_build import ledger_if_complete
 from tasks.recipe.source import Source
 from tasks.sources.formats import parquet
 from tasks.sources.listing import list_files
@@ -298,6 +299,23 @@ def test_commit_that_changes_no_file_makes_nothing_anew(hub, on_hub):
     build_here(recipe)
     assert data_of(recipe) == before
     assert hub.requests["resolve"] <= len(recipe.sources)  # a look at one file of each
+
+
+def test_look_at_a_hub_on_which_nothing_came_asks_for_its_commit_alone(hub, on_hub):
+    recipe, _ = on_hub
+    build_here(recipe)
+    assert ledger_if_complete(recipe) is not None
+    hub.requests.clear()
+    assert ledger_if_complete(recipe) is not None
+    assert hub.requests == {"api": sum(len(source.files) for source in recipe.sources)}
+    tree = {
+        path: hub.blobs[digest]
+        for path, digest in hub.commits["lab/web", hub.branches["lab/web", "main"]].items()
+    }
+    hub.commit("lab/web", {**tree, "README.md": b"# a card"})
+    assert ledger_if_complete(recipe) is not None
+    hub.commit("lab/web", {**tree, "best-1.parquet": as_parquet(rows(new=prose("new")))})
+    assert ledger_if_complete(recipe) is None
 
 
 # Columns
