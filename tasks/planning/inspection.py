@@ -71,8 +71,12 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
             checks += [
                 Check(partial(check_files, source, len(files), jobs, outcomes), place),
                 Check(partial(check_selection, source, jobs, outcomes), place),
-                Check(partial(check_columns, recipe, jobs, outcomes, source, files, model), (*place, "keep")),
             ]
+        if files and (
+            model or not source.classify
+        ):  # which columns a model adds is not known where it has a fault
+            of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
+            checks.append(Check(of_columns, (*place, "keep")))
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):

@@ -73,7 +73,7 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     listed, models, documents = (
         list(answers) for answers in zip(*(one for one, _ in by_source), strict=True)
     )
-    listed = [[] if found else files for files, (_, found) in zip(listed, by_source, strict=True)]
+    listed = [files or [] for files in listed]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     if not faults:
         check_reads_no_output(recipe, chosen)

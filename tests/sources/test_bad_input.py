@@ -389,6 +389,16 @@ def test_all_sources_faults_are_shown_at_once(corpus):
     assert len(str(raised.value).splitlines()) == 2
 
 
+def test_faults_of_one_source_are_shown_at_once(corpus):
+    classify = {"model": "./nowhere", "keep": ["High"]}
+    sources = [{"name": "best", "files": "in/best-*.parquet", "text": "bdy", "classify": classify}]
+    with pytest.raises(ZydaError) as raised:
+        build_here(corpus.load(sources=sources))
+    said = str(raised.value)
+    assert "classify.model: ./nowhere cannot be loaded: there is no folder ./nowhere" in said
+    assert "no column 'bdy'; there are 'name', 'stars', 'text'" in said
+
+
 def test_unknown_tokenizer_and_model_are_said(corpus, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ZydaError, match=r"tokenizer: .*missing\.json cannot be loaded"):
