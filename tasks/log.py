@@ -8,7 +8,6 @@ import logging
 import time
 
 LOG = logging.getLogger("zyda")
-LOG.setLevel(logging.INFO)
 LONG = 5.0  # seconds of waiting that are worth a line
 
 
@@ -20,4 +19,4 @@ def say_wait(host: str, seconds: float) -> None:
     """Say that a host limits its requests, and how long it asks to wait; `until` is in seconds of `time.time`."""
     more = {"host": host or "a store", "until": time.time() + seconds}
     if seconds >= LONG:
-        LOG.info("%s limits its requests; it is asked again in %.0f s", more["host"], seconds, extra=more)
+        LOG.warning("%s limits its requests; it is asked again in %.0f s", more["host"], seconds, extra=more)

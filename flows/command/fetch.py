@@ -31,7 +31,7 @@ def fetch(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The folder for the copies; without, the recipe's `inputs`, or <storage>/inputs.",
+            help="The folder for the copies; without, the recipe's `inputs`, or <storage>/<name>-inputs.",
         ),
     ] = None,
     at_once: Annotated[int, typer.Option(min=1, max=64, help="Files to copy side by side.")] = 4,
@@ -45,17 +45,18 @@ def fetch(
     Start it again after an interruption, or when sources have changed: what was copied is not copied again.
     A host that limits its requests is waited for as long as it asks.
     """
-    recipe = load(recipe_path, None, sample)
     from tasks.planning.fetching import Fetch  # late
-    from tasks.storage.folder import Folder, absolute  # late
+    from tasks.recipe.loading import load_recipe  # late
+    from tasks.storage.folder import Folder  # late
 
-    url = absolute(to) if to else recipe.inputs or f"{recipe.storage.rstrip('/')}/inputs"
+    recipe = load_recipe(recipe_path, sample=sample, inputs=to)
+    url = recipe.inputs or f"{recipe.storage.rstrip('/')}/{recipe.name}-inputs"
     fetched = Fetch(recipe, Folder(url), verify=verify)
     console().print(sizes_by_source(recipe, fetched))
     expect_room(fetched)
     copy_with_progress(fetched, at_once)
     say(f"all {counted(len(fetched.wanted), 'file')} are in {url}")
-    if recipe.inputs != url:
+    if load(recipe_path, None, sample).inputs != url:
         say(f"to build from there, write in the recipe: inputs: {url}")
 
 

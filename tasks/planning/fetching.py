@@ -1,6 +1,7 @@
 """Sources copied to where they are read, several files at a time; what is there already is not copied again."""
 
 import hashlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,14 +12,17 @@ from tasks.errors import BadRecipe, Damaged, Unavailable, ZydaError
 from tasks.planning.survey import Check, call_each
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
-from tasks.sources.copies import FetchedFile, copies_by_file, read_fetched, write_fetched
+from tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
 from tasks.sources.file_systems import version_of
 from tasks.sources.listing import InputFile, list_by_pattern, sampled_files
 from tasks.sources.streams import open_input
 from tasks.storage.folder import Folder
+from tasks.storage.stores import PAUSE
 
-AT_ONCE_BYTES = 8 << 20
+AT_ONCE_BYTES = 16 << 20
 SECONDS_BETWEEN_TABLES = 30.0
+ODD = re.compile(r"[^A-Za-z0-9._+@=-]")  # in a name: some stores and programs take it for something else
+LONGEST_NAME = 100
 
 
 class Fetch:
@@ -29,12 +33,15 @@ class Fetch:
 
     def __init__(self, recipe: Recipe, folder: Folder, *, verify: bool = False) -> None:
         self.folder = folder
+        folder.clear_scratch()
         self.files = listed_files(recipe)
+        expect_no_copies(folder, self.files)
         self.known = copies_by_file(read_fetched(folder))
         self.lock, self.is_stopped = threading.Lock(), threading.Event()
         self.written = time.monotonic()
         self.wanted = self.chosen(recipe)
-        self.to_copy = [file for file in self.wanted if not self.is_there(file, verify=verify)]
+        missing = [file for file in self.wanted if not self.is_there(file, verify=verify)]
+        self.to_copy = [*{file.key: file for file in missing}.values()]
 
     def chosen(self, recipe: Recipe) -> list[FetchedFile]:
         """Return the files of the recipe's sample, each once."""
@@ -51,12 +58,15 @@ class Fetch:
         copy = self.known.get(file.key)
         if copy is None:
             return False
-        if verify and self.folder.difference(copy.path, copy.size, copy.sha256) is None:
-            return True
-        if not verify and copy_version(self.folder, copy.path) == copy.copy_version:
-            return True
-        del self.known[file.key]
-        return False
+        now = copy_version(self.folder, copy.path)
+        is_whole = now == copy.copy_version
+        if verify:
+            is_whole = self.folder.difference(copy.path, copy.size, copy.sha256) is None
+        if is_whole:  # its time may be another one, where somebody has moved it
+            self.known[file.key] = copy.model_copy(update={"copy_version": now})
+        else:
+            del self.known[file.key]
+        return is_whole
 
     def copy_all(self, at_once: int, tell: Callable[[int], object]) -> None:
         """Copy what is to be copied, so many files at a time. tell: is called with the bytes that have come.
@@ -70,7 +80,12 @@ class Fetch:
                 raise Unavailable("it was stopped")
             tell(size)
 
+        def wait_or_stop(seconds: float) -> None:
+            if self.is_stopped.wait(seconds):
+                raise Unavailable("it was stopped")
+
         def copy(file: FetchedFile) -> None:
+            PAUSE.set(wait_or_stop)
             try:
                 copied = copy_file(self.folder, file, tell_or_stop)
             except ZydaError as error:
@@ -94,8 +109,15 @@ class Fetch:
             raise BadRecipe(*faults)
 
     def write_table(self) -> None:
-        """Write the table of all files as they are now."""
-        write_fetched(self.folder, [file.copied_as(self.known.get(file.key)) for file in self.files])
+        """Write the table of all files as they are now, and of what others have fetched to the same folder."""
+        own = {(file.source, file.pattern) for file in self.files}
+        there = read_fetched(self.folder)
+        for key, copy in copies_by_file(there).items():
+            known = self.known.get(key)
+            if known is None or copy_version(self.folder, known.path) != known.copy_version:
+                self.known[key] = copy  # another process has copied it meanwhile
+        files = [file.copied_as(self.known.get(file.key)) for file in self.files]
+        write_fetched(self.folder, [*files, *(one for one in there if (one.source, one.pattern) not in own)])
         self.written = time.monotonic()
 
     @contextmanager
@@ -126,6 +148,16 @@ def listed_files(recipe: Recipe) -> list[FetchedFile]:
     if faults:
         raise BadRecipe(*faults)
     return [file for files in answers for file in files]
+
+
+def expect_no_copies(folder: Folder, files: Sequence[FetchedFile]) -> None:
+    """Raise BadRecipe where a source reads the folder of copies: each fetch would copy the copies."""
+    for file in files:
+        if file.url.startswith(f"{folder.url}/"):
+            raise BadRecipe(
+                f"source {file.source}: its {file.pattern} reads {folder.url}, the folder of copies; choose "
+                "another one by --to"
+            )
 
 
 def fetched_file(source: Source, pattern: str, file: InputFile) -> FetchedFile:
@@ -172,9 +204,13 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
 
 
 def path_of(file: FetchedFile) -> str:
-    """Return where a file's copy lies: below its source's name, in a folder of this URL and version alone."""
+    """Return where a file's copy lies: below its source's name, in a folder of this URL and version alone.
+
+    The end of its name stays, by which its format is known; a table has the whole.
+    """
     place = hashlib.sha256(f"{file.url}\n{file.version}".encode()).hexdigest()[:12]
-    return f"{file.source}/{place}/{file.url.rpartition('/')[2]}"
+    name = ODD.sub("_", file.url.rpartition("/")[2])[-LONGEST_NAME:]
+    return f"{COPIES}/{file.source}/{place}/{name}"
 
 
 def copy_version(folder: Folder, path: str) -> str:

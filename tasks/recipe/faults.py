@@ -41,6 +41,7 @@ PHRASES = {
     r"greater than": "more than",
     r"^(String|Tuple|List) should have at (least|most) (\d+) (item|character)(s?)\b.*": r"expected at \2 \3 \4\5",
 }
+OPTIONS = {"inputs": "to"}  # that are called otherwise than their fields
 Location = tuple[int | str, ...]
 KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
@@ -62,7 +63,7 @@ def faults(path: str, text: str, error: ValidationError, given: Collection[str] 
         and (fault["type"] != "too_short" or fault["loc"] not in whole)
     ]
     lines = (
-        f"--{fault['loc'][0]}: {wording(fault)}"
+        f"--{OPTIONS.get(str(fault['loc'][0]), fault['loc'][0])}: {wording(fault)}"
         if fault["loc"] and fault["loc"][0] in given
         else f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
         for fault in own

@@ -20,8 +20,10 @@ from tasks.storage.folder import absolute
 from tasks.workers.engine import requested_engine
 
 
-def load_recipe(path: str, *, storage: str | None = None, sample: float | None = None) -> Recipe:
-    """Read a recipe; `storage` and `sample` override what it says.
+def load_recipe(
+    path: str, *, storage: str | None = None, sample: float | None = None, inputs: str | None = None
+) -> Recipe:
+    """Read a recipe; `storage`, `sample` and `inputs` override what it says.
 
     Relative paths in it are relative to the recipe's own folder. Raises BadRecipe with all faults.
     """
@@ -44,12 +46,12 @@ def load_recipe(path: str, *, storage: str | None = None, sample: float | None =
         raise BadRecipe(f"{path}: a recipe is a mapping with name, storage, tokenizer and sources")
     if sample is not None:
         content["sample"] = sample
-    if storage is not None:
-        content["storage"] = storage if is_odd(storage) else absolute(storage)
+    folders = {name: url for name, url in (("storage", storage), ("inputs", inputs)) if url is not None}
+    content |= {name: url if is_odd(url) else absolute(url) for name, url in folders.items()}
     try:
         recipe = Recipe.model_validate(content)
     except ValidationError as error:
-        given = [name for name, value in (("sample", sample), ("storage", storage)) if value is not None]
+        given = {"sample", *folders} if sample is not None else set(folders)
         raise BadRecipe(*faults(path, text, error, given)) from error
     placed = anchor_paths(recipe, Path(path).resolve().parent)
     placed._as_written = recipe.as_written

@@ -6,6 +6,7 @@ as they were listed, also those that have no copy yet; these are read where they
 """
 
 import io
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -18,7 +19,7 @@ from tasks.recipe.source import Source
 from tasks.sources.hub import at_commit
 from tasks.sources.listing import InputFile, Location, list_files
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from tasks.storage.records import Record, digest_of
 
 FETCHED = "fetched.parquet"
 SCHEMA = pa.schema(
@@ -36,6 +37,11 @@ SCHEMA = pa.schema(
         ("copy_version", pa.string()),
     ]
 )
+
+
+COPIES = "copies"
+PLACE = re.compile(COPIES + r"/[^/]+/[0-9a-f]{12}/[^/]+")  # of a copy; nothing else is read
+DIGEST = b"zyda.rows"  # of all rows, in the table's metadata: footers of Parquet have no checksums
 
 
 class FetchedFile(Record):
@@ -57,9 +63,9 @@ class FetchedFile(Record):
     copy_version: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What says which copy is its own, whichever pattern found it."""
-        return self.source, self.url, self.version
+    def key(self) -> tuple[str, str]:
+        """What says which copy is its own, whichever pattern of which source found it."""
+        return self.url, self.version
 
     def copied_as(self, copy: "FetchedFile | None") -> "FetchedFile":
         """Return it with the copy of another one of its key, if there is one."""
@@ -86,8 +92,9 @@ class FetchedFile(Record):
 def write_fetched(folder: Folder, files: Iterable[FetchedFile]) -> None:
     """Write the table of copies, whole."""
     rows: list[dict[str, Any]] = [file.model_dump() for file in files]
+    table = pa.Table.from_pylist(rows, SCHEMA).replace_schema_metadata({DIGEST: digest_of(rows)})
     content = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), content, compression="zstd", write_page_checksum=True)
+    pq.write_table(table, content, compression="zstd", write_page_checksum=True)
     folder.write(FETCHED, content.getvalue())
 
 
@@ -101,8 +108,14 @@ def read_fetched(folder: Folder) -> tuple[FetchedFile, ...]:
 def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
     """Read the rows of a table of copies. Raises Denied."""
     try:
-        rows = pq.read_table(io.BytesIO(content), page_checksum_verification=True).to_pylist()
-        return tuple(FetchedFile(**row) for row in rows)
+        table = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
+        rows = table.to_pylist()
+        if (table.schema.metadata or {}).get(DIGEST, b"").decode() != digest_of(rows):
+            raise ValueError("its rows are not those that were written")
+        files = tuple(FetchedFile(**row) for row in rows)
+        if odd := [file.path for file in files if file.path and not is_of_copy(file)]:
+            raise ValueError(f"{odd[0]} is no path of a copy")
+        return files
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise Denied(
             f"{url}/{FETCHED} is damaged: {first_line(error)}; delete it, and run zyda fetch again, which copies "
@@ -116,6 +129,11 @@ def files_of(source: Source, inputs: str | None) -> list[InputFile]:
     Raises BadInput, Denied, Unavailable.
     """
     return list_files(source) if inputs is None else list_copies(source, inputs)
+
+
+def is_of_copy(file: FetchedFile) -> bool:
+    """Say whether a row names a copy as `zyda fetch` places it, and what its store said of it."""
+    return bool(PLACE.fullmatch(file.path)) and ".." not in file.path.split("/") and bool(file.copy_version)
 
 
 def list_copies(source: Source, inputs: str) -> list[InputFile]:
@@ -141,6 +159,6 @@ def by_url(files: Iterable[InputFile]) -> list[InputFile]:
     return [known[url] for url in sorted(known)]
 
 
-def copies_by_file(files: Iterable[FetchedFile]) -> dict[tuple[str, str, str], FetchedFile]:
+def copies_by_file(files: Iterable[FetchedFile]) -> dict[tuple[str, str], FetchedFile]:
     """Return the files that have a copy, by their keys."""
     return {file.key: file for file in files if file.path}

@@ -49,7 +49,9 @@ def commit_of(url: str, revision: str | None = None) -> str:
     try:
         return str(HfApi().repo_info(uri.id, repo_type=uri.type, revision=wanted).sha)
     except RevisionNotFoundError as error:
-        raise FileNotFoundError(f"{uri.id} has no branch, tag or commit {wanted!r}") from error
+        raise FileNotFoundError(f"{uri.id} has no branch, tag or commit {wanted or 'main'!r}") from error
+    except (KeyError, TypeError, AttributeError) as error:  # of a page that asks for a login, say
+        raise Unavailable(f"{url}: what answers in the hub's place is not the hub") from error
 
 
 class HubFile(FileInParts):

@@ -21,6 +21,8 @@ from tasks.storage.stores import Stream, ask_again, explain_errors, open_file
 
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]
+# What to do where a file is not what was listed.
+REMEDY, REMEDY_OF_COPY = "build again", "it is a copy: run zyda fetch again"
 
 
 class Input(Stream):
@@ -31,14 +33,21 @@ class Input(Stream):
     """
 
     def __init__(
-        self, source: str, url: str, stream: Any, size: int, version: str, look: Callable[[], Info]
+        self,
+        source: str,
+        url: str,
+        stream: Any,
+        size: int,
+        version: str,
+        look: Callable[[], Info],
+        remedy: str = REMEDY,
     ) -> None:
         super().__init__(url, stream)
         self.source = source
         self.expected = size
         self.version = version
         self.look = look
-        self.is_far = False
+        self.is_far, self.remedy = False, remedy
         self.ranges: list[range] = []
         self.held = (range(0), b"")
         self.expect_size(getattr(stream, "size", None))
@@ -64,7 +73,7 @@ class Input(Stream):
 
     def changed(self, change: str) -> NoReturn:
         self.failure = bad_input(
-            self.source, f"it changed while it was read: {change}; build again", file=self.url
+            self.source, f"it changed while it was read: {change}; {self.remedy}", file=self.url
         )
         raise self.failure
 
@@ -140,9 +149,10 @@ def open_input(
         pinned = Input(source, url, stream, size, "", lambda: {"size": size})  # a commit does not change
         pinned.is_far = True
         return pinned
-    fs, path = file_system_of(location or url)
-    look = partial(current_info, source, url, fs, path)
-    with explained_input(source, url):
+    url, remedy = (location, REMEDY_OF_COPY) if location else (url, REMEDY)
+    fs, path = file_system_of(url)
+    look = partial(current_info, source, url, fs, path, remedy)
+    with explained_input(source, url, remedy):
         if isinstance(fs, HTTPFileSystem):
             info: Info = {"size": size, **look()}
             stream = opened_on_web(fs, path, info, at_random=at_random)
@@ -150,22 +160,24 @@ def open_input(
             fs.invalidate_cache(path)
             stream = open_file(fs, path, at_random=at_random)
             info = getattr(stream, "details", None) or look()
-    opened = Input(source, url, stream, size, version, look)
+    opened = Input(source, url, stream, size, version, look, remedy)
     opened.expect_version(info)
     opened.is_far = not isinstance(fs, LocalFileSystem)
     return opened
 
 
-def current_info(source: str, url: str, fs: fsspec.AbstractFileSystem, path: str) -> Info:
+def current_info(
+    source: str, url: str, fs: fsspec.AbstractFileSystem, path: str, remedy: str = REMEDY
+) -> Info:
     """Return what a store says of a file now. Raises BadInput, Denied, Unavailable."""
-    with explained_input(source, url):
+    with explained_input(source, url, remedy):
         fs.invalidate_cache(path)
         info = dict(fs.info(path))
         return {name: known for name, known in info.items() if known is not None}
 
 
 @contextmanager
-def explained_input(source: str, url: str) -> Iterator[None]:
+def explained_input(source: str, url: str, remedy: str = REMEDY) -> Iterator[None]:
     """Turn what the store of an input raises into Denied or BadInput (final) or Unavailable (worth retrying)."""
     try:
         with explain_errors(f"source {source}, file {url}"):
@@ -174,7 +186,7 @@ def explained_input(source: str, url: str) -> Iterator[None]:
         if is_passing(error):
             raise unavailable(str(error), error) from error
         if isinstance(error.__cause__, FileNotFoundError):
-            fault = "it was there when the sources were listed, and is gone; build again, with it or without"
+            fault = f"it was there when the sources were listed, and is gone; {remedy}, with it or without"
             raise bad_input(source, fault, file=url) from error
         raise
 

@@ -17,7 +17,7 @@ from fsspec.implementations.http import HTTPFileSystem
 from tasks.errors import Unavailable
 from tasks.workers.host_limits import place_at
 
-AHEAD = 5 << 20  # bytes of one request for a file that is read from end to end
+AHEAD = 16 << 20  # bytes of one request for a file that is read from end to end
 WHOLE, PART = 200, 206
 NOTHING_THERE = 416  # where the range that is asked for lies beyond the end
 PAGE = "text/html"

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from typing import Any, Self, TypeVar
 
 import fsspec
@@ -14,6 +15,8 @@ from tasks.log import say_wait
 from tasks.storage.failures import advice_about, code_of, is_final, is_storage_failure, unavailable
 
 Answer = TypeVar("Answer")
+# How time passes before a store is asked again, where somebody wants to end it.
+PAUSE: ContextVar[Callable[[float], object] | None] = ContextVar("pause", default=None)
 SECONDS_BEFORE_ASKING_AGAIN = (0.5, 2.0, 5.0)  # then the stage's own retries begin, where there is a stage
 DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 LEAST_WAIT, LONGEST_WAIT = 1.0, 6 * 3600.0  # seconds, where a host limits its requests
@@ -78,7 +81,8 @@ def ask_again(
             else:
                 seconds = max(error.seconds, LEAST_WAIT)
                 say_wait(error.host, seconds)
-            time.sleep(seconds)
+            pause = PAUSE.get()
+            pause(seconds) if pause else time.sleep(seconds)
             if prepare:
                 prepare(error)
 

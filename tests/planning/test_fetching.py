@@ -3,18 +3,21 @@
 import io
 import os
 import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from small_corpus import SOURCES, Corpus, build_here, contents, prose, published, rows, write_rows
+from small_corpus import SOURCES, Corpus, build_here, contents, kept_names, prose, published, rows, write_rows
 
 from flows.command import fetch as command
-from tasks.errors import BadInput, BadRecipe, Denied
+from tasks.errors import BadInput, BadRecipe, Denied, Unavailable
 from tasks.planning import fetching
 from tasks.planning.fetching import Fetch
-from tasks.sources.copies import FETCHED, files_of, read_fetched
+from tasks.sources.copies import FETCHED, files_of, read_fetched, write_fetched
+from tasks.storage import stores
 from tasks.storage.folder import Folder
 
 AT_ONCE = 3
@@ -188,3 +191,121 @@ def test_command_says_where_there_is_no_room(corpus, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
     with pytest.raises(Denied, match="are to be copied, and 1 bytes are free there"):
         command.fetch(corpus.write(), to="copies", at_once=2, verify=False, sample=None)
+
+
+def test_two_recipes_share_a_folder_of_copies(corpus):
+    """Each finds what it has fetched, whatever the other one fetches afterwards; a source renamed finds its own."""
+    fetch(corpus)
+    one = corpus.recipe["sources"][0]
+    second = corpus.elsewhere(corpus.folder)
+    second.recipe = {**second.recipe, "name": "second", "sources": [{**one, "name": "renamed"}]}
+    assert fetch(second) == (0, 0)
+    assert fetch(corpus) == (0, 0)
+    build_here(corpus.load(inputs="copies"))
+    build_here(second.load(inputs="copies"))
+
+
+def test_two_fetches_at_once_leave_copies_that_are_read(corpus):
+    first, second = (Fetch(corpus.load(), copies(corpus)) for _ in range(2))
+    assert len(first.to_copy) == len(second.to_copy) == len(SOURCES)
+    threads = [threading.Thread(target=one.copy_all, args=(2, lambda _: None)) for one in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fetch(corpus) == (0, 0)
+    build_here(corpus.load(inputs="copies"))
+
+
+def test_copies_that_were_moved_are_taken_once_they_have_been_verified(corpus):
+    fetch(corpus)
+    for file in read_fetched(copies(corpus)):
+        os.utime(f"{copies(corpus).url}/{file.path}", (1, 1))
+    assert fetch(corpus, verify=True) == (0, 0)
+    build_here(corpus.load(inputs="copies"))
+
+
+def test_flipped_bit_of_the_table_is_found_wherever_it_is(corpus):
+    fetch(corpus)
+    table = Path(copies(corpus).url, FETCHED)
+    whole, files = table.read_bytes(), read_fetched(copies(corpus))
+    for place in range(0, len(whole), 7):
+        table.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
+        with suppress(Denied):
+            assert read_fetched(copies(corpus)) == files
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"path": "../secret"},
+        {"path": "copies/best/0123456789ab/../../../secret"},
+        {"path": "/etc/passwd"},
+        {"copy_version": ""},
+    ],
+)
+def test_row_that_names_no_copy_is_refused(corpus, changes):
+    fetch(corpus)
+    first, *others = read_fetched(copies(corpus))
+    write_fetched(copies(corpus), [first.model_copy(update=changes), *others])
+    with pytest.raises(Denied, match="is no path of a copy"):
+        read_fetched(copies(corpus))
+
+
+def test_source_that_reads_the_folder_of_copies_is_refused(corpus):
+    first, *others = corpus.recipe["sources"]
+    corpus.recipe["sources"] = [{**first, "files": "**/*.parquet"}, *others]
+    Fetch(corpus.load(), copies(corpus)).copy_all(AT_ONCE, lambda _: None)
+    with pytest.raises(BadRecipe, match="the folder of copies; choose another one by --to"):
+        Fetch(corpus.load(), copies(corpus))
+
+
+def test_copy_that_is_cut_or_gone_is_named_with_what_to_do(corpus):
+    fetch(corpus)
+    cut, gone = Path(path_of_copy(corpus, "middle")), Path(path_of_copy(corpus, "best-1"))
+    cut.write_bytes(cut.read_bytes()[:50])
+    gone.unlink()
+    with pytest.raises(BadRecipe) as raised:
+        build_here(corpus.load(inputs="copies"))
+    assert f"{cut}: it changed while it was read: it was" in str(raised.value)
+    assert f"{gone}: it was there when the sources were listed, and is gone" in str(raised.value)
+    assert str(raised.value).count("it is a copy: run zyda fetch again") == 2
+
+
+def test_odd_names_have_copies_with_plain_ones(corpus):
+    odd = "a::b #?%41 é'\"[1]*.jsonl"
+    write_rows(corpus.folder / "in" / odd, rows(odd=prose("odd")))
+    corpus.recipe["sources"] = [{"name": "odd", "files": ["in/a*"]}]
+    fetch(corpus)
+    (file,) = read_fetched(copies(corpus))
+    assert (file.url, Path(file.path).name) == (
+        str(corpus.folder / "in" / odd),
+        "a__b____41_____1__.jsonl",
+    )
+    recipe = corpus.load(inputs="copies")
+    build_here(recipe)
+    assert kept_names(recipe) == {"odd"}
+
+
+def test_wait_for_a_host_ends_with_an_interrupt(corpus, monkeypatch):
+    """A host may ask to wait for hours; an interrupt has to be heard within a second."""
+    refused, made = Unavailable("busy"), Fetch(corpus.load(), copies(corpus))
+    refused.seconds, refused.host = 3600.0, "busy.example"
+
+    def open_busy(*_, **__):
+        return stores.ask_again(lambda: (_ for _ in ()).throw(refused))
+
+    monkeypatch.setattr(fetching, "open_input", open_busy)
+    threading.Timer(0.5, made.is_stopped.set).start()
+    start = time.monotonic()
+    with pytest.raises(BadRecipe, match="it was stopped"):
+        made.copy_all(AT_ONCE, lambda _: None)
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("to", "fault"), [("s3://user:pw@lab/in", "--to: a recipe holds no credentials"), ("foo://x", "--to: ")]
+)
+def test_place_for_copies_is_checked_as_any_url_of_a_recipe(corpus, to, fault):
+    with pytest.raises(BadRecipe, match=fault):
+        command.fetch(corpus.write(), to=to, at_once=1, verify=False, sample=None)

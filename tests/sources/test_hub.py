@@ -174,6 +174,29 @@ def test_columns_that_nobody_wants_are_not_asked_for(hub):
     assert hub.sent < file.size / 10
 
 
+def test_file_here_is_not_asked_where_its_columns_lie(monkeypatch, tmp_path):
+    """Of a damaged footer, pyarrow ends the process where it is asked about a column."""
+    path = tmp_path / "a.parquet"
+    path.write_bytes(as_parquet(DOCUMENTS * 4000, row_group_size=1000))
+    monkeypatch.setattr(parquet, "chunks_of", lambda *_: pytest.fail("asked"))
+    (file,) = list_files(Source(name="here", files=(str(path),)))
+    assert file.size > parquet.GAP_BYTES
+    assert len(texts_in(file)) == 4000 * len(DOCUMENTS)
+
+
+def test_file_far_away_is_asked_where_its_columns_lie_when_another_process_was(hub, monkeypatch):
+    monkeypatch.setattr(parquet, "GAP_BYTES", 1 << 10)
+    hub.commit("lab/web", {"data/all.parquet": FILES["data/all.parquet"]})
+    (file,) = listed()
+    looked_at = inspect("far", file, "text", 10_000, may_be_bad=False).file
+    monkeypatch.setattr(parquet, "ASK_OF_COLUMNS", "import os; os.abort()")
+    monkeypatch.setattr(parquet, "chunks_of", lambda *_: pytest.fail("asked"))
+    chunks = [chunk for piece in looked_at.pieces for chunk in read("far", looked_at, piece, "text")]
+    assert sum(len(chunk.rows) for chunk in chunks) == len(DOCUMENTS)
+    with pytest.raises(BadInput, match="its footer is damaged"):
+        inspect("far", file, "text", 10_000, may_be_bad=False)
+
+
 @pytest.fixture
 def waits(monkeypatch):
     """Give the seconds that are waited for, which pass at once."""

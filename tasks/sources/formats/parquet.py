@@ -44,25 +44,34 @@ def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns of a file, from its footer, and the pieces it is cut into."""
-    parquet = open_parquet(stream)
+    footer = footer_of(stream)
+    parquet = open_parquet(stream, footer)
     schema = checked_columns(stream, text, plain_schema(parquet.schema_arrow), may_be_bad=may_be_bad)
     # Each piece opens the file anew: one alone where that means to receive all of it.
     most = shard_bytes if stream.comes_in_parts else sys.maxsize
-    return schema, pieces_of(parquet.metadata, text, most)
+    metadata = parquet.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    if sum(group.total_byte_size for group in groups) <= most:
+        rows = sum(group.num_rows for group in groups)
+        return schema, (Piece(row_groups=tuple(range(len(groups))), rows=rows),)
+    if not names_its_columns(footer):
+        raise ValueError("its footer is damaged")
+    return schema, pieces_of(metadata, text, most)
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
     """Read the row groups of a piece."""
-    is_small = stream.expected <= GAP_BYTES
-    stream.expect_reads([range(stream.expected)] if is_small else [])
+    if is_small := stream.expected <= GAP_BYTES:
+        stream.expect_reads([range(stream.expected)])
     try:
-        parquet = open_parquet(stream, pre_buffer=True, page_checksum_verification=True)
+        footer = footer_of(stream)
+        parquet = open_parquet(stream, footer, pre_buffer=True, page_checksum_verification=True)
     except DAMAGED as error:
         yield rest_of_file(piece.first_row, f"the file is damaged: {damage(stream, error)}", tally)
         return
     groups = range(parquet.num_row_groups) if piece.row_groups is None else piece.row_groups
     names = selection.of(parquet.schema_arrow.names, text)
-    if not is_small:
+    if stream.is_far and not is_small and names_its_columns(footer):
         stream.expect_reads(ranges_of(parquet.metadata, groups, {*names}))
     for group in groups:
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
@@ -71,19 +80,22 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
         yield from read_row_group(stream, parquet, group, of_rows, text, names if selection != ALL else None)
 
 
-def open_parquet(stream: Input, **options: Any) -> pq.ParquetFile:
+def open_parquet(stream: Input, footer: bytes, **options: Any) -> pq.ParquetFile:
     """Open a file by its footer. Raises ValueError where columns are encrypted.
 
     pyarrow ends the process where it is asked about such a column. So where the footer looks as if it had one,
     another process asks first.
     """
-    footer = footer_of(stream)
     metadata = pq.read_metadata(BytesIO(footer))
-    if OF_ENCRYPTED_COLUMN.search(footer):
-        ask = [sys.executable, "-P", "-c", ASK_OF_COLUMNS]
-        if subprocess.run(ask, input=footer, check=False, stderr=DEVNULL).returncode < 0:  # noqa: S603
-            raise ValueError("columns are encrypted, and nobody has their key here")
+    if OF_ENCRYPTED_COLUMN.search(footer) and not names_its_columns(footer):
+        raise ValueError("columns are encrypted, and nobody has their key here")
     return pq.ParquetFile(stream, metadata=metadata, **options)
+
+
+def names_its_columns(footer: bytes) -> bool:
+    """Say whether pyarrow can say where columns lie: of encrypted or damaged ones it ends the process."""
+    ask = [sys.executable, "-P", "-c", ASK_OF_COLUMNS]
+    return subprocess.run(ask, input=footer, check=False, stderr=DEVNULL).returncode >= 0  # noqa: S603
 
 
 def footer_of(stream: Input) -> bytes:
@@ -120,6 +132,8 @@ def read_row_group(
             return
         if batch is None:
             return
+        # A column of a structure and one whose name has a dot can be called the same: pyarrow reads both.
+        batch = batch.select(names) if names is not None else batch
         yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
         row += batch.num_rows
 
