@@ -44,7 +44,7 @@ def test_shingles_are_of_25_characters_or_13_words_unless_the_recipe_says_otherw
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (("name: small", "name: a/b"), r"recipe\.yaml:1: name: .*pattern"),
+        (("name: small", "name: a/b"), r"recipe\.yaml:1: name: expected letters"),
         (("storage: ./out\n", ""), r"recipe\.yaml:1: storage: this field is required"),
         (("bands: 8", "bands: 7"), r"recipe\.yaml:4: dedup: values \(128\) must be bands x rows"),
         (

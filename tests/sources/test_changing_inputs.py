@@ -18,6 +18,7 @@ from small_corpus import prose
 from tasks.errors import BadInput, Unavailable, ZydaError
 from tasks.recipe.source import Source
 from tasks.sources import lines, streams, web_files
+from tasks.sources.formats import parquet
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.storage import stores
@@ -121,6 +122,9 @@ def small_requests(monkeypatch):
     monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", (0.0, 0.0, 0.0))
     monkeypatch.setattr(lines, "COMPRESSED_BLOCK", 1 << 11)
     monkeypatch.setattr(web_files, "AHEAD", 1 << 11)
+    monkeypatch.setattr(parquet, "GAP_BYTES", 1 << 8)
+    monkeypatch.setattr(parquet, "REQUEST_BYTES", 1 << 12)
+    monkeypatch.setattr(parquet, "names_its_columns", lambda _: True)  # which asks another process
 
 
 def look_at(url, *, may_be_bad=True):
