@@ -75,6 +75,7 @@ STANDS_FOR = {
     "DOC_ID": "0",
     "FILE-OR-TEXT": "text.txt",
     "s3://...": "elsewhere",
+    "URL": "copies",
     "0.001": "0.5",  # of a dozen documents
 }
 
