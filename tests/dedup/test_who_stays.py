@@ -365,7 +365,7 @@ def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
         build_here(recipe)
     said = str(caught.value)
     assert "source worst: deduplication would let" in said
-    assert "and max_loss is 0.3; nothing is published" in said
+    assert "and max_loss is 0.3; nothing new is published" in said
     assert "best" not in said
     assert recipe.folder.files("published") == []
     corpus.recipe["sources"][2]["max_loss"] = 0.9
