@@ -1,5 +1,6 @@
 """What the tests share: a small corpus, a real Prefect server, a real Dask cluster."""
 
+import logging
 import math
 import os
 import shutil
@@ -115,6 +116,16 @@ def undisturbed(inputs, compiled):
 def larger(inputs, tmp_path):
     """Give the same corpus, to be built in a folder of the test's own."""
     return inputs.elsewhere(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def logs_are_heard():
+    """Begin each test with our logs as Python has them: libraries that configure logging switch off those of others."""
+    logging.disable(logging.NOTSET)
+    for name in ("zyda", "textkernels"):
+        logging.getLogger(name).disabled = False
+    if logging.root.level > logging.WARNING:
+        logging.root.setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="module", autouse=True)
