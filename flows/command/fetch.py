@@ -1,8 +1,10 @@
 """`zyda fetch`: the files of a recipe's sources copied to one place, from which it then builds."""
 
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from tasks.planning.fetching import Fetch
     from tasks.recipe.fields import Recipe
+    from tasks.sources.copies import FetchedFile
+    from tasks.storage.folder import Folder
 
 EXAMPLES = (
     "zyda fetch recipe.yaml --to /data/inputs",
@@ -45,101 +49,98 @@ def fetch(
     Start it again after an interruption, or when sources have changed: what was copied is not copied again.
     A host that limits its requests is waited for as long as it asks.
     """
-    from tasks.planning.fetching import Fetch  # late
+    from tasks.planning.fetching import Fetch, total_bytes  # late
     from tasks.recipe.loading import load_recipe  # late
     from tasks.storage.folder import Folder  # late
 
     recipe = load_recipe(recipe_path, sample=sample, inputs=to)
     url = recipe.inputs or f"{recipe.storage.rstrip('/')}/{recipe.name}-inputs"
-    fetched = Fetch(recipe, Folder(url), verify=verify)
-    console().print(sizes_by_source(recipe, fetched))
-    expect_room(fetched)
-    copy_with_progress(fetched, at_once)
+    fetched = Fetch(recipe, Folder(url))
+    if verify:
+        with bar_or_lines("read", total_bytes(fetched.to_verify)) as tell:
+            fetched.verify_all(at_once, tell)
+    to_copy = fetched.to_copy
+    console().print(sizes_by_source(recipe, fetched.wanted, to_copy))
+    expect_room(fetched.folder, total_bytes(to_copy))
+    copy_with_progress(fetched, to_copy, at_once)
     say(f"all {counted(len(fetched.wanted), 'file')} are in {url}")
     if load(recipe_path, None, sample).inputs != url:
         say(f"to build from there, write in the recipe: inputs: {url}")
 
 
-def sizes_by_source(recipe: "Recipe", fetched: "Fetch") -> "Table":
+def sizes_by_source(
+    recipe: "Recipe", wanted: "Sequence[FetchedFile]", to_copy: "Sequence[FetchedFile]"
+) -> "Table":
     """Make the table of the sources: files, bytes, and what of them is to be copied."""
     from tasks.planning.fetching import total_bytes  # late
 
     table = table_of("source", "files", "size", "to copy", "size to copy", words=["source"])
     for source in recipe.sources:
         every, missing = (
-            [file for file in files if file.source == source.name]
-            for files in (fetched.wanted, fetched.to_copy)
+            [file for file in files if file.source == source.name] for files in (wanted, to_copy)
         )
         sizes = (as_size(total_bytes(every)), as_size(total_bytes(missing)))
         table.add_row(source.name, f"{len(every):,}", sizes[0], f"{len(missing):,}", sizes[1])
     return table
 
 
-def expect_room(fetched: "Fetch") -> None:
-    """Raise Denied where the copies go to a disk of this machine that has too little room for them."""
-    import shutil  # late
-    from pathlib import Path  # late
-
-    from tasks.planning.fetching import total_bytes  # late
-
-    fetched.folder.check_writable()
-    if not fetched.folder.is_local:
+def expect_room(folder: "Folder", needed: int) -> None:
+    """Raise Denied where copies of so many bytes go to a disk of this machine that has too little room for them."""
+    folder.check_writable()
+    if not folder.is_local:
         return
-    needed = total_bytes(fetched.to_copy)
-    place = next(
-        path for path in (Path(fetched.folder.url), *Path(fetched.folder.url).parents) if path.exists()
-    )
+    place = next(path for path in (Path(folder.url), *Path(folder.url).parents) if path.exists())
     free = shutil.disk_usage(place).free
     if needed > free:
         raise Denied(
-            f"{fetched.folder.url}: {as_size(needed)} are to be copied, and {as_size(free)} are free there; "
+            f"{folder.url}: {as_size(needed)} are to be copied, and {as_size(free)} are free there; "
             "choose another place by --to"
         )
 
 
-def copy_with_progress(fetched: "Fetch", at_once: int) -> None:
+def copy_with_progress(fetched: "Fetch", to_copy: "Sequence[FetchedFile]", at_once: int) -> None:
     """Copy what is to be copied, and show how far it is: a bar on a terminal, else a line each minute."""
     from tasks.planning.fetching import total_bytes  # late
 
-    size, begun = total_bytes(fetched.to_copy), time.monotonic()
-    if not fetched.to_copy:
+    size, begun = total_bytes(to_copy), time.monotonic()
+    if not to_copy:
         fetched.write_table()
         return
-    with bar_or_lines(size) as tell:
+    with bar_or_lines("copied", size) as tell:
         fetched.copy_all(at_once, tell)
     seconds = time.monotonic() - begun
     say(
-        f"copied {counted(len(fetched.to_copy), 'file')}, {as_size(size)}, in {as_time(seconds)}: "
+        f"copied {counted(len(to_copy), 'file')}, {as_size(size)}, in {as_time(seconds)}: "
         f"{size / 1e6 / max(seconds, 1e-3):,.1f} MB/s"
     )
 
 
 @contextmanager
-def bar_or_lines(size: int) -> Iterator[Callable[[int], None]]:
-    """Give what is told of the bytes that have come."""
+def bar_or_lines(verb: str, size: int) -> Iterator[Callable[[int], None]]:
+    """Give what is told of the bytes that have been read or copied, of so many."""
     from rich.progress import (  # late
         BarColumn,
         DownloadColumn,
         Progress,
         TextColumn,
         TimeRemainingColumn,
-        TransferSpeedColumn,  # late
+        TransferSpeedColumn,
     )
 
     err = console(stderr=True, soft_wrap=True)
     columns = (
-        TextColumn("copying"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+        TextColumn(verb), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
     )  # fmt: skip
-    come, last = 0, time.monotonic()
+    done, last = 0, time.monotonic()
     with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
-        bar = bars.add_task("copying", total=size)
+        bar = bars.add_task(verb, total=size)
 
         def tell(more: int) -> None:
-            nonlocal come, last
-            come += more
+            nonlocal done, last
+            done += more
             bars.advance(bar, more)
             if not err.is_terminal and time.monotonic() - last > SECONDS_BETWEEN_LINES:
                 last = time.monotonic()
-                err.print(f"{as_size(come)} of {as_size(size)} copied", highlight=False)
+                err.print(f"{as_size(done)} of {as_size(size)} {verb}", highlight=False)
 
         yield tell

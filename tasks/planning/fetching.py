@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 from tasks.errors import BadRecipe, Damaged, Unavailable, ZydaError
 from tasks.planning.survey import Check, call_each
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
-from tasks.sources.file_systems import version_of
+from tasks.sources.file_systems import is_version, version_of
 from tasks.sources.listing import InputFile, list_by_pattern, sampled_files
 from tasks.sources.streams import open_input
 from tasks.storage.folder import Folder
@@ -23,25 +24,47 @@ AT_ONCE_BYTES = 16 << 20
 SECONDS_BETWEEN_TABLES = 30.0
 ODD = re.compile(r"[^A-Za-z0-9._+@=-]")  # in a name: some stores and programs take it for something else
 LONGEST_NAME = 100
+STOPPED = "it was stopped"
+Mark = tuple[str, str, str]
 
 
 class Fetch:
     """The files of a recipe's sources, and their copies in a folder.
 
-    files: all that were listed. to_copy: those of the sample that have no copy, or none that is as it was made.
+    files: all that were listed. wanted: those of the sample. copies: of files that have one as it was made, by
+    their keys. refused: copies that are not as they were made, and are not taken from the table again.
     """
 
-    def __init__(self, recipe: Recipe, folder: Folder, *, verify: bool = False) -> None:
+    def __init__(self, recipe: Recipe, folder: Folder) -> None:
         self.folder = folder
         folder.clear_scratch()
         self.files = listed_files(recipe)
         expect_no_copies(folder, self.files)
-        self.known = copies_by_file(read_fetched(folder))
         self.lock, self.is_stopped = threading.Lock(), threading.Event()
         self.written = time.monotonic()
         self.wanted = self.chosen(recipe)
-        missing = [file for file in self.wanted if not self.is_there(file, verify=verify)]
-        self.to_copy = [*{file.key: file for file in missing}.values()]
+        self.copies, self.refused = copies_by_file(read_fetched(folder)), dict[Mark, FetchedFile]()
+        self.there = folder.listed(COPIES)  # one listing, and not a request for each
+        for copy in [*self.copies.values()]:
+            info = self.there.get(copy.path)
+            if info is None or not is_version(info, copy.copy_version):
+                self.refuse(copy)
+
+    @property
+    def to_copy(self) -> list[FetchedFile]:
+        """The files that are wanted and have no copy, each once."""
+        return [*{file.key: file for file in self.wanted if file.key not in self.copies}.values()]
+
+    @property
+    def to_verify(self) -> list[FetchedFile]:
+        """The copies of the files that are wanted, as far as they lie there, whatever their times are."""
+        known = copies_by_file(self.refused.values()) | self.copies
+        copies = {file.key: known[file.key] for file in self.wanted if file.key in known}
+        return [copy for copy in copies.values() if copy.path in self.there]
+
+    def refuse(self, copy: FetchedFile) -> None:
+        self.refused[copy.mark] = copy
+        del self.copies[copy.key]
 
     def chosen(self, recipe: Recipe) -> list[FetchedFile]:
         """Return the files of the recipe's sample, each once."""
@@ -53,20 +76,23 @@ class Fetch:
                 files[source.name, one.url] = own[one.url]
         return [*files.values()]
 
-    def is_there(self, file: FetchedFile, *, verify: bool) -> bool:
-        """Say whether a file's copy is as it was made, by what its store says of it, or by its digest."""
-        copy = self.known.get(file.key)
-        if copy is None:
-            return False
-        now = copy_version(self.folder, copy.path)
-        is_whole = now == copy.copy_version
-        if verify:
+    def verify_all(self, at_once: int, tell: Callable[[int], object]) -> None:
+        """Read the copies of the files that are wanted, and compare their digests; what is whole is taken as it is.
+
+        tell: is called with the bytes that were read.
+        """
+
+        def verify(copy: FetchedFile) -> None:
             is_whole = self.folder.difference(copy.path, copy.size, copy.sha256) is None
-        if is_whole:  # its time may be another one, where somebody has moved it
-            self.known[file.key] = copy.model_copy(update={"copy_version": now})
-        else:
-            del self.known[file.key]
-        return is_whole
+            self.tell_unless_stopped(copy.size, tell)
+            with self.lock:
+                if is_whole:  # its time may be another one, where somebody has moved it
+                    now = copy_version(self.folder, copy.path)
+                    self.copies[copy.key] = copy.model_copy(update={"copy_version": now})
+                elif copy.key in self.copies:
+                    self.refuse(copy)
+
+        self.side_by_side(verify, self.to_verify, at_once)
 
     def copy_all(self, at_once: int, tell: Callable[[int], object]) -> None:
         """Copy what is to be copied, so many files at a time. tell: is called with the bytes that have come.
@@ -75,49 +101,59 @@ class Fetch:
         """
         faults = list[str]()
 
-        def tell_or_stop(size: int) -> None:
-            if self.is_stopped.is_set():
-                raise Unavailable("it was stopped")
-            tell(size)
-
-        def wait_or_stop(seconds: float) -> None:
-            if self.is_stopped.wait(seconds):
-                raise Unavailable("it was stopped")
-
         def copy(file: FetchedFile) -> None:
-            PAUSE.set(wait_or_stop)
+            PAUSE.set(self.wait_unless_stopped)
             try:
-                copied = copy_file(self.folder, file, tell_or_stop)
+                copied = copy_file(self.folder, file, lambda size: self.tell_unless_stopped(size, tell))
             except ZydaError as error:
                 with self.lock:
                     faults.extend(error.faults)
                 return
             with self.lock:
-                self.known[file.key] = copied
+                self.copies[file.key] = copied
                 if time.monotonic() - self.written > SECONDS_BETWEEN_TABLES:
                     self.write_table()
 
+        self.side_by_side(copy, self.to_copy, at_once)
+        if faults:
+            raise BadRecipe(*faults)
+
+    def tell_unless_stopped(self, size: int, tell: Callable[[int], object]) -> None:
+        if self.is_stopped.is_set():
+            raise Unavailable(STOPPED)
+        tell(size)
+
+    def wait_unless_stopped(self, seconds: float) -> None:
+        if self.is_stopped.wait(seconds):
+            raise Unavailable(STOPPED)
+
+    def side_by_side(
+        self, function: Callable[[FetchedFile], object], files: Sequence[FetchedFile], at_once: int
+    ) -> None:
+        """Call a function on files, so many at a time, and write the table at the end, whatever that is."""
         with self.table_at_the_end(), ThreadPoolExecutor(at_once) as threads:
             try:
-                for _ in threads.map(copy, self.to_copy):
+                for _ in threads.map(function, files):
                     pass
             except BaseException:
                 self.is_stopped.set()
                 threads.shutdown(cancel_futures=True)
                 raise
-        if faults:
-            raise BadRecipe(*faults)
 
     def write_table(self) -> None:
         """Write the table of all files as they are now, and of what others have fetched to the same folder."""
-        own = {(file.source, file.pattern) for file in self.files}
         there = read_fetched(self.folder)
         for key, copy in copies_by_file(there).items():
-            known = self.known.get(key)
-            if known is None or copy_version(self.folder, known.path) != known.copy_version:
-                self.known[key] = copy  # another process has copied it meanwhile
-        files = [file.copied_as(self.known.get(file.key)) for file in self.files]
-        write_fetched(self.folder, [*files, *(one for one in there if (one.source, one.pattern) not in own)])
+            own = self.copies.get(key)
+            if copy.mark in self.refused or (own and copy.mark == own.mark):
+                continue
+            if own is None or copy_version(self.folder, own.path) != own.copy_version:
+                self.copies[key] = copy  # another process has copied it meanwhile
+        patterns = {(file.source, file.pattern) for file in self.files}
+        rows = [file.copied_as(self.copies.get(file.key)) for file in self.files]
+        rows += [row for row in there if (row.source, row.pattern) not in patterns]
+        if rows != [*there]:
+            write_fetched(self.folder, rows)
         self.written = time.monotonic()
 
     @contextmanager
@@ -141,8 +177,7 @@ def listed_files(recipe: Recipe) -> list[FetchedFile]:
         ]
 
     checks = [
-        Check(lambda source=source: files_of(source), ("sources", i, "files"))  # type: ignore[misc]
-        for i, source in enumerate(recipe.sources)
+        Check(partial(files_of, source), ("sources", i, "files")) for i, source in enumerate(recipe.sources)
     ]
     answers, faults = call_each(recipe, checks)
     if faults:
@@ -191,12 +226,11 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
                 digest.update(content)
                 tell(len(content))
             stream.expect_unchanged()
+        if file.sha256 and digest.hexdigest() != file.sha256:
+            raise Unavailable(
+                f"source {file.source}, file {file.url}: what came is not what its store lists (SHA-256)"
+            )
         folder.put(scratch, path)
-    if file.sha256 and digest.hexdigest() != file.sha256:
-        folder.remove(path)
-        raise Unavailable(
-            f"source {file.source}, file {file.url}: what came is not what its store lists (SHA-256)"
-        )
     if (size := folder.size_of(path)) != file.size:
         raise Damaged(f"{folder.url}/{path} has {size or 0:,} bytes, and {file.size:,} were copied", path)
     copied = {"path": path, "sha256": digest.hexdigest(), "copy_version": copy_version(folder, path)}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -70,11 +71,10 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
         if files:
             checks += [
                 Check(partial(check_files, source, len(files), jobs, outcomes), place),
-                Check(partial(check_selection, source, jobs, outcomes), place),
+                Check(partial(check_selection, source, files, jobs, outcomes), place),
             ]
-        if files and (
-            model or not source.classify
-        ):  # which columns a model adds is not known where it has a fault
+        # Where a model has a fault, nobody knows which columns it adds.
+        if files and (model or not source.classify):
             of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
             checks.append(Check(of_columns, (*place, "keep")))
     survey.expect_none(*call_each(recipe, checks)[1])
@@ -101,21 +101,47 @@ def check_files(
 
 
 def check_selection(
-    source: Source, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
+    source: Source,
+    files: Sequence[InputFile],
+    jobs: Sequence[Inspection],
+    outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a source names columns to carry, or not to, that none of the inspected files has.
+    """Raise BadInput where a source names columns to carry, or not to, that none of its files has.
 
     Lines of JSON may have columns that the first of them lack: there it is a warning.
     """
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
-    readable = [one for one in own if isinstance(one, InspectedFile) and one.names is not None]
-    known = dict.fromkeys(name for one in readable for name in one.names or ())
-    if missing := [name for name in selection_of(source).names if name not in known and readable]:
-        field = "columns" if source.columns else "without"
+    if not missing_of(source, own):
+        return
+    own += inspect_others(source, files, jobs)
+    if missing := missing_of(source, own):
+        field, known = "columns" if source.columns else "without", names_in(own)
         fault = f"{field}: no column {missing[0]!r}; there are {', '.join(map(repr, known))}"
-        if all(has_footer(one.file.url) for one in readable):
+        if all(has_footer(file.url) for file in files):
             raise bad_input(source.name, fault)
         warn(f"source {source.name}: {fault}, among the first rows of its files")
+
+
+def missing_of(source: Source, outcomes: Sequence[InspectedFile | ZydaError]) -> list[str]:
+    """Return the names of a source's selection that none of some files has; nothing where none could be read."""
+    known = names_in(outcomes)
+    return [name for name in selection_of(source).names if name not in known] if known else []
+
+
+def names_in(outcomes: Sequence[InspectedFile | ZydaError]) -> list[str]:
+    """Return the names of all columns of inspected files, each once."""
+    readable = [one.names or () for one in outcomes if isinstance(one, InspectedFile)]
+    return [*dict.fromkeys(chain.from_iterable(readable))]
+
+
+def inspect_others(
+    source: Source, files: Sequence[InputFile], jobs: Sequence[Inspection]
+) -> list[InspectedFile | ZydaError]:
+    """Inspect those of a source's files that were not: they may have columns that the others lack."""
+    own = [job for job in jobs if job.source == source]
+    seen = {job.file.url for job in own}
+    unseen = [replace(own[0], file=file) for file in files if file.url not in seen]
+    return fan_out(Inspection.__call__, unseen, stage="prepare", source=None) if unseen else []
 
 
 def check_columns(
@@ -142,12 +168,9 @@ def check_columns(
     try:
         check(own)
     except BadInput:
-        seen = {job.file.url for job in jobs if job.source == source}
-        unseen = [replace(jobs[0], source=source, file=file) for file in files if file.url not in seen]
-        if not unseen:
+        if not (others := inspect_others(source, files, jobs)):
             raise
-        inspected = fan_out(Inspection.__call__, unseen, stage="prepare", source=None)
-        check([*own, *inspected])
+        check([*own, *others])
 
 
 def columns_together(

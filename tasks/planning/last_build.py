@@ -156,9 +156,11 @@ def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
 
     So nothing is listed: a repository is asked for its commit alone.
     """
+    if recipe.inputs or not all(map(has_commits, source.files)):
+        return None
     built, manifest = last_build(recipe.folder), published_manifest(recipe.folder)
     path = built.listings.get(source.name) if built else None
-    if path is None or manifest is None or recipe.inputs or not all(map(has_commits, source.files)):
+    if path is None or manifest is None:
         return None
     if patterns_in(manifest.recipe, source.name) != patterns_in(recipe.as_written, source.name):
         return None

@@ -62,6 +62,7 @@ class Recipe(Strict):
     storage: Url = Field(min_length=1, description="Any fsspec URL of a folder.")
     inputs: Url | None = Field(
         None,
+        exclude=True,  # as the storage, it is no part of what is built
         min_length=1,
         description="A folder to which `zyda fetch` has copied the sources: they are read there, and not where "
         "they come from. The corpus is the same.",

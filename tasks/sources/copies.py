@@ -67,6 +67,11 @@ class FetchedFile(Record):
         """What says which copy is its own, whichever pattern of which source found it."""
         return self.url, self.version
 
+    @property
+    def mark(self) -> tuple[str, str, str]:
+        """What tells its copy from one that was made before or after."""
+        return self.path, self.sha256, self.copy_version
+
     def copied_as(self, copy: "FetchedFile | None") -> "FetchedFile":
         """Return it with the copy of another one of its key, if there is one."""
         if copy is None:

@@ -32,12 +32,14 @@ def copies(corpus):
     return Folder(str(corpus.folder / "copies"))
 
 
-def fetch(corpus, **options):
+def fetch(corpus, *, verify=False):
     """Fetch the sources of a corpus; return how many files were copied, and their bytes."""
-    told = []
-    made = Fetch(corpus.load(), copies(corpus), **options)
+    told, made = [], Fetch(corpus.load(), copies(corpus))
+    if verify:
+        made.verify_all(AT_ONCE, lambda _: None)
+    to_copy = made.to_copy
     made.copy_all(AT_ONCE, told.append)
-    return len(made.to_copy), sum(told)
+    return len(to_copy), sum(told)
 
 
 def data_of(recipe):
@@ -107,8 +109,8 @@ def test_copy_that_changed_since_is_not_read(corpus):
 def test_file_without_a_copy_is_read_where_it_is(corpus):
     sampled = corpus.load().model_copy(update={"sample": 0.5})
     made = Fetch(sampled, copies(corpus))
-    made.copy_all(AT_ONCE, lambda _: None)
     assert 0 < len(made.to_copy) < len(SOURCES)
+    made.copy_all(AT_ONCE, lambda _: None)
     recipe = corpus.load(inputs="copies")
     urls = [file.url for source in recipe.sources for file in files_of(source, recipe.inputs)]
     assert sorted(os.path.basename(url) for url in urls) == sorted(SOURCES)
@@ -215,6 +217,36 @@ def test_two_fetches_at_once_leave_copies_that_are_read(corpus):
         thread.join()
     assert fetch(corpus) == (0, 0)
     build_here(corpus.load(inputs="copies"))
+
+
+def test_damaged_copy_that_cannot_be_made_again_is_not_in_the_table(corpus, monkeypatch):
+    """What was found damaged is not taken from the table again, though its size and time are as they were."""
+    fetch(corpus)
+    path = Path(path_of_copy(corpus, "worst-1"))
+    stamp, content = path.stat(), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+
+    def gone(source, url, *_, **__):
+        raise BadInput(f"source {source}, file {url}: gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fetching, "open_input", gone)
+        with pytest.raises(BadRecipe, match=r"worst-1\.arrow: gone"):
+            fetch(corpus, verify=True)
+    assert sum(bool(file.path) for file in read_fetched(copies(corpus))) == len(SOURCES) - 1
+    assert fetch(corpus)[0] == 1
+
+
+def test_store_of_copies_is_asked_for_one_listing_and_not_for_each_copy(corpus, monkeypatch):
+    fetch(corpus)
+    asked = []
+    monkeypatch.setattr(fetching, "copy_version", lambda *_: asked.append(1))
+    table = Path(copies(corpus).url, FETCHED).stat().st_mtime_ns
+    assert fetch(corpus) == (0, 0)
+    assert not asked
+    assert Path(copies(corpus).url, FETCHED).stat().st_mtime_ns == table  # nothing new is not written
 
 
 def test_copies_that_were_moved_are_taken_once_they_have_been_verified(corpus):

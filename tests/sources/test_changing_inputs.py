@@ -124,7 +124,6 @@ def small_requests(monkeypatch):
     monkeypatch.setattr(web_files, "AHEAD", 1 << 11)
     monkeypatch.setattr(parquet, "GAP_BYTES", 1 << 8)
     monkeypatch.setattr(parquet, "REQUEST_BYTES", 1 << 12)
-    monkeypatch.setattr(parquet, "names_its_columns", lambda _: True)  # which asks another process
 
 
 def look_at(url, *, may_be_bad=True):

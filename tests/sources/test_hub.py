@@ -8,12 +8,13 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import SOURCES, Corpus, build_here, contents, prose, published, rows, table_of, write_rows
+from small_corpus import SOURCES, Corpus, build_here, contents, prose, published, rows
 from stand_in_hub import StandInHub
 
 from tasks.errors import BadInput, BadRecipe, Unavailable
 from tasks.planning.last_build import ledger_if_complete
 from tasks.recipe.source import Source
+from tasks.sources import footers
 from tasks.sources.formats import parquet
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
@@ -189,7 +190,8 @@ def test_file_far_away_is_asked_where_its_columns_lie_when_another_process_was(h
     hub.commit("lab/web", {"data/all.parquet": FILES["data/all.parquet"]})
     (file,) = listed()
     looked_at = inspect("far", file, "text", 10_000, may_be_bad=False).file
-    monkeypatch.setattr(parquet, "ASK_OF_COLUMNS", "import os; os.abort()")
+    monkeypatch.setattr(footers, "ASK_OF_COLUMNS", "import os; os.abort()")
+    monkeypatch.setattr(parquet, "ASKER", footers.Asker())
     monkeypatch.setattr(parquet, "chunks_of", lambda *_: pytest.fail("asked"))
     chunks = [chunk for piece in looked_at.pieces for chunk in read("far", looked_at, piece, "text")]
     assert sum(len(chunk.rows) for chunk in chunks) == len(DOCUMENTS)
@@ -339,73 +341,3 @@ def test_look_at_a_hub_on_which_nothing_came_asks_for_its_commit_alone(hub, on_h
     assert ledger_if_complete(recipe) is not None
     hub.commit("lab/web", {**tree, "best-1.parquet": as_parquet(rows(new=prose("new")))})
     assert ledger_if_complete(recipe) is None
-
-
-# Columns
-
-
-WIDE = [{**row, "url": f"https://a.b/{i}", "metadata": {"n": i}} for i, row in enumerate(DOCUMENTS)]
-
-
-@pytest.fixture(params=["parquet", "jsonl", "arrow"])
-def wide(request, tmp_path):
-    """Give a function that builds a source with more columns, in each of the formats."""
-    corpus = Corpus(tmp_path)
-    write_rows(tmp_path / f"wide/a.{request.param}", WIDE)
-
-    def build(**fields):
-        sources = [{"name": "wide", "files": f"wide/*.{request.param}", **fields}]
-        recipe = corpus.load(sources=sources, storage=str(tmp_path / f"out{len(fields)}"))
-        build_here(recipe)
-        return recipe
-
-    build.format = request.param
-    return build
-
-
-@pytest.mark.parametrize(
-    ("fields", "carried"),
-    [
-        ({}, {"name", "stars", "url", "metadata"}),
-        ({"columns": ["url", "stars"]}, {"url", "stars"}),
-        ({"columns": []}, set()),
-        ({"without": "metadata"}, {"name", "stars", "url"}),
-        ({"columns": ["url"], "keep": "url <> 'https://a.b/3'"}, {"url"}),
-    ],
-)
-def test_columns_are_carried_as_the_recipe_says(wide, fields, carried):
-    found = table_of(wide(**fields), "wide")
-    assert {*found[0]} == {
-        "doc_id",
-        "text",
-        "n_tokens",
-        "cluster_id",
-        "cluster_size",
-        "cluster_sources",
-        *carried,
-    }
-    assert len(found) == len(WIDE) - ("keep" in fields)
-
-
-@pytest.mark.parametrize("fields", [{"columns": ["urll"]}, {"without": ["metadta"]}])
-def test_column_that_is_not_there_is_a_fault_where_files_name_theirs(wide, fields, caplog):
-    ((field, (name,)),) = fields.items()
-    fault = f"{field}: no column {name!r}; there are 'name', 'stars', 'text', 'url', 'metadata'"
-    if wide.format == "jsonl":
-        wide(**fields)
-        assert fault in caplog.text
-    else:
-        with pytest.raises(BadRecipe, match=fault):
-            wide(**fields)
-
-
-@pytest.mark.parametrize(
-    ("fields", "fault"),
-    [
-        ({"columns": ["a"], "without": ["b"]}, "columns and without: give one of them"),
-        ({"without": ["text"]}, "without: text is the column with the text"),
-    ],
-)
-def test_columns_that_contradict_each_other_are_a_fault(fields, fault):
-    with pytest.raises(ValueError, match=fault):
-        Source(name="far", files=("a.jsonl",), **fields)

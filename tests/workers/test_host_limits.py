@@ -34,6 +34,7 @@ class Counting(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def host():
+    Counting.now = Counting.most = Counting.served = 0
     server = ThreadingHTTPServer(("127.0.0.1", 0), Counting)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"

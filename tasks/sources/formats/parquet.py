@@ -1,18 +1,17 @@
 """Parquet, read a run of row groups at a time."""
 
 import re
-import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from io import BytesIO
 from operator import attrgetter
-from subprocess import DEVNULL
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.sources.columns import plain_schema
+from tasks.sources.footers import ASKER
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import Piece
 from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
@@ -31,13 +30,6 @@ GAP_BYTES = 1 << 20  # that are read for nothing rather than asked for what is b
 # In Thrift's compact protocol: ENCRYPTION_WITH_COLUMN_KEY, whose first field is a list of strings.
 STRINGS = re.escape(bytes(range(0x08, 0x100, 0x10)))  # how a list of them begins, by their number
 OF_ENCRYPTED_COLUMN = re.compile(rb"(?:\x2c|\x0c\x04)(?:\x19|\x09\x02)[" + STRINGS + rb"]")
-ASK_OF_COLUMNS = """
-import io, sys, pyarrow.parquet as pq
-metadata = pq.read_metadata(io.BytesIO(sys.stdin.buffer.read()))
-for group in range(metadata.num_row_groups):
-    for column in range(metadata.num_columns):
-        metadata.row_group(group).column(column)
-"""
 
 
 def inspect(
@@ -54,7 +46,7 @@ def inspect(
     if sum(group.total_byte_size for group in groups) <= most:
         rows = sum(group.num_rows for group in groups)
         return schema, (Piece(row_groups=tuple(range(len(groups))), rows=rows),)
-    if not names_its_columns(footer):
+    if not ASKER.is_safe(footer):
         raise ValueError("its footer is damaged")
     return schema, pieces_of(metadata, text, most)
 
@@ -71,7 +63,7 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
         return
     groups = range(parquet.num_row_groups) if piece.row_groups is None else piece.row_groups
     names = selection.of(parquet.schema_arrow.names, text)
-    if stream.is_far and not is_small and names_its_columns(footer):
+    if stream.is_far and not is_small and ASKER.is_safe(footer):
         stream.expect_reads(ranges_of(parquet.metadata, groups, {*names}))
     for group in groups:
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
@@ -87,15 +79,9 @@ def open_parquet(stream: Input, footer: bytes, **options: Any) -> pq.ParquetFile
     another process asks first.
     """
     metadata = pq.read_metadata(BytesIO(footer))
-    if OF_ENCRYPTED_COLUMN.search(footer) and not names_its_columns(footer):
+    if OF_ENCRYPTED_COLUMN.search(footer) and not ASKER.is_safe(footer):
         raise ValueError("columns are encrypted, and nobody has their key here")
     return pq.ParquetFile(stream, metadata=metadata, **options)
-
-
-def names_its_columns(footer: bytes) -> bool:
-    """Say whether pyarrow can say where columns lie: of encrypted or damaged ones it ends the process."""
-    ask = [sys.executable, "-P", "-c", ASK_OF_COLUMNS]
-    return subprocess.run(ask, input=footer, check=False, stderr=DEVNULL).returncode >= 0  # noqa: S603
 
 
 def footer_of(stream: Input) -> bytes:

@@ -1,0 +1,85 @@
+"""Which columns of a source are carried."""
+
+import pytest
+from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
+
+from tasks.errors import BadRecipe
+from tasks.recipe.source import Source
+
+DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(40)})
+WIDE = [{**row, "url": f"https://a.b/{i}", "metadata": {"n": i}} for i, row in enumerate(DOCUMENTS)]
+
+
+@pytest.fixture(params=["parquet", "jsonl", "arrow"])
+def wide(request, tmp_path):
+    """Give a function that builds a source with more columns, in each of the formats."""
+    corpus = Corpus(tmp_path)
+    write_rows(tmp_path / f"wide/a.{request.param}", WIDE)
+
+    def build(**fields):
+        sources = [{"name": "wide", "files": f"wide/*.{request.param}", **fields}]
+        recipe = corpus.load(sources=sources, storage=str(tmp_path / f"out{len(fields)}"))
+        build_here(recipe)
+        return recipe
+
+    build.format = request.param
+    return build
+
+
+@pytest.mark.parametrize(
+    ("fields", "carried"),
+    [
+        ({}, {"name", "stars", "url", "metadata"}),
+        ({"columns": ["url", "stars"]}, {"url", "stars"}),
+        ({"columns": []}, set()),
+        ({"without": "metadata"}, {"name", "stars", "url"}),
+        ({"columns": ["url"], "keep": "url <> 'https://a.b/3'"}, {"url"}),
+    ],
+)
+def test_columns_are_carried_as_the_recipe_says(wide, fields, carried):
+    found = table_of(wide(**fields), "wide")
+    assert {*found[0]} == {
+        "doc_id",
+        "text",
+        "n_tokens",
+        "cluster_id",
+        "cluster_size",
+        "cluster_sources",
+        *carried,
+    }
+    assert len(found) == len(WIDE) - ("keep" in fields)
+
+
+@pytest.mark.parametrize("fields", [{"columns": ["urll"]}, {"without": ["metadta"]}])
+def test_column_that_is_not_there_is_a_fault_where_files_name_theirs(wide, fields, caplog):
+    ((field, (name,)),) = fields.items()
+    fault = f"{field}: no column {name!r}; there are 'name', 'stars', 'text', 'url', 'metadata'"
+    if wide.format == "jsonl":
+        wide(**fields)
+        assert fault in caplog.text
+    else:
+        with pytest.raises(BadRecipe, match=fault):
+            wide(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"columns": ["a"], "without": ["b"]}, "columns and without: give one of them"),
+        ({"without": ["text"]}, "without: text is the column with the text"),
+    ],
+)
+def test_columns_that_contradict_each_other_are_a_fault(fields, fault):
+    with pytest.raises(ValueError, match=fault):
+        Source(name="far", files=("a.jsonl",), **fields)
+
+
+def test_column_that_only_another_file_has_is_no_fault_of_a_later_build(corpus):
+    """A later build looks into files that are new, and into one of those that are known: not always into that one."""
+    write_rows(corpus.folder / "wide/a.parquet", DOCUMENTS)
+    write_rows(corpus.folder / "wide/b.parquet", WIDE)
+    sources = [{"name": "wide", "files": "wide/*.parquet", "columns": ["url"]}]
+    build_here(corpus.load(sources=sources))
+    recipe = corpus.load(sources=sources, max_loss=0.9)
+    build_here(recipe)
+    assert {row["url"] for row in table_of(recipe, "wide")} == {None, *(row["url"] for row in WIDE)}
