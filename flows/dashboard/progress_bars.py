@@ -55,8 +55,11 @@ class Lines:
             ]
             left = state.seconds_left()
         rest = "" if left is None else f"; about {duration(left)} left"
+        where = ", ".join(sizes) or "between two stages"
         self.console.print(
-            f"{duration(state.seconds)}: {', '.join(sizes)}{rest}", highlight=False, soft_wrap=True
+            f"{duration(state.seconds)}: {where}{rest}",
+            highlight=False,
+            soft_wrap=True,
         )
 
 
