@@ -22,7 +22,7 @@ from flows.dashboard.state import BuildState
 from tasks import pipeline
 from tasks.ingest.plan import IngestParameters, SourcePlan
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import About
+from tasks.recipe.rounds import Subject
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
@@ -71,10 +71,10 @@ def without_work(stage: Stage, files: int) -> Stage:
     def source_of(*inputs: Any) -> str | None:
         return None if stage.scope == "corpus" else str(inputs[0].source)
 
-    def key(about: About, *inputs: Any) -> str:
-        return stage_key(about.name_of(stage.name), 1, files, source_of(*inputs) or "")
+    def key(subject: Subject, *inputs: Any) -> str:
+        return stage_key(subject.name_of(stage.name), 1, files, source_of(*inputs) or "")
 
-    def run(_: About, *inputs: Any) -> Manifest:
+    def run(_: Subject, *inputs: Any) -> Manifest:
         source = source_of(*inputs)
         fan_out(nothing, range(files), stage=stage.name, source=source)
         return Manifest(stage=stage.name, source=source)

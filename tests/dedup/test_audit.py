@@ -18,6 +18,7 @@ from tasks.accounts.audited import AuditCounts
 from tasks.accounts.published import corpus_of
 from tasks.dedup import audit as audit_module
 from tasks.dedup import likeness
+from tasks.dedup.audit import AuditedRound
 from tasks.dedup.likeness import steps_between
 from tasks.dedup.pairings import (
     Chosen,
@@ -39,7 +40,7 @@ from tasks.publish.audits import (
 from tasks.recipe.kinds import MinHashRound
 from tasks.recipe.rounds import Round
 from tasks.signatures.shingles import shingle_sets
-from tasks.storage.artifacts import Receipt
+from tasks.stage.verdicts import trail_of
 from textkernels.sets import overlaps
 
 pytestmark = pytest.mark.slow
@@ -169,10 +170,9 @@ def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
     write_rows(corpus.folder / "in/worst-6.arrow", rows(**{f"gone{i}": text for i in range(900)}))
     recipe = corpus.load()
     build_here(recipe)
-    trails = last_audit(Round(recipe, 1)).facts["trails"]
-    receipts = [[Receipt.model_validate(receipt) for receipt in trail] for trail in trails]
-    few = pairings_of(recipe.folder, receipts, 10)
-    every = pairings_of(recipe.folder, receipts, 2000)
+    trails = [trail_of([*one]) for one in last_audit(Round(recipe, 1)).facts_as(AuditedRound).trails]
+    few = pairings_of(recipe.folder, trails, 10)
+    every = pairings_of(recipe.folder, trails, 2000)
     of_worst = [p.doc_id for p in every if p.source == "worst"]
     assert len(of_worst) == 902
     smallest_ids = sorted(of_worst, key=lambda i: int(hash_ids(np.array([i], np.uint64))[0]))
@@ -182,7 +182,7 @@ def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
     assert len(alike.kept) == 16
     assert alike.members == ()
     (shard, *_) = (
-        shard for source, shard in verdicts_of(recipe.folder, receipts) if shard.removed.documents > 500
+        shard for source, shard in verdicts_of(recipe.folder, trails) if shard.removed.documents > 500
     )
     assert len(Chosen(recipe.folder, shard, 1, 902)()) == 1
     clusters = np.unique(np.array([row["cluster_id"] for row in table_of(recipe, "clusters")], np.uint64))
@@ -221,8 +221,10 @@ def test_audit_is_printed_shown_and_in_the_card(chains):
     build_here(recipe)
     said = zyda("audit", str(chains.path), "--pairs", "20")
     assert said.returncode == 0, said.stderr
+    gone = sum(row["reason"] == "duplicate" for row in table_of(recipe, "removed"))
     assert re.match(
-        r"Audit: of 20 documents that went as near-duplicates, \d+ have a kept document .* \([\d.]+%\) have none\.",
+        rf"Audit: of {gone} documents that went as near-duplicates, 20 were compared: \d+ have a kept document .* "
+        r"\([\d.]+%\) have none\.",
         said.stdout,
     )
     assert said.stdout.count("was kept: Jaccard") == 20

@@ -49,7 +49,7 @@ def ask(host, _):
 
 def test_host_gets_no_more_requests_at_once_than_it_is_to(host, monkeypatch):
     monkeypatch.setenv(host_limits.SETTING, str(MOST))
-    options = {"n_workers": 2, "threads_per_worker": 4, "dashboard_address": None, "processes": False}
+    options = {"n_workers": 2, "threads_per_worker": 4, "dashboard_address": ":0", "processes": False}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         client.gather([client.submit(ask, host, i, pure=False) for i in range(24)])
     assert (Counting.most, Counting.served) == (MOST, 24)
