@@ -41,7 +41,7 @@ class Fetch:
         self.files = listed_files(recipe)
         expect_no_copies(folder, self.files)
         self.lock, self.is_stopped = threading.Lock(), threading.Event()
-        self.written = time.monotonic()
+        self.written, self.has_copied = time.monotonic(), False
         self.wanted = self.chosen(recipe)
         self.copies, self.refused = copies_by_file(read_fetched(folder)), dict[Mark, FetchedFile]()
         self.there = folder.listed(COPIES)  # one listing, and not a request for each
@@ -110,7 +110,7 @@ class Fetch:
                     faults.extend(error.faults)
                 return
             with self.lock:
-                self.copies[file.key] = copied
+                self.copies[file.key], self.has_copied = copied, True
                 if time.monotonic() - self.written > SECONDS_BETWEEN_TABLES:
                     self.write_table()
 
@@ -164,6 +164,18 @@ class Fetch:
         finally:
             with self.lock:
                 self.write_table()
+                while self.has_copied and self.take_replaced():
+                    self.write_table()
+
+    def take_replaced(self) -> bool:
+        """Take the copies that another process has put in the place of ours since; say whether there are any."""
+        there, before = self.folder.listed(COPIES), dict(self.copies)
+        for key, copy in before.items():
+            is_replaced = copy.path in there and not is_version(there[copy.path], copy.copy_version)
+            if is_replaced and self.folder.difference(copy.path, copy.size, copy.sha256) is None:
+                now = copy_version(self.folder, copy.path)
+                self.copies[key] = copy.model_copy(update={"copy_version": now})
+        return self.copies != before
 
 
 def listed_files(recipe: Recipe) -> list[FetchedFile]:

@@ -219,6 +219,21 @@ def test_two_fetches_at_once_leave_copies_that_are_read(corpus):
     build_here(corpus.load(inputs="copies"))
 
 
+def test_copies_that_another_fetch_replaces_while_the_table_is_written_are_taken(corpus, monkeypatch):
+    first, second = (Fetch(corpus.load(), copies(corpus)) for _ in range(2))
+    read, waiting = fetching.read_fetched, [second]
+
+    def read_before_another_is_done(folder):
+        rows = read(folder)
+        while waiting:
+            waiting.pop().copy_all(2, lambda _: None)
+        return rows
+
+    monkeypatch.setattr(fetching, "read_fetched", read_before_another_is_done)
+    first.copy_all(2, lambda _: None)
+    assert fetch(corpus) == (0, 0)
+
+
 def test_damaged_copy_that_cannot_be_made_again_is_not_in_the_table(corpus, monkeypatch):
     """What was found damaged is not taken from the table again, though its size and time are as they were."""
     fetch(corpus)
