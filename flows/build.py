@@ -1,8 +1,9 @@
 """The flow that a person starts: from a recipe to a published corpus with its accounts."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from operator import methodcaller
+from time import process_time
 from typing import Annotated, Any
 
 from prefect import flow
@@ -22,6 +23,7 @@ from tasks.dedup.reference.matches import load_references
 from tasks.errors import ZydaError, all_but_poison
 from tasks.log import warn
 from tasks.planning.prepare import prepare
+from tasks.planning.spending import Spending, keep_spending
 from tasks.planning.watching import record_last_build
 from tasks.publish.corpus import publish_corpus
 from tasks.recipe.fields import Recipe
@@ -36,6 +38,8 @@ from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Receipt
 from tasks.storage.forgetting import forget_results_of_nothing
+from tasks.storage.records import digest_of
+from tasks.workers.dask_cluster import cores
 
 Sample = Annotated[float, Field(gt=0, le=1)]
 
@@ -76,15 +80,36 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         stack.callback(recipe.folder.clear_scratch)  # of workers that died on the way
         forget_results_of_nothing(recipe.folder)
         keep_results_in_corpus(recipe)
-        ledger = rebuilding_damaged(
-            recipe.folder, lambda: run_pipeline(recipe, on_prefect(state), replace=replace)
-        )
+        with keeping_spending(recipe, state):
+            ledger = rebuilding_damaged(
+                recipe.folder, lambda: run_pipeline(recipe, on_prefect(state), replace=replace)
+            )
         forget_attempts(recipe.folder)
         show_ledger.submit(recipe, ledger).result()
         fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
             warn(f"the report could not be made: {fault}; zyda report makes it")
     return ledger
+
+
+@contextmanager
+def keeping_spending(recipe: Recipe, state: BuildState) -> Iterator[None]:
+    """Keep what a block takes, which builds the corpus or fails to."""
+    is_over = False
+    try:
+        yield
+        is_over = True
+    finally:
+        run = Spending(
+            recipe=digest_of(recipe.as_written),
+            runs=1,
+            seconds=state.clock() - state.started,
+            threads=cores(),
+            flow=process_time(),
+            stages=state.spending(),
+        )
+        with suppress(ZydaError):  # what ended the build is said, and what it took is no part of it
+            keep_spending(recipe.folder, run, is_over=is_over)
 
 
 def on_prefect(state: BuildState) -> Runner:

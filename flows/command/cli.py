@@ -20,6 +20,7 @@ from flows.command import (
     find,
     ledger,
     params,
+    plan,
     report,
     status,
     try_,
@@ -34,7 +35,7 @@ PACKAGE = "zyda-flows"
 LONGEST_LINE = 2000  # characters
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
-    "Make a corpus": (check, try_, params, fetch, build),
+    "Make a corpus": (check, try_, params, fetch, plan, build),
     "Look into a corpus": (ledger, explain, find, audit, report),
     "Keep a corpus": (verify, clean),
     "Run it from Prefect": (up, status, watch, down),

@@ -15,6 +15,7 @@ from flows.dashboard.time_left import EACH_MB, EACH_SHARD, END, LEAST, ONCE, STA
 from tasks import pipeline
 from tasks.quality.cost import CORES, seconds_of
 from tasks.recipe.fields import Recipe
+from tasks.spent import Spent
 from tasks.stage.results import flat_receipts
 from tasks.storage.artifacts import Counts, Receipt
 from textkernels.compiled import are_compiled
@@ -35,6 +36,7 @@ class BuildState:
         self.outcome = ""  # empty while it runs, then `complete`, or what ended it
         self.waits_for = ""
         self.counting = ""  # by what tokens are counted, and about how fast
+        self.spent = dict[str, tuple[str, Spent]]()  # so far, each time that a stage spread its work
         self.limits = dict[str, float]()  # until when hosts have asked to wait, in seconds of `time.time`
         self.clockwork = Clockwork()
         self.farthest = 0.0
@@ -65,6 +67,10 @@ class BuildState:
     def hear(self, report: dict[str, Any]) -> None:
         """Take what a stage's task says of itself: `tasks.stage.progress.Progress.tell_followers`."""
         with self.lock:
+            if "spent" in report:
+                self.spent[report["number"]] = (report["stage"], Spent(**report["spent"]))
+                if "done" not in report:
+                    return
             if "host" in report:
                 self.limits[report["host"]] = max(report["until"], self.limits.get(report["host"], 0.0))
                 return
@@ -82,6 +88,14 @@ class BuildState:
             cell.done, cell.total = report["done"], report["total"]
             cell.seen = Counts(**report["seen"])
         self.tell()
+
+    def spending(self) -> dict[str, Spent]:
+        """Return what each stage has taken in this run."""
+        by_stage = dict[str, Spent]()
+        with self.lock:
+            for stage, spent in self.spent.values():
+                by_stage[stage] = by_stage.get(stage, Spent()) + spent
+        return by_stage
 
     def hosts_waited_for(self) -> dict[str, float]:
         """Return the hosts that limit requests now, with the seconds that they have asked to wait."""

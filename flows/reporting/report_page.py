@@ -9,6 +9,7 @@ from flows.reporting import cluster_plots, plots
 from flows.reporting.report_comparison import comparison
 from flows.reporting.report_head import head, recipe_text
 from flows.reporting.report_parts import Section, Table, Text, count
+from flows.reporting.report_plan import taken
 from tasks.accounts.audited import MEASURES
 from tasks.accounts.ledger import Ledger, TokenPath, token_paths
 from tasks.lookup.report_data import AuditFindings, Findings, RoundFindings, ShownCluster
@@ -45,6 +46,8 @@ def sections(findings: Findings) -> Iterator[Section]:
         yield from round_sections(of_round, findings)
     if findings.labels:
         yield labels(findings)
+    if section := taken(findings):
+        yield section
 
 
 def tokens(findings: Findings) -> Section:

@@ -98,6 +98,11 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
         for piece in file.pieces
     ]
     pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=follow_up)
+    return manifest_of(recipe, plan, pieces)
+
+
+def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -> Manifest:
+    """Say what was made of a source's pieces. Raises BadInput where they have no document."""
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:

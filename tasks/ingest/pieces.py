@@ -100,10 +100,18 @@ class PieceToIngest(RecordJob[IngestedPiece]):
 
 def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     """Ingest one piece of a file."""
+    tally = Tally()
+    ingested = ingest_chunks(job, read_piece(job, tally), tally)
+    check_rows(job, ingested, tally)
+    return ingested
+
+
+def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally) -> IngestedPiece:
+    """Ingest what is read of a piece. tally: counts its rows by the time that all is read."""
     counter = stored_counter(job.folder, job.parameters.tokenizer)
     reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
-    bad, tally = list[BadRow](), Tally()
-    tables = reader.documents(read_piece(job, tally), bad)
+    bad = list[BadRow]()
+    tables = reader.documents(chunks, bad)
     parts = groupby(
         number_parts(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
@@ -114,7 +122,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
         shard, shard_ranges = write_ingested(job, len(shards), whole, (table for _, table in part))
         shards.append(shard)
         spans += shard_ranges
-    ingested = IngestedPiece(
+    return IngestedPiece(
         shards=tuple(shards),
         set_aside=(write_set_aside(job, bad),) if bad else (),
         table_schema=pack(unify(schemas, spans)) if schemas else "",
@@ -122,8 +130,6 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
         rows=reader.entering(job.piece.first_row, tally),
         cleaned=reader.cleaned,
     )
-    check_rows(job, ingested, tally)
-    return ingested
 
 
 def read_piece(job: PieceToIngest, tally: Tally) -> Iterator[Chunk]:

@@ -18,6 +18,8 @@ from tasks.errors import Damaged, Denied, ZydaError
 from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
 from tasks.lookup.corpus_reader import Corpus, Place
 from tasks.planning.build_history import Build, last_builds, time_of_manifest
+from tasks.planning.estimates import Plan
+from tasks.planning.spending import Spending, planned_for, spending_of_published
 from tasks.publish.audits import Pair, Shares, by_length, by_source, count_unlike, last_audit, worst_pairs
 from tasks.publish.differences import diff
 from tasks.quality.mixed_labels import MixedLabels
@@ -81,13 +83,15 @@ class Findings:
     as there are any. rules: those that let documents go while text was in memory, in their order. mixed: the
     labels of the clusters of round `mixed_round`. lengths: for each source, how many published documents fall
     between two LENGTH_BINS, (60,). not_drawn: documents outside of these bins. labels: for each label of a quality
-    model, how many published documents have it, by source.
+    model, how many published documents have it, by source. spending: what the builds took, plan: what they were to.
     """
 
     manifest: Published
     time: datetime
     build: Build | None
     before: Build | None
+    spending: Spending | None
+    plan: Plan | None
     rounds: list[RoundFindings]
     rules: list[RuleFindings]
     mixed: MixedLabels
@@ -109,11 +113,14 @@ def findings_of(recipe: Recipe) -> Findings:
     # Of several rounds, labels are compared in the clusters of the first that looks at more than equal texts.
     number = next((one.number for one in rounds if isinstance(one.dedup, MinHashRound)), 1)
     build, before = last_builds(corpus.folder)
+    spending = spending_of_published(corpus.folder)
     findings = Findings(
         manifest=corpus.manifest,
         time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.folder),
         build=build,
         before=before,
+        spending=spending,
+        plan=planned_for(corpus.folder, spending),
         rounds=[round_findings(of_round, corpus) for of_round in rounds],
         rules=rule_findings(corpus, corpus.manifest.ledger),
         mixed=MixedLabels(),

@@ -73,9 +73,8 @@ def source_plan(
         set_aside=recipe.on_bad_rows_of(source) == "set_aside",
         shard_bytes=shard_bytes(recipe),
         tokenizer=tokenizer,
-        # The fraction as it is written: what the chosen files hold beyond it is left out by rows.
         selection=selection_of(source),
-        sample_rows=min(1.0, float(Fraction(str(recipe.sample)) * listed / len(files))),
+        sample_rows=rows_of_sample(recipe, listed, len(files)),
         documents=documents,
     )
     listing = save_listing(recipe.folder, source.name, numbered)
@@ -86,3 +85,9 @@ def source_plan(
         parameters=parameters,
         model=model,
     )
+
+
+def rows_of_sample(recipe: Recipe, listed: int, chosen: int) -> float:
+    """Return the part of the rows that a recipe takes of the chosen files, of so many that were listed."""
+    # The fraction as it is written: what the chosen files hold beyond it is left out by rows.
+    return min(1.0, float(Fraction(str(recipe.sample)) * listed / chosen))

@@ -15,7 +15,8 @@ from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
 from tasks.recipe.values import has_commits
 from tasks.sources.file_systems import file_system_of, is_passing, is_version
 from tasks.sources.hub import opened_on_hub
-from tasks.sources.web_files import opened_on_web
+from tasks.sources.web_files import AHEAD, opened_on_web
+from tasks.spent import METER
 from tasks.storage.failures import unavailable
 from tasks.storage.stores import Stream, ask_again, explain_errors, open_file
 
@@ -48,12 +49,18 @@ class Input(Stream):
         self.version = version
         self.look = look
         self.is_far, self.remedy = False, remedy
+        self.block = 1  # bytes that its store is asked for at once, where it is read from end to end
         self.ranges: list[range] = []
         self.held = (range(0), b"")
         self.expect_size(getattr(stream, "size", None))
 
     def explained(self) -> AbstractContextManager[None]:
         return explained_input(self.source, self.url)
+
+    def count(self, size: int) -> None:
+        end = self.tell()
+        blocks = -(-end // self.block) - -(-(end - size) // self.block) if self.block > 1 else 1
+        METER.add(input_requests=blocks, inputs=size)
 
     def expect_size(self, size: int | None) -> None:
         """Raise BadInput where the file is not as large as it was listed."""
@@ -148,6 +155,7 @@ def open_input(
             stream = opened_on_hub(location, size, at_random=at_random)
         pinned = Input(source, url, stream, size, "", lambda: {"size": size})  # a commit does not change
         pinned.is_far = True
+        pinned.block = 1 if at_random else AHEAD
         return pinned
     url, remedy = (location, REMEDY_OF_COPY) if location else (url, REMEDY)
     fs, path = file_system_of(url)
@@ -163,6 +171,8 @@ def open_input(
     opened = Input(source, url, stream, size, version, look, remedy)
     opened.expect_version(info)
     opened.is_far = not isinstance(fs, LocalFileSystem)
+    if opened.is_far and not at_random:
+        opened.block = getattr(stream, "blocksize", None) or AHEAD
     return opened
 
 

@@ -3,12 +3,15 @@
 import logging
 from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
+from dataclasses import asdict
 from typing import TypeVar
+from uuid import uuid4
 
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
 
 from tasks.log import LOG
+from tasks.spent import METER, TELL, Spent
 from tasks.stage.progress import TOPIC, Progress
 from tasks.workers.engine import Engine, FollowUp
 from tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
@@ -44,18 +47,28 @@ def fan_out(
     run = current_run()
     progress = Progress(run, stage, source, len(todo))
     if not (waits_for_cluster() or is_on_worker()):
-        return [progress.count(function(item)) for item in todo]
+        report_spent(stage)  # what came before is the work of none of them
+        return [progress.count(function(item), METER.take()) for item in todo]
     here = copy_context()
 
-    def count(result: Result) -> Result:
+    def count(result: Result, spent: Spent) -> Result:
         # The dashboard is told from the context that still has Prefect's task run in it.
-        return here.run(progress.count, result)
+        return here.run(progress.count, result, spent)
 
     return context_without_prefect().run(
         over_workers, BoundToRun(function, run), todo, count,
         group=f"{stage} shard", name=progress.name, engine=engine, gpus=gpus,
         then=then and then._replace(function=BoundToRun(then.function, run)),
     )  # fmt: skip
+
+
+def report_spent(stage: str) -> None:
+    """Tell whoever follows the build what this process has spent for a stage beside the calls that it spread."""
+    METER.begin()
+    spent = METER.take()
+    if tell := TELL.get():
+        tell(stage, None, None, spent)
+    log_event(TOPIC, current_run(), {"number": uuid4().hex, "stage": stage, "spent": asdict(spent)})
 
 
 def has_gpus(engine: Engine) -> bool:

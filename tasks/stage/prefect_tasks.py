@@ -12,6 +12,7 @@ from prefect.settings import get_current_settings
 from prefect.tasks import exponential_backoff
 
 from tasks.errors import Unavailable, without_causes
+from tasks.stage.fan_out import report_spent
 
 __all__ = ["ONCE_A_BUILD", "RETRYING", "task"]
 
@@ -50,7 +51,9 @@ def task(**options: Any) -> Callable[[Callable[Parameters, Result]], Task[Parame
         @wraps(function)  # and no decorator of contextlib's, which cannot be pickled
         def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
             with without_causes():
-                return function(*arguments, **named)
+                result = function(*arguments, **named)
+            report_spent(str(options.get("task_run_name", function.__name__)))
+            return result
 
         return prefect.task(call, **options)
 

@@ -4,8 +4,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
+from uuid import uuid4
 
+from tasks.spent import TELL, Spent
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.workers.events import RUN, log_event
 
@@ -25,6 +28,8 @@ class Progress:
         self.total = total
         self.done = 0
         self.seen = Counts()
+        self.spent = Spent()
+        self.number = uuid4().hex  # a stage may spread its work several times
         self.reported = time.monotonic()
         self.tell_followers()
 
@@ -32,10 +37,13 @@ class Progress:
     def name(self) -> str:
         return f"{self.stage} {self.source}" if self.source else self.stage
 
-    def count(self, result: Result) -> Result:
-        """Count one more shard, and pass its result on."""
+    def count(self, result: Result, spent: Spent) -> Result:
+        """Count one more shard, with what it took, and pass its result on."""
         self.done += 1
         self.seen += documents_in(result)
+        self.spent += replace(spent, calls=1)
+        if tell := TELL.get():
+            tell(self.stage, self.source, result, replace(spent, calls=1))
         now = time.monotonic()
         if self.done == self.total or now - self.reported > SECONDS_BETWEEN_REPORTS:
             self.reported = now
@@ -45,6 +53,7 @@ class Progress:
     def tell_followers(self) -> None:
         report: dict[str, Any] = {"stage": self.stage, "source": self.source}
         report |= {"done": self.done, "total": self.total, "seen": self.seen.model_dump()}
+        report |= {"number": self.number, "spent": asdict(self.spent)}
         log_event(TOPIC, self.run, report)
 
 

@@ -24,7 +24,7 @@ from prefect.runtime import task_run
 
 from tasks.errors import without_causes
 from tasks.recipe.rounds import Subject
-from tasks.stage.fan_out import over_sources
+from tasks.stage.fan_out import over_sources, report_spent
 from tasks.stage.groups import receipts_of, trails_of
 from tasks.stage.prefect_cache import SealedReceipts
 from tasks.stage.prefect_tasks import RETRYING
@@ -162,7 +162,9 @@ class Stage:
         @wraps(self.run)  # whose parameters the dashboard shows
         def call(subject: Subject, first: Any, *inputs: Any) -> Any:
             with without_causes():
-                return self(subject, first, *inputs)
+                result = self(subject, first, *inputs)
+            report_spent(subject.name_of(self.name))
+            return result
 
         return Task(
             call,

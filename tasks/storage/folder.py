@@ -22,11 +22,14 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
 
 from tasks.errors import Denied
+from tasks.spent import METER
 from tasks.storage.scratch import SCRATCH, link_as, remove_orphans, replace_folder, scratch_name
 from tasks.storage.stamps import seconds_of, stamps_in
 from tasks.storage.stores import STORES_WITH_CHECKSUMS, Stream, create_in_store, explain_errors, open_file
 
 READ_ONLY = 0o444
+BLOCK_BYTES = 8 << 20  # that are hashed at once
+UPLOAD_BYTES = 50 << 20  # from which s3fs uploads a file in parts of this size
 
 
 def is_local(url: str) -> bool:
@@ -78,13 +81,19 @@ class Folder:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)  # a frozen dataclass lets nobody set `url` by its name
 
+    def count(self, requests: int = 1, **counts: int) -> None:
+        """Count what is asked of the folder, in requests to a store; a local disk is asked once."""
+        METER.add(requests=1 if self.is_local else requests, **counts)
+
     def exists(self, path: str) -> bool:
+        self.count()
         with explain_errors(self.url):
             return bool(self.fs.exists(self.path(path)))
 
     def open(self, path: str) -> Stream:
         """Open a file for reading at random places."""
         url = f"{self.url}/{path}"
+        METER.add(requests=not self.is_local)  # for its size
         with explain_errors(url):
             return Stream(url, open_file(self.fs, self.path(path), at_random=True))
 
@@ -95,6 +104,7 @@ class Folder:
 
     def info(self, path: str) -> dict[str, Any] | None:
         """Return what the store says of a file now, or None where there is none."""
+        self.count()
         with explain_errors(f"{self.url}/{path}"):
             try:
                 self.fs.invalidate_cache(self.fs._parent(self.path(path)))
@@ -103,8 +113,11 @@ class Folder:
                 return None
 
     def read(self, path: str) -> bytes:
+        self.count(2)
         with explain_errors(f"{self.url}/{path}"):
-            return bytes(self.fs.cat_file(self.path(path)))
+            content = bytes(self.fs.cat_file(self.path(path)))
+        METER.add(read=len(content))
+        return content
 
     def read_if_there(self, path: str) -> bytes | None:
         try:
@@ -116,6 +129,7 @@ class Folder:
 
     def listed(self, path: str) -> dict[str, dict[str, Any]]:
         """List the files below a path, relative to this folder, sorted, each with what the store says of it."""
+        self.count(2)
         with explain_errors(f"{self.url}/{path}"):
             self.fs.invalidate_cache()
             top, place = self.path(""), self.path(path).rstrip("/")
@@ -149,7 +163,7 @@ class Folder:
         """Return the SHA-256 of a file, read some MiB at a time."""
         digest = hashlib.sha256()
         with self.open(path) as stream:
-            while block := stream.read(8 << 20):
+            while block := stream.read(BLOCK_BYTES):
                 digest.update(block)
         return digest.hexdigest()
 
@@ -171,6 +185,7 @@ class Folder:
         Of all that try at once, one is told True: by a hard link, or by the store, which refuses the
         others' requests. A store that knows no such condition is asked before whether the file is there.
         """
+        self.count(files=1, written=len(content))
         with explain_errors(f"{self.url}/{path}"):
             if not self.is_local:
                 return create_in_store(self.fs, self.path(path), content)
@@ -201,6 +216,8 @@ class Folder:
         read_only: what is published shares its bytes with what it was made of, so nobody may edit it.
         """
         target = self.path(path)
+        size = scratch.stat().st_size
+        self.count(1 if size < UPLOAD_BYTES else 2 + -(-size // UPLOAD_BYTES), files=1, written=size)
         with explain_errors(f"{self.url}/{path}"):
             if self.is_local:
                 if read_only:
@@ -214,6 +231,7 @@ class Folder:
     def copy(self, path: str, to: str) -> None:
         """Give a file a second name: a hard link where files are local, else a copy in the store."""
         source, target = self.path(path), self.path(to)
+        self.count(2, files=1)
         with explain_errors(f"{self.url}/{to}"):
             if not self.is_local:
                 self.fs.cp_file(source, target)
@@ -232,6 +250,7 @@ class Folder:
 
     def remove(self, path: str) -> None:
         """Remove one file, by one request; nothing happens if it is not there."""
+        self.count(files=-1)
         with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):
             self.fs.rm_file(self.path(path))
 

@@ -12,6 +12,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from tasks.errors import Denied, Unavailable, ZydaError
 from tasks.log import say_wait
+from tasks.spent import METER
 from tasks.storage.failures import advice_about, code_of, is_final, is_storage_failure, unavailable
 
 Answer = TypeVar("Answer")
@@ -115,13 +116,19 @@ class Stream:
     def read(self, size: int = -1) -> bytes:
         try:
             with self.explained():
-                return bytes(self.stream.read(size))
+                content = bytes(self.stream.read(size))
+                self.count(len(content))
+                return content
         except ZydaError as error:
             self.failure = error
             raise
         except Exception as error:  # whatever it is, nobody has decoded anything yet
             self.failure = Unavailable(f"{self.url}: {type(error).__name__}: {error}")
             raise self.failure from error
+
+    def count(self, size: int) -> None:
+        """Count a request to its store, and the bytes that came."""
+        METER.add(requests=1, read=size)
 
     def seek(self, place: int, whence: int = 0) -> int:
         return int(self.stream.seek(place, whence))

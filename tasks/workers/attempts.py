@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tasks.spent import METER, Spent
+
 # How many workers the work that is done here may have taken with it; 0 where nobody asks.
 ALLOWED_DEATHS: ContextVar[int] = ContextVar("allowed_deaths", default=0)
 
@@ -33,10 +35,11 @@ class TooManyDeaths(Exception):
 
 
 class Outcome(NamedTuple):
-    """What a call returned, or a SetApart, and the seconds that it took."""
+    """What a call returned, or a SetApart, the seconds that it took, and what its process spent."""
 
     result: Any
     seconds: float
+    spent: Spent
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Attempt:
     deaths: int
 
     def __call__(self, item: Any) -> Outcome:
+        METER.begin()
         began, token = time.monotonic(), ALLOWED_DEATHS.set(self.deaths)
         try:
             result = self.function(item)
@@ -54,4 +58,4 @@ class Attempt:
             result = error.found
         finally:
             ALLOWED_DEATHS.reset(token)
-        return Outcome(result, time.monotonic() - began)
+        return Outcome(result, time.monotonic() - began, METER.take())

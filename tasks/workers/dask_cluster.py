@@ -184,6 +184,11 @@ def cores() -> int:
     return int(dask.system.CPU_COUNT)
 
 
+def memory_of_machine() -> int:
+    """Return the bytes of memory that workers of this machine share."""
+    return int(MEMORY_LIMIT)
+
+
 def no_workers_timeout() -> str:
     """Return how long a build waits for a worker where there is none.
 

@@ -17,6 +17,7 @@ import distributed
 
 from tasks.errors import LostWorkers, PoisonShards, all_but_poison
 from tasks.log import warn
+from tasks.spent import Spent
 from tasks.workers.attempts import Attempt, Outcome, SetApart
 from tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
 from tasks.workers.engine import ENGINE, Engine, FollowUp
@@ -37,7 +38,7 @@ LOOK_SECONDS = 1.0
 def over_workers(
     function: Callable[[Item], Result],
     items: list[Item],
-    count: Callable[[Result], Result],
+    count: Callable[[Result, Spent], Result],
     *,
     group: str,
     name: str,
@@ -47,9 +48,9 @@ def over_workers(
 ) -> list[Result]:
     """Call a function on items over the cluster of which this thread is a worker's; return results in order.
 
-    count: called with every result as it comes, here. group: of tasks that take about as long, by which Dask
-    knows them. name: of these items. engine: on which workers. gpus: how much of one GPU a call takes, where it
-    is sent to one. then: what follows each result.
+    count: called with every result as it comes, and what it took, here. group: of tasks that take about as long,
+    by which Dask knows them. name: of these items. engine: on which workers. gpus: how much of one GPU a call
+    takes, where it is sent to one. then: what follows each result.
 
     The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
     task would wait for itself. Raises PoisonShards, when all others are done, where an item took one worker after
@@ -122,7 +123,12 @@ class Window:
     """
 
     def __init__(
-        self, task: WaitingTask, work: Work, then: FollowUp | None, count: Callable[[Any], Any], name: str
+        self,
+        task: WaitingTask,
+        work: Work,
+        then: FollowUp | None,
+        count: Callable[[Any, Spent], Any],
+        name: str,
     ) -> None:
         self.task, self.client = task, task.client
         self.work, self.then, self.count, self.name = work, then, count, name
@@ -225,7 +231,7 @@ class Window:
             return
         self.seconds.append(outcome.seconds)
         if call.place is not None:
-            self.made[call.place] = self.count(outcome.result)
+            self.made[call.place] = self.count(outcome.result, outcome.spent)
             if self.then and self.following:
                 for item in self.then.items(outcome.result):
                     self.submit(Call(self.following, item))

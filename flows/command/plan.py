@@ -1,0 +1,107 @@
+"""`zyda plan`: what a build will take, in time, memory, storage and requests, before anything is built."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import as_size, as_time, console, in_threads, say, say_if_compiling, table_of
+from tasks.words import counted
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tasks.planning.estimates import Estimate, Plan
+
+EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
+GIB = 1 << 30
+
+
+def plan(
+    recipe_path: RecipePath,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; without, one for each core of this machine.")
+    ] = None,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, metavar="GIB", help="Memory of each; without, this machine's, shared among them."
+        ),
+    ] = None,
+    storage: Storage = None,
+    sample: Sample = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+) -> None:
+    """Say what a build will take, and what will not fit, in about a minute. Builds nothing.
+
+    A part of the largest sources is built in a temporary folder, and what it took is multiplied. The plan is kept
+    beside the corpus, and the report of the build compares the two.
+    """
+    from flows.plan import plan_of  # late
+    from tasks.planning.estimates import keep_plan  # late
+    from tasks.workers.dask_cluster import cores, memory_of_machine  # late
+
+    recipe = load(recipe_path, storage, sample)
+    err = console(stderr=True)
+    say_if_compiling(err)
+    workers = workers or cores()
+    size = int(memory * GIB) if memory else memory_of_machine() // workers
+    with err.status("building a part of the sources, to measure it"):
+        planned = plan_of(recipe, workers, size, in_threads)
+    keep_plan(recipe.folder, planned)
+    if as_json:
+        say(planned.model_dump_json(indent=2))
+        return
+    out = console()
+    out.print(table_of_sources(planned))
+    out.print(table_of_stages(planned))
+    for line in sentences(planned):
+        out.print(line, markup=False, soft_wrap=True)
+
+
+def table_of_sources(plan: "Plan") -> "Table":
+    """Make the table of the sources: files, and documents and tokens with the ranges in which they should lie."""
+    table = table_of("source", "files", "size", "documents", "text", "tokens", "kept", words=["source"])
+    for one in plan.sources:
+        table.add_row(
+            one.source, f"{one.files:,}", as_size(one.bytes), in_range(one.documents),
+            as_size(round(one.text.value)), in_range(one.tokens), f"{one.kept:.1%}",
+        )  # fmt: skip
+    return table
+
+
+def table_of_stages(plan: "Plan") -> "Table":
+    """Make the table of the stages: tasks, hours of a core, memory, bytes and requests."""
+    table = table_of(
+        "stage", "tasks", "core time", "largest task", "read", "written", "files", "requests", words=["stage"]
+    )
+    for name, spent in (*((stage.stage, stage.spent) for stage in plan.stages), ("all", plan.total)):
+        table.add_row(
+            name, f"{spent.calls:,}", as_time(spent.cpu), as_size(spent.peak),
+            as_size(spent.inputs + spent.read), as_size(spent.written), f"{spent.files:,}",
+            f"{spent.input_requests + spent.requests:,}",
+        )  # fmt: skip
+    return table
+
+
+def sentences(plan: "Plan") -> list[str]:
+    """Say how long it takes, what it leaves on storage, and what will not fit."""
+    each = as_size(plan.memory)
+    low, high = as_time(plan.seconds.low), as_time(plan.seconds.high)
+    lines = [
+        f"time: {as_time(plan.seconds.value)}, from {low} to {high}, "
+        f"on {counted(plan.workers, 'worker')} of {each}",
+        f"storage: {as_size(round(plan.in_storage))} in the end, {as_size(round(plan.published))} of it published"
+        + (f"; {as_size(round(plan.scratch))} on temporary disks meanwhile" if plan.scratch else ""),
+    ]
+    lines += [
+        f"model of {name}: {as_time(seconds)} of one device" for name, seconds in plan.model_seconds.items()
+    ]
+    return [*lines, *plan.notes, *(f"will not fit: {fault}" for fault in plan.faults)]
+
+
+def in_range(estimate: "Estimate") -> str:
+    """Write a figure with the half of its range, in per cent."""
+    if not estimate.value or estimate.high == estimate.low:
+        return f"{round(estimate.value):,}"
+    return f"{round(estimate.value):,} ±{(estimate.high - estimate.low) / 2 / estimate.value:.0%}"

@@ -1,0 +1,54 @@
+"""What a build took, of its workers and of its stores, beside what was planned."""
+
+from flows.reporting.report_parts import Section, Table, count
+from tasks.lookup.report_data import Findings
+from tasks.planning.estimates import Plan
+from tasks.planning.spending import Spending
+from tasks.spent import Spent
+
+NAMES = ["", "tasks", "core seconds", "most memory, MiB", "read, MiB", "written, MiB", "files", "requests"]
+MIB = 1 << 20
+
+
+def taken(findings: Findings) -> Section | None:
+    """Show what the build took that made what is published, or return None where nobody noted it."""
+    spending, plan = findings.spending, findings.plan
+    if spending is None:
+        return None
+    notes = [how_long(spending, plan)]
+    names = list(spending.stages)
+    if plan:
+        notes.append("In brackets, what zyda plan had said before.")
+        names += [stage.stage for stage in plan.stages if stage.stage not in spending.stages]
+    planned = {stage.stage: stage.spent for stage in plan.stages} if plan else {}
+    rows = [row(name, spending.stages.get(name, Spent()), planned.get(name), plan) for name in names]
+    total = row("all", spending.total, plan.total if plan else None, plan)
+    return Section("What it took", notes, tables=[Table("By stage", NAMES, [*rows, total], has_total=True)])
+
+
+def how_long(spending: Spending, plan: Plan | None) -> str:
+    """Say how long the build took, in how many runs, and how long it was to take."""
+    runs = "one run" if spending.runs == 1 else f"{count(spending.runs)} runs"
+    sentence = (
+        f"{count(round(spending.seconds))} seconds in {runs} on {count(spending.threads)} cores, and "
+        f"{count(round(spending.flow))} core seconds to conduct it."
+    )
+    if plan is None:
+        return sentence
+    low, high = (count(round(seconds)) for seconds in (plan.seconds.low, plan.seconds.high))
+    where = "on as many" if plan.workers == spending.threads else f"on {count(plan.workers)} workers"
+    return f"{sentence} Planned were {low} to {high} seconds {where}."
+
+
+def row(name: str, spent: Spent, planned: Spent | None, plan: Plan | None) -> list[str]:
+    """Write what a stage took, and what was planned for it."""
+    cells = values(spent)
+    if plan is None:
+        return [name, *cells]
+    return [name, *(f"{cell} ({of})" for cell, of in zip(cells, values(planned or Spent()), strict=True))]
+
+
+def values(spent: Spent) -> list[str]:
+    mib = [f"{size / MIB:,.1f}" for size in (spent.peak, spent.inputs + spent.read, spent.written)]
+    requests = spent.input_requests + spent.requests
+    return [count(spent.calls), f"{spent.cpu:,.1f}", *mib, count(spent.files), count(requests)]

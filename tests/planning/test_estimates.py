@@ -1,0 +1,51 @@
+"""Figures with ranges: as wide as they have to be, and no wider."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.planning.estimates import exactly, ratio_estimate
+
+positive = st.floats(1, 1e6)
+
+
+@given(st.lists(st.tuples(positive, positive), min_size=1, max_size=20))
+def test_what_was_read_whole_is_exact(parts):
+    sizes, counts = zip(*parts, strict=True)
+    estimate = ratio_estimate(sizes, counts, sum(sizes))
+    assert estimate.value == pytest.approx(sum(counts))
+    assert estimate.low == pytest.approx(estimate.high)
+
+
+@given(st.lists(positive, min_size=2, max_size=20), st.floats(0.1, 10), st.floats(1.5, 100))
+def test_parts_that_are_alike_leave_no_doubt(sizes, ratio, times):
+    whole = sum(sizes) * times
+    estimate = ratio_estimate(sizes, [size * ratio for size in sizes], whole)
+    assert estimate.value == pytest.approx(ratio * whole)
+    assert estimate.high - estimate.low <= 1e-3 * estimate.value
+
+
+@pytest.mark.parametrize("parts", [2, 6, 16])
+def test_range_holds_the_truth_as_often_as_it_says(parts):
+    """Of files whose documents are of different lengths, drawn a thousand times."""
+    chance, held = np.random.default_rng(7), 0
+    for _ in range(1000):
+        sizes = chance.uniform(50, 150, 400)
+        counts = sizes * chance.lognormal(0, 0.3, 400)
+        chosen = chance.choice(400, parts, replace=False)
+        held += ratio_estimate(sizes[chosen], counts[chosen], sizes.sum()).holds(counts.sum())
+    assert 900 <= held <= 990
+
+
+def test_one_part_of_several_is_a_guess_and_nothing_is_nothing():
+    guess = ratio_estimate([10.0], [5.0], 100.0)
+    assert (guess.value, guess.holds(40), guess.holds(60)) == (50.0, True, True)
+    assert ratio_estimate([], [], 0.0) == exactly(0.0)
+
+
+def test_independent_errors_partly_cancel_out():
+    one = ratio_estimate([10.0], [5.0], 100.0)
+    both = one + one
+    assert both.value == 100.0
+    assert both.high - both.low == pytest.approx((one.high - one.low) * 2**0.5)
