@@ -61,7 +61,7 @@ def stages_that_do_nothing(sources: int, files: int) -> dict[str, Work]:
     }  # fmt: skip
     return {
         **{stage.name: without_work(stage, files) for stage in pipeline.stages()},
-        **{name: task(name=name, **ONCE_A_BUILD)(call) for name, call in tasks.items()},
+        **{name: task(name=name, task_run_name=name, **ONCE_A_BUILD)(call) for name, call in tasks.items()},
     }
 
 

@@ -231,7 +231,7 @@ class Planning:
             if name in by_rounds:
                 spent, most = by_rounds[name]
             elif name == "ingest":  # each worker loads what it needs when it first works
-                spent = replace(spent, cpu=spent.cpu + workers * self.trial.warming)
+                spent = replace(spent, cpu=spent.cpu + min(workers, spent.calls) * self.trial.warming)
             elif name == "prepare":
                 files = sum(source.files for source in self.sources.values())
                 inspected = sum(map(len, self.files.values()))
@@ -428,11 +428,16 @@ class Planning:
 
     @property
     def largest_file(self) -> int:
-        merged = max(
-            (s.documents.value * 16 * GROUP_SHARDS / max(1, s.shards) for s in self.sources.values()),
-            default=0,
-        )
-        return round(max(shard_bytes(self.recipe) * 0.6, merged * 8))
+        """The bytes of the largest file that one task writes: a shard, or the merged band keys of many."""
+        of_document = max(dedup.key_bands * row_bytes(dedup) for dedup in self.recipe.rounds)
+
+        def merged(source: SourceEstimate) -> float:
+            together = 1
+            while source.shards > together * GROUP_SHARDS:
+                together *= GROUP_SHARDS
+            return source.documents.value * min(1.0, together / max(1, source.shards)) * of_document
+
+        return round(max(shard_bytes(self.recipe), *map(merged, self.sources.values())))
 
     def faults(self, plan: Plan) -> Iterator[str]:
         """Say what will not fit."""
@@ -456,11 +461,16 @@ class Planning:
             "How many documents are duplicates no sample can tell: what is published is reckoned as if none were, "
             f"and time as if a tenth of the documents were in clusters, at most {AT_MOST:.0%}."
         )
-        tried = len(self.trial.parts)
-        if tried < len(self.sources):
+        largest = len(self.trial.parts)
+        if largest < len(self.sources):
             yield (
-                f"Of {counted(len(self.sources), 'source')}, the {tried} largest were tried; "
+                f"Of {counted(len(self.sources), 'source')}, the {largest} largest were tried; "
                 "the others are reckoned as if they were like those."
+            )
+        for name, tried in self.trial.models.items():
+            yield (
+                f"The model of {name} was asked about {counted(tried.documents, 'document')}, and lets "
+                f"{tried.kept:.0%} stay; of all it may be another part."
             )
         if self.recipe.is_against_others:
             yield "What the corpora of `against` take to compare with, and what goes for them, is not reckoned."

@@ -149,10 +149,10 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
 
 
 def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> ModelTrial:
-    """Ask a model about some texts, for some seconds."""
+    """Ask a model about some texts, for some seconds: those of all cores that it has here, or of its device."""
     answers = load_model(model, classify.max_tokens)
     answers(texts[:1].to_pylist())  # loads it
-    labels, began, done = list[Any](), time.monotonic(), 0
+    labels, began, cpu, done = list[Any](), time.monotonic(), time.process_time(), 0
     while done < len(texts) and time.monotonic() - began < MODEL_SECONDS:
         columns = dict(
             zip(model.table_schema.names[1:], answers(texts[done : done + WINDOW].to_pylist()), strict=True)
@@ -160,7 +160,8 @@ def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> Model
         done = min(len(texts), done + WINDOW)
         labels += columns[LABEL].to_pylist() if LABEL in columns else []
     kept = sum(label in classify.keep for label in labels) / len(labels) if labels and classify.keep else 1.0
-    return ModelTrial(done, (time.monotonic() - began) / max(1, done), kept)
+    seconds = max(time.monotonic() - began, time.process_time() - cpu)
+    return ModelTrial(done, seconds / max(1, done), kept)
 
 
 @contextmanager

@@ -9,9 +9,12 @@ from flows.command.terminal import as_size, as_time, console, in_threads, say, s
 from tasks.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
     from tasks.planning.estimates import Estimate, Plan
+    from tasks.spent import Spent
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
@@ -75,13 +78,23 @@ def table_of_stages(plan: "Plan") -> "Table":
     table = table_of(
         "stage", "tasks", "core time", "largest task", "read", "written", "files", "requests", words=["stage"]
     )
-    for name, spent in (*((stage.stage, stage.spent) for stage in plan.stages), ("all", plan.total)):
+    for name, spent in rows_of_stages(plan):
+        seconds = as_time(spent.cpu) if spent.cpu >= 1 else f"{spent.cpu:.1f} seconds"
         table.add_row(
-            name, f"{spent.calls:,}", as_time(spent.cpu), as_size(spent.peak),
+            name, f"{spent.calls:,}", seconds, as_size(spent.peak),
             as_size(spent.inputs + spent.read), as_size(spent.written), f"{spent.files:,}",
             f"{spent.input_requests + spent.requests:,}",
         )  # fmt: skip
     return table
+
+
+def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
+    """Yield what each stage takes, what is done beside their tasks together, and all."""
+    from tasks.spent import Spent  # late
+
+    yield from ((stage.stage, stage.spent) for stage in plan.stages if stage.spent.calls)
+    yield "beside them", sum((stage.spent for stage in plan.stages if not stage.spent.calls), Spent())
+    yield "all", plan.total
 
 
 def sentences(plan: "Plan") -> list[str]:

@@ -52,7 +52,7 @@ def task(**options: Any) -> Callable[[Callable[Parameters, Result]], Task[Parame
         def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
             with without_causes():
                 result = function(*arguments, **named)
-            report_spent(str(options.get("task_run_name", function.__name__)))
+            report_spent(str(options["task_run_name"]))
             return result
 
         return prefect.task(call, **options)

@@ -89,21 +89,23 @@ def check_address(address: str) -> None:
 
 @contextmanager
 def local_cluster(threads: int = 1, close_seconds: float = CLOSE_SECONDS) -> Iterator[Any]:
-    """Give a cluster on this machine for as long as the block lasts.
-
-    Dask waits for ever for a worker that died while it started, so what has not ended in time is killed.
-    """
+    """Give a cluster on this machine for as long as the block lasts."""
     expect_to_be_born()
     with born_with_imports(gpus=gpu_count()):
         cluster = open_cluster(threads)
         try:
             yield cluster
         finally:
-            try:
-                cluster.close(timeout=close_seconds)
-            except TimeoutError:
-                for process in multiprocessing.active_children():
-                    process.kill()
+            close_cluster(cluster, close_seconds)
+
+
+def close_cluster(cluster: Any, seconds: float) -> None:
+    """Close a cluster, and kill what has not ended in time: Dask waits for ever for a worker that died at birth."""
+    try:
+        cluster.close(timeout=seconds)
+    except TimeoutError:
+        for process in multiprocessing.active_children():
+            process.kill()
 
 
 def private_folder() -> str:

@@ -108,6 +108,17 @@ def test_small_corpus_is_read_whole_and_known(corpus):
     assert plan.faults == ()
 
 
+def test_more_workers_than_tasks_cost_no_more_and_temporary_disks_are_reckoned(corpus):
+    recipe = corpus.load()
+    few, many = (plan_of(recipe, workers, 8 * GIB, here) for workers in (5, 1000))
+    of_ingest = [next(s.spent.cpu for s in plan.stages if s.stage == "ingest") for plan in (few, many)]
+    assert of_ingest[1] < 3 * of_ingest[0]
+    assert few.scratch == 0
+    far = plan_of(corpus.load(storage="memory://far"), 2, 8 * GIB, here)
+    assert far.scratch == 4 * (256 << 20)  # two threads on each of two cores, a shard each
+    assert far.in_storage > far.work
+
+
 def test_what_will_not_fit_is_said(corpus, monkeypatch):
     recipe = corpus.load()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 0))

@@ -42,6 +42,7 @@ from tasks.workers.dask_cluster import (
     GPU_THREADS,
     SHARE,
     add_cpu_workers,
+    close_cluster,
     local_cluster,
     memory_limits,
     open_cluster,
@@ -81,18 +82,23 @@ def test_shards_run_on_the_workers_of_their_engine(offered, engine, expected):
 def test_worker_that_dies_again_and_again_is_always_started_again(monkeypatch):
     """Kill the one worker so that it is away whenever Dask looks whether a worker that was lost has come back."""
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
-    monkeypatch.setattr(dask_cluster, "NEVER", "1 s")
-    with open_cluster() as cluster, distributed.Client(cluster) as client:
-        is_closed = kill_until_closed(cluster, client, seconds=15)
-    monkeypatch.undo()
-    assert is_closed  # so it is with a second; so it was with Dask's own fifteen
-    monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
-    with open_cluster() as cluster, distributed.Client(cluster) as client:
-        assert not kill_until_closed(cluster, client, seconds=5)
+    with monkeypatch.context() as with_a_second:
+        with_a_second.setattr(dask_cluster, "NEVER", "1 s")
+        assert is_closed_by_kills(15)  # so it was with Dask's own fifteen
+    assert not is_closed_by_kills(5)
+
+
+def is_closed_by_kills(seconds):
+    """Kill a cluster's one worker whenever it is there, for so long; return whether its nanny was closed."""
+    cluster = open_cluster()
+    try:
+        with distributed.Client(cluster) as client:
+            return kill_until_closed(cluster, client, seconds)
+    finally:
+        close_cluster(cluster, 5)
 
 
 def kill_until_closed(cluster, client, seconds):
-    """Kill a cluster's one worker whenever it is there, for so long; return whether its nanny was closed."""
     (nanny,), until = cluster.workers.values(), time.monotonic() + seconds
     while time.monotonic() < until:
         process = nanny.process
