@@ -59,7 +59,8 @@ BYTES_NOT_COUNTS = 1 << 12  # files and requests of a call are fewer
 OF_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
 ALIKE = 0.1  # of their mean, the spread of sizes that say nothing of how something grows with them
 TABLES_OF_ALL = 2  # of clusters and of the audit
-CHECKS_OF_FILE = 2  # requests for a file before it is published, beside those that read it
+REQUESTS_TO_LET_GO = 3  # its record is read and written, and it is removed
+CHECKS_OF_FILE = 5  # requests for a file before it is published, beside those that read it
 
 
 def plan_of(recipe: Recipe, workers: int, memory: int, spread: Spread) -> Plan:
@@ -121,7 +122,8 @@ class Planning:
             stages=stages,
             work=written,
             published=published,
-            in_storage=written if is_local else written + published,
+            in_storage=written + published if self.recipe.work_copies and not is_local else written,
+            at_most=written if is_local else written + published,
             scratch=0 if is_local else threads * self.largest_file,
             seconds=self.seconds(stages, threads),
             model_seconds={
@@ -238,7 +240,7 @@ class Planning:
                 spent = replace(scaled(self.inspecting, files / inspected), calls=files)
             elif name == "corpus":
                 spent = self.corpus()
-                spent += self.placing(spent.calls)
+                spent += self.placing(spent.calls) + self.letting_go()
             elif name == "classify":
                 continue
             if name != "corpus":
@@ -288,39 +290,36 @@ class Planning:
         merges = Spent()
         for of_round in rounds_of(self.recipe):
             dedup = of_round.dedup
-            merges += self.merges(dedup)
+            merges += self.merges(dedup, 1.0)
             rows = round(self.documents)
             yield of_round.name_of("edges"), self.ranges(of_round.name_of("edges"), dedup, rows, USUALLY)
             yield of_round.name_of("clusters"), self.clusters(of_round, rows)
             yield of_round.name_of("decisions"), self.decisions(of_round, rows)
             if self.recipe.publish_bands:
                 left = round(sum(one.documents.value * one.kept for one in self.sources.values()))
+                merges += self.merges(dedup, left / max(1, rows))
                 yield of_round.name_of("index"), self.ranges(of_round.name_of("index"), dedup, left, 1.0)
         if merges.calls:
             yield "merge bands", (merges, merges.cpu)
 
-    def merges(self, dedup: Dedup) -> Spent:
-        """Return what it takes to merge the band keys of large sources."""
+    def merges(self, dedup: Dedup, kept: float) -> Spent:
+        """Return what it takes to merge the band keys of large sources. kept: the part of documents with keys."""
         spent = Spent()
         for name, shards in self.shards.items():
-            level, files = 1, [cast(Any, SimpleNamespace(name=shard)) for shard in shards]
-            rows = self.sources[name].documents.value * dedup.key_bands
-            while len(files) > GROUP_SHARDS:
-                groups = groups_of(files, level)
+            rows = self.sources[name].documents.value * kept * dedup.key_bands
+            size = round(rows * row_bytes(dedup))
+            for files, groups in levels_of(shards):
                 calls = sum(len(group) > 1 for group in groups)
-                size = round(rows * row_bytes(dedup))
                 spent += Spent(
                     calls=calls, cpu=rows * SECONDS_OF_ROW, peak=2 * MEMORY_OF_WORKER, read=size, written=size,
-                    requests=calls * 4 + len(files) * dedup.key_bands, files=2 * calls,
+                    requests=calls * 4 + 2 * len(files) * dedup.key_bands, files=2 * calls,
                 )  # fmt: skip
-                files = [group[0] for group in groups]
-                level += 1
         return spent
 
     def ranges(self, stage: str, dedup: Dedup, rows: int, written: float) -> tuple[Spent, float]:
         """Return what a stage takes that reads ranges of keys. written: the part of the rows that it writes."""
         ranges, bands = len(key_ranges(rows)), dedup.key_bands
-        files = sum(min(len(shards), GROUP_SHARDS) for shards in self.shards.values())
+        files = sum(files_with_keys(shards) for shards in self.shards.values())
         own, calls, size = self.own(stage), ranges * bands, rows * bands * row_bytes(dedup)
         spent = Spent(
             calls=calls,
@@ -328,7 +327,7 @@ class Planning:
             peak=max(own.peak, MEMORY_OF_WORKER) + round(min(rows, RANGE_ROWS) * row_bytes(dedup) * 4),
             read=size,
             written=round(size * written) + own.written // max(1, own.calls) * calls,
-            requests=calls * max(1, own.requests // max(1, own.calls) + files - self.tried_files),
+            requests=calls * max(1, own.requests // max(1, own.calls) + 2 * (files - self.tried_files)),
             files=calls * max(1, own.files // max(1, own.calls)),
         )
         return spent, spent.cpu
@@ -389,12 +388,23 @@ class Planning:
         by_shards = sum(map(len, self.shards.values())) / max(1, tried_shards)
         indexes = [of_round.name_of("index") for of_round in rounds_of(self.recipe)]
         tried_keys = sum(self.own(name).calls for name in indexes)
-        keys = sum(spent.calls for name, (spent, _) in self.by_rounds() if name in indexes)
         of_all = min(TABLES_OF_ALL, tried.calls - tried_keys)
-        calls = round((tried.calls - tried_keys - of_all) * by_shards) + keys + of_all
+        calls = round((tried.calls - tried_keys - of_all) * by_shards) + self.key_files() + of_all
         spent = scaled(tried, by_size)
         requests = CHECKS_OF_FILE * calls + spent.read // BLOCK_BYTES
         return replace(spent, calls=calls, files=0, requests=requests)
+
+    def key_files(self) -> int:
+        """Return how many files of band keys are published."""
+        indexes = {of_round.name_of("index") for of_round in rounds_of(self.recipe)}
+        return sum(spent.calls for name, (spent, _) in self.by_rounds() if name in indexes)
+
+    def letting_go(self) -> Spent:
+        """Return what it takes to remove from an object store what is published."""
+        if self.recipe.folder.is_local or self.recipe.work_copies:
+            return Spent()
+        calls = sum(map(len, self.shards.values())) + self.key_files()
+        return Spent(calls=calls, files=-calls, requests=REQUESTS_TO_LET_GO * calls)
 
     def placing(self, calls: int) -> Spent:
         """Return what it takes to put so many files in place: beside what is done whatever their number is."""
@@ -448,7 +458,7 @@ class Planning:
                 f"{gib(plan.memory)}: start fewer workers with more each, or make shard_mib smaller"
             )
         if self.recipe.folder.is_local:
-            yield from no_room(self.recipe.folder.url, plan.in_storage, "the corpus")
+            yield from no_room(self.recipe.folder.url, plan.at_most, "the corpus")
         elif plan.scratch:
             yield from no_room(tempfile.gettempdir(), plan.scratch, "files that are being written")
         for source in self.sources.values():
@@ -531,3 +541,21 @@ def no_room(place: str, needed: float, what: str) -> Iterator[str]:
 
 def gib(size: float) -> str:
     return f"{size / 2**30:,.1f} GiB"
+
+
+def levels_of(shards: Sequence[str]) -> Iterator[tuple[list[Any], list[Any]]]:
+    """Yield, level by level, the files of band keys of so many shards, and the groups in which they are merged."""
+    level, files = 1, [cast(Any, SimpleNamespace(name=shard)) for shard in shards]
+    while len(files) > GROUP_SHARDS:
+        groups = groups_of(files, level)
+        yield files, groups
+        files = [group[0] for group in groups]
+        level += 1
+
+
+def files_with_keys(shards: Sequence[str]) -> int:
+    """Return in how many files the band keys of some shards are read."""
+    last = len(shards)
+    for _, groups in levels_of(shards):
+        last = len(groups)
+    return last

@@ -105,6 +105,7 @@ def sentences(plan: "Plan") -> list[str]:
         f"time: {as_time(plan.seconds.value)}, from {low} to {high}, "
         f"on {counted(plan.workers, 'worker')} of {each}",
         f"storage: {as_size(round(plan.in_storage))} in the end, {as_size(round(plan.published))} of it published"
+        + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks meanwhile" if plan.scratch else ""),
     ]
     lines += [

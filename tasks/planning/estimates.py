@@ -95,8 +95,9 @@ class Plan(Record):
     """What a build should take, with so many threads on so many workers.
 
     recipe: a hash of it, as it is written. seconds: from its start to its end. work, published: bytes that are
-    written for either; in_storage: of both, in the end. scratch: on temporary disks meanwhile. model_seconds: of
-    one device, by source. faults: what will not fit. notes: what the figures leave out.
+    written for either; in_storage: of both, in the end; at_most: before that. scratch: on temporary disks
+    meanwhile. model_seconds: of one device, by source. faults: what will not fit. notes: what the figures leave
+    out.
     """
 
     recipe: str
@@ -109,6 +110,7 @@ class Plan(Record):
     work: float
     published: float
     in_storage: float
+    at_most: float
     scratch: float
     seconds: Estimate
     model_seconds: dict[str, float] = {}

@@ -23,7 +23,8 @@ from tasks.ingest.plan import SourcePlan
 from tasks.publish.audits import by_index_of, count_unlike, removed_in
 from tasks.publish.card import card
 from tasks.publish.files import PublishedSource
-from tasks.publish.placing import Texts, publish_by_rename, publish_objects
+from tasks.publish.one_copy import keep_one_copy, published_name, remove_replaced
+from tasks.publish.placing import Texts, publish_by_rename, publish_objects, unlisted_files
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
 from tasks.publish.published_before import published_before, whole_files
 from tasks.quality.ingested import Ingested
@@ -74,19 +75,26 @@ def publish_corpus(
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
     before, now = published_before(folder), moment()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
-    if before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole):
+    receipts = [*corpus_receipts.values(), *publish_receipts]
+    is_there = before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole)
+    if before is not None and is_there:
         save_stamps(folder, whole, before.manifest.written(), before.stamps)
-        return False
-    # The accounts are written anew.
-    whole = {file.path: whole[file.path] for file in files if file.path in whole}
-    checked_at = {file.path: whole.get(file.path, now) for file in files}
-    manifest, texts = with_tables(manifest, checked(files, checked_at), texts, now)
-    put = publish_by_rename if folder.is_local else publish_objects
-    put(folder, manifest, files, texts, whole.keys())
-    stamps = {path: stamp for path, stamp in before.stamps.items() if path in whole} if before else {}
-    checked_at |= dict.fromkeys(texts, now)
-    save_stamps(folder, checked_at, manifest.written(), stamps)
-    return True
+    else:
+        # The accounts are written anew.
+        whole = {file.path: whole[file.path] for file in files if file.path in whole}
+        checked_at = {file.path: whole.get(file.path, now) for file in files}
+        manifest, texts = with_tables(manifest, checked(files, checked_at), texts, now)
+        put = publish_by_rename if folder.is_local else publish_objects
+        put(folder, manifest, files, texts, whole.keys())
+        if not folder.is_local:
+            remove_replaced(
+                folder, unlisted_files(folder, [*(file.path for file in files), *texts]), receipts
+            )
+        stamps = {path: stamp for path, stamp in before.stamps.items() if path in whole} if before else {}
+        save_stamps(folder, checked_at | dict.fromkeys(texts, now), manifest.written(), stamps)
+    if not (folder.is_local or recipe.work_copies):
+        keep_one_copy(folder, files, receipts)
+    return not is_there
 
 
 def with_tables(
@@ -130,7 +138,7 @@ def corpus_files(
 
 
 def file(place: str, prefix: str, shard: Artifact) -> File:
-    path = f"{place}/{prefix}{shard.name}-{shard.digest[:8]}.parquet"
+    path = f"{place}/{prefix}{published_name(shard)}"
     return File(
         path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
         footer_sha256=shard.footer_digest, made_as=shard,

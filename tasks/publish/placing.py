@@ -48,7 +48,8 @@ class Copy:
     def __call__(self) -> str | None:
         if self.folder.difference(self.made.path, self.made.size, self.made.digest):
             return self.made.path
-        self.folder.copy(self.made.path, self.path)
+        if self.path != self.made.path:
+            self.folder.copy(self.made.path, self.path)
         return None
 
 
@@ -84,7 +85,7 @@ def publish_by_rename(
 def publish_objects(
     folder: Folder, manifest: Published, files: Sequence[File], texts: Texts, whole_paths: Container[str]
 ) -> None:
-    """Add what is new, then the manifest, the accounts, and delete what is in no manifest any more."""
+    """Add what is new, then the manifest and the accounts. What is in no manifest any more is still there."""
     new_files = [file for file in files if file.made_as and file.path not in whole_paths]
     copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new_files if file.made_as]
     # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
@@ -93,5 +94,3 @@ def publish_objects(
     table = str(manifest.table and manifest.table.path)  # which it lists as it does its files
     for path, text in {table: texts[table], MANIFEST: manifest.written(), **texts}.items():
         folder.write(f"{PUBLISHED}/{path}", text)
-    for path in unlisted_files(folder, [*(file.path for file in files), *texts]):
-        folder.delete(path)

@@ -122,6 +122,12 @@ class Recipe(Strict):
         description="How long published files may go unread before a build compares them with their SHA-256 "
         "again: 90m, 12h, 30d, 8w.",
     )
+    work_copies: Yes = Field(
+        False,
+        exclude=True,
+        description="On an object store, keep what was published in the work folder, too: it takes its room twice, "
+        "and a recipe that is changed back is published without writing its text again.",
+    )
     license: str | None = Field(None, min_length=1, description="Of the corpus, as the hub names it.")
     languages: tuple[str, ...] = Field((), description="Of the corpus, as the hub names them: en, de.")
     sources: tuple[Source, ...] = Field(

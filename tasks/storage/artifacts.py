@@ -191,7 +191,10 @@ def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | N
         return None
     for artifact in artifacts_of(record):
         if folder.size_of(artifact.path) != artifact.size:
-            warn(f"artifact missing or truncated, rebuilding: {folder.url}/{artifact.path}")
+            if artifact.path.startswith(
+                f"{WORK}/"
+            ):  # else a later build may have replaced what was published
+                warn(f"artifact missing or truncated, rebuilding: {folder.url}/{artifact.path}")
             return None
     return record
 

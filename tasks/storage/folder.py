@@ -82,8 +82,8 @@ class Folder:
         self.__dict__.update(state)  # a frozen dataclass lets nobody set `url` by its name
 
     def count(self, requests: int = 1, **counts: int) -> None:
-        """Count what is asked of the folder, in requests to a store; a local disk is asked once."""
-        METER.add(requests=1 if self.is_local else requests, **counts)
+        """Count what is asked of the folder, in the requests that a store would be asked for it."""
+        METER.add(requests=requests, **counts)
 
     def exists(self, path: str) -> bool:
         self.count()
@@ -93,7 +93,7 @@ class Folder:
     def open(self, path: str) -> Stream:
         """Open a file for reading at random places."""
         url = f"{self.url}/{path}"
-        METER.add(requests=not self.is_local)  # for its size
+        self.count()  # for its size
         with explain_errors(url):
             return Stream(url, open_file(self.fs, self.path(path), at_random=True))
 
@@ -245,7 +245,10 @@ class Folder:
     def delete(self, path: str) -> None:
         """Remove a file or a folder with all that is in it; nothing happens if it is not there."""
         with explain_errors(f"{self.url}/{path}"):
-            if self.fs.exists(self.path(path)):
+            if not self.is_local:
+                for found in self.fs.find(self.path(path)):
+                    self.fs.rm_file(found)  # `rm` takes brackets in a name for a pattern
+            elif self.fs.exists(self.path(path)):
                 self.fs.rm(self.path(path), recursive=True)
 
     def remove(self, path: str) -> None:

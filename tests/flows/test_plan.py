@@ -116,7 +116,9 @@ def test_more_workers_than_tasks_cost_no_more_and_temporary_disks_are_reckoned(c
     assert few.scratch == 0
     far = plan_of(corpus.load(storage="memory://far"), 2, 8 * GIB, here)
     assert far.scratch == 4 * (256 << 20)  # two threads on each of two cores, a shard each
-    assert far.in_storage > far.work
+    assert few.at_most == few.in_storage == few.work
+    assert far.in_storage == far.work
+    assert far.at_most == far.work + far.published
 
 
 def test_what_will_not_fit_is_said(corpus, monkeypatch):
@@ -163,6 +165,9 @@ def test_requests_are_those_that_the_store_hears_of(corpus, s3, monkeypatch):
     _, spent = spent_by(recipe)
     whole = sum(spent.values(), Spent())
     assert whole.requests == pytest.approx(len(made), rel=0.25)
+    plan = planned(corpus.load(storage=f"{s3}/planned", sources=corpus.recipe["sources"][:1]))
+    assert plan.total.requests == pytest.approx(whole.requests, rel=0.1)
+    assert plan.total.files == pytest.approx(whole.files, rel=0.05)
 
 
 def test_runs_add_up_until_the_corpus_is_published(corpus):

@@ -1,0 +1,105 @@
+"""One copy of what is published: on an object store, a published file takes the place of what it was copied from.
+
+On a local disk both are one file with two names. In a store they are two, and the text of a corpus is most of what
+it has there. So once a file is published, the record and the manifest of the stage that made it name the published
+file, and the one in the work folder goes. No key changes, for none is made from a path: what is published already
+is not made again. A file that a later build replaces is gone, and a recipe that is changed back has it written
+again, unless `work_copies` keeps both.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from tasks.accounts.published import PUBLISHED, File
+from tasks.errors import Damaged
+from tasks.publish.files import PublishedShard
+from tasks.stage.fan_out import fan_out
+from tasks.storage.artifacts import MANIFESTS, WORK, Artifact, Manifest, Receipt, load_manifest
+from tasks.storage.folder import Folder
+from tasks.storage.forgetting import forget_results_of_nothing
+from tasks.storage.records import Record, read_record, write_record
+
+TEXTS, KEYS = f"{WORK}/publish/", f"{WORK}/index/"  # where what is handed over was made
+THEIR_MANIFESTS = re.compile(rf"{MANIFESTS}/(publish|index\d*)-")
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What was made, and where it is published; on whichever worker, its record names that, and it goes."""
+
+    folder: Folder
+    made: Artifact
+    path: str
+
+    @property
+    def record(self) -> str:
+        """Where the record lies that vouches for it."""
+        is_text = self.made.path.startswith(TEXTS)
+        return (self.made.path.removesuffix(".parquet") if is_text else self.made.path) + ".json"
+
+    @property
+    def published(self) -> Artifact:
+        return self.made.model_copy(update={"path": self.path})
+
+    def __call__(self) -> None:
+        kind: type[Record] = PublishedShard if self.made.path.startswith(TEXTS) else Artifact
+        with suppress(Damaged):  # it vouches for nothing, and is made again when it is needed
+            if record := read_record(self.folder, self.record, kind):
+                write_record(self.folder, self.record, self.renamed(record))
+                self.folder.count(0, files=-1)  # where it lies there was one
+        self.folder.remove(self.made.path)
+
+    def renamed(self, record: Record) -> Record:
+        """Return the record with the published file in the place of what was made."""
+        if record == self.made:
+            return self.published
+        return record.model_copy(
+            update={name: self.published for name, value in record if value == self.made}
+        )
+
+
+def keep_one_copy(folder: Folder, files: Iterable[File], receipts: Iterable[Receipt]) -> None:
+    """Let go of what was made and is published. receipts: those of the stages whose tables are published."""
+    paths = {file.made_as.path: f"{PUBLISHED}/{file.path}" for file in files if file.made_as}
+    for receipt in receipts:
+        manifest = load_manifest(folder, receipt)
+        made = [one for one in manifest.artifacts if one.path in paths and one.path.startswith((TEXTS, KEYS))]
+        if not made:
+            continue
+        handed_over = {one.path: Handover(folder, one, paths[one.path]) for one in made}
+        fan_out(Handover.__call__, [*handed_over.values()], stage="corpus", source=None)
+        published = tuple(
+            handed_over[one.path].published if one.path in handed_over else one for one in manifest.artifacts
+        )
+        records = (*manifest.intermediate, *(one.record for one in handed_over.values()))
+        # Last: as long as it names what was made, the next build goes on here.
+        write_record(
+            folder,
+            receipt.path,
+            manifest.model_copy(update={"artifacts": published, "intermediate": records}),
+        )
+
+
+def remove_replaced(folder: Folder, paths: Sequence[str], receipts: Iterable[Receipt]) -> None:
+    """Remove what is published no longer, and first what says that stages of builds before have made it.
+
+    receipts: those of the stages of this build, of which all is published.
+    """
+    if not paths:
+        return
+    current, names = {receipt.path for receipt in receipts}, {path.rpartition("/")[2] for path in paths}
+    for path in folder.files(MANIFESTS):
+        if THEIR_MANIFESTS.match(path) and path not in current:
+            with suppress(Damaged):  # whoever needs it will find that
+                manifest = read_record(folder, path, Manifest)
+                if manifest and names & {published_name(made) for made in manifest.artifacts}:
+                    folder.remove(path)
+    forget_results_of_nothing(folder)
+    fan_out(folder.remove, paths, stage="corpus", source=None)
+
+
+def published_name(made: Artifact) -> str:
+    """Return the name of the file that an artifact is published as."""
+    return f"{made.name}-{made.digest[:8]}.parquet"
