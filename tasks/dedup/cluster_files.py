@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.dedup import forests
-from tasks.dedup.contraction import ROOTS, Spread
-from tasks.dedup.exchange import PART, Naming, PartJob, RowsByPart, list_files, run_starts, table_of
+from tasks.dedup.contraction import ROOTS
+from tasks.dedup.exchange import PART, Naming, PartJob, RowsByPart, Spread, exchanged, run_starts, table_of
 from tasks.dedup.forests import CLUSTERS, SIZES, Forest
 from tasks.ids import sources_of
 from tasks.signatures.bands import numbers_in_name
@@ -180,13 +180,13 @@ def files_of_roots(
 ) -> tuple[Artifact, ...]:
     """Write the files of clusters whose documents' roots are known, by part."""
     counting = [CountedClusters(folder, None, naming, i, (artifact,)) for i, artifact in enumerate(roots)]
-    counted = list_files(folder, spread(counting))
-    sizing = [SizedClusters(folder, None, naming, part, shared_files=counted) for part in naming.numbers]
-    sized = list_files(folder, spread(sizing))
+    parts, files = len(naming.numbers), range(len(cuts) + 1)
+    counted = exchanged(counting, parts, spread)
+    sizing = [SizedClusters(folder, None, naming, i, (), counted.files(i)) for i in naming.numbers]
+    sized = exchanged(sizing, parts, spread)
     placing = [
-        PlacedDocuments(folder, None, naming, i, (artifact,), sized, cuts=cuts)
+        PlacedDocuments(folder, None, naming, i, (artifact,), sized.files(i), cuts=cuts)
         for i, artifact in enumerate(roots)
     ]
-    placed = list_files(folder, spread(placing))
-    of_files = [ClustersOfRange(folder, None, naming, i, shared_files=placed) for i in range(len(cuts) + 1)]
-    return tuple(spread(of_files))
+    placed = exchanged(placing, len(files), spread)
+    return tuple(spread([ClustersOfRange(folder, None, naming, i, (), placed.files(i)) for i in files]))

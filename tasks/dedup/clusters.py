@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 from tasks.dedup.cluster_files import ClusterFiles, cuts_of, files_of_forest, files_of_roots, of_several
-from tasks.dedup.contraction import Spread, grouped, roots_of
+from tasks.dedup.contraction import grouped, roots_of
+from tasks.dedup.exchange import Spread
 from tasks.dedup.forests import FOREST, Forest, Ids, forest_of_edges, join_all, read_forest
 from tasks.log import warn
 from tasks.recipe.rounds import Round

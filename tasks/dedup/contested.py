@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("p
 PLACES = pa.schema(
     [("part", pa.uint16()), ("cluster_id", pa.uint64()), ("piece", pa.uint32()), ("doc_id", pa.uint64())]
 )
-CODED = {"use_dictionary": ["part", "piece"]}
+CODED: dict[str, Any] = {"use_dictionary": ["part", "piece"]}
 
 Ids = NDArray[np.uint64]
 

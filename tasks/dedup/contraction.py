@@ -11,9 +11,8 @@ Whoever wants to know something of another's part asks for it once, and is answe
 label of a billion documents is asked for once by each part.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +23,14 @@ from tasks.dedup.exchange import (
     Naming,
     PartJob,
     RowsByPart,
-    list_files,
+    Spread,
+    exchanged,
+    gathered,
     place_among,
     run_starts,
     table_of,
     write_numbers,
+    written_together,
 )
 from tasks.dedup.forests import forest_of_edges, read_forest
 from tasks.stage.jobs import ArtifactJob, RecordJob
@@ -43,8 +45,6 @@ LABELS = pa.schema([("name", pa.uint64()), ("label", pa.uint64())])
 ROOTS = pa.schema([("name", pa.uint64()), ("root", pa.uint64())])  # of which the root is a doc_id
 ASKED = pa.schema([PART, ("name", pa.uint64())])
 ANSWERED = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
-
-Spread = Callable[[Sequence[Any]], list[Any]]  # makes what some jobs make, on whichever workers
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
 
     def write(self, which: str, rows: pa.Table) -> Artifact:
         path = self.path.removesuffix(".parquet") + f"-{which}.parquet"
-        return write_numbers(self.folder, path, f"{self.name}-{which}", rows)
+        return write_numbers(self.folder, path, f"{self.name}-{which}", rows, self.shift)
 
 
 @dataclass(frozen=True)
@@ -191,30 +191,34 @@ def roots_of(
     naming = Naming.of_rows(rows, number)
     groups = grouped(artifacts, most_edges) if number else [(artifact,) for artifact in artifacts]
     trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
-    shared_files = list_files(folder, spread(trees))
-    labelled: list[LabelledPart] = spread(
-        [LabelsOfPart(folder, None, naming, part, shared_files=shared_files) for part in naming.numbers]
-    )
-    edges, labels = list_files(folder, [one.edges for one in labelled]), [(one.labels,) for one in labelled]
+    parts = len(naming.numbers)
+    of_trees = exchanged(trees, parts, spread)
+    labelling = [LabelsOfPart(folder, None, naming, i, (), of_trees.files(i)) for i in naming.numbers]
+    labelled: list[LabelledPart] = spread(written_together(labelling, parts))
+    edges = gathered(labelling[0], [one.edges for one in labelled], parts, spread)
+    labels = [(one.labels,) for one in labelled]
     further = spread(
-        [EdgesOfPart(folder, None, naming, i, artifact, edges) for i, artifact in enumerate(labels)]
+        [EdgesOfPart(folder, None, naming, i, artifact, edges.files(i)) for i, artifact in enumerate(labels)]
     )
     answers = None
     if any(artifact.rows for artifact in further):
         above, roots = roots_of(folder, further, spread, most_edges, number + 1)
         # As many parts as here: of most labels somebody asks, though most have no edge any more.
         asking = Naming(above.number, max(naming.bits, above.bits))
-        questions = list_files(
-            folder,
-            spread([AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)]),
-        )
+        questioning = [AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)]
+        questions = exchanged(questioning, len(asking.numbers), spread)
         answering = [
-            AnsweredRoots(folder, None, asking, part, (roots[part >> asking.bits - above.bits],), questions)
+            AnsweredRoots(
+                folder, None, asking, part, (roots[part >> asking.bits - above.bits],), questions.files(part)
+            )
             for part in asking.numbers
         ]
-        answers = list_files(folder, spread(answering))
+        answers = exchanged(answering, parts, spread)
     return naming, spread(
-        [RootsOfPart(folder, None, naming, i, artifact, answers) for i, artifact in enumerate(labels)]
+        [
+            RootsOfPart(folder, None, naming, i, artifact, answers.files(i) if answers else None)
+            for i, artifact in enumerate(labels)
+        ]
     )
 
 

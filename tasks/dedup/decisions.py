@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tasks.accounts.audited import Decided
 from tasks.dedup.by_documents import decided_by_documents
 from tasks.dedup.clusters import cluster_rows
-from tasks.dedup.exchange import PART, Files, Naming, RowsByPart, columns_of, list_files, run_starts, table_of
+from tasks.dedup.exchange import PART, Files, Naming, RowsByPart, columns_of, exchanged, run_starts, table_of
 from tasks.dedup.forests import CLUSTERS
 from tasks.dedup.preference import Preference, order_of, preference_of
 from tasks.dedup.verify import comparison_of
@@ -162,22 +162,27 @@ def decided_by_ids(
     """Decide about the files of clusters by their documents' ids."""
     folder = of_round.folder
     spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
-    shared_files = None
+    of_files = None
     if len(tables) > 1:
         naming = Naming.of_rows(sum(clusters_file.rows for clusters_file in tables))
         best = [
             BestOfFile(folder, None, naming, number, (clusters_file,), order=order, order_key=order_key)
             for number, clusters_file in enumerate(tables)
         ]
-        of_files = list_files(folder, spread(best))
-        shared_files = list_files(
-            folder,
-            spread([BestOfAll(folder, None, naming, part, shared_files=of_files) for part in naming.numbers]),
-        )
+        of_parts = exchanged(best, len(naming.numbers), spread)
+        of_all = [BestOfAll(folder, None, naming, i, (), of_parts.files(i)) for i in naming.numbers]
+        of_files = exchanged(of_all, len(tables), spread)
     return spread(
         [
             DecidedFile(
-                folder, None, clusters_file, number, shared_files, order, of_round.dedup.scope, its_key
+                folder,
+                None,
+                clusters_file,
+                number,
+                of_files.files(number) if of_files else None,
+                order,
+                of_round.dedup.scope,
+                its_key,
             )
             for number, clusters_file in enumerate(tables)
         ]

@@ -2,15 +2,18 @@
 
 A part is a range of names. The names of documents, and of clusters, are hashes of their ids that can be undone:
 ranges of one width have about as many rows, whatever the ids are.
+
+Each part is read from each file: F files and P parts are F x P reads. So where there are many files, about the root
+of F are first gathered to one, for some neighbouring parts at a time, and about 2 x P x root of F reads are left.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +26,19 @@ from tasks.storage.artifacts import WORK, Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.parts import rows_of_part, write_parts
 from tasks.storage.records import Record, digest_of, read_record, stored_as, write_record
-from tasks.storage.tables import parquet_writer, read_table, write_artifact
+from tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
 
 VERSION = 1
 PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two
 FILES_AT_ONCE = 8
+MOST_FILES = 64  # that a part is read from: more are gathered first
 # Between the ids of one round and of the next: odd, so that all rounds are different.
 STEP = 0x9E3779B97F4A7C15
 PART = pa.field("part", pa.uint32())
+PLACE = pa.field("place", pa.uint32())  # of the file that a row was gathered from, in the list of all
 
 Ids = NDArray[np.uint64]
+Spread = Callable[[Sequence[Any]], list[Any]]  # makes what some jobs make, on whichever workers
 
 
 @dataclass(frozen=True)
@@ -92,19 +98,34 @@ class Files:
         return sum(artifact.rows for artifact in self.artifacts)
 
     def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint32]]:
-        """Read a part of all files: its rows, and for each the place of its file in the list, (n,).
+        """Read a part of all files: its rows, and for each the place of its file in the list, (n,)."""
+        of_files = read_files(self.folder, self.artifacts, number)
+        tables = [table for tables in of_files for table in tables]
+        if not (tables and PLACE.name in tables[0].column_names):
+            return tables, places_of(of_files)
+        places = np.concatenate([table.column(PLACE.name).to_numpy() for table in tables])
+        return [table.drop_columns(PLACE.name) for table in tables], places
 
-        A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
-        """
 
-        def read(artifact: Artifact) -> list[pa.Table]:
-            return [*rows_of_part(self.folder, [artifact], number)]
+def read_files(
+    folder: Folder, artifacts: Sequence[Artifact], number: int, shift: int = 0
+) -> list[list[pa.Table]]:
+    """Read a part of some files, or of them the 2**shift parts of a number: the tables of each file.
 
-        with ThreadPoolExecutor(1 if self.folder.is_local else FILES_AT_ONCE) as readers:
-            of_files = list(readers.map(read, self.artifacts))
-        sizes = [sum(map(len, tables)) for tables in of_files]
-        places = np.repeat(np.arange(len(sizes)), sizes).astype(np.uint32)
-        return [table for tables in of_files for table in tables], places
+    A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
+    """
+
+    def read(artifact: Artifact) -> list[pa.Table]:
+        return [*rows_of_part(folder, [artifact], number, shift)]
+
+    with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
+        return list(readers.map(read, artifacts))
+
+
+def places_of(of_files: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray[np.uint32]:
+    """Return for each row the place of its file, of which that of the first is given: (n,)."""
+    sizes = [sum(map(len, tables)) for tables in of_files]
+    return np.repeat(np.arange(first, first + len(sizes)), sizes).astype(np.uint32)
 
 
 @lru_cache(maxsize=8)
@@ -128,7 +149,8 @@ def list_files(folder: Folder, artifacts: Iterable[Artifact]) -> Files:
 class PartJob(Job[Made]):
     """The work of a step on one part, or on what one file has for all parts.
 
-    naming: that of the parts. artifacts: to read whole. shared_files: those of which it reads its part.
+    naming: that of the parts. artifacts: to read whole. shared_files: those of which it reads its part. shift: of
+    what it writes, 2**shift parts are read together.
     """
 
     version = VERSION
@@ -138,6 +160,7 @@ class PartJob(Job[Made]):
     part: int
     artifacts: tuple[Artifact, ...] = ()
     shared_files: Files | None = None
+    shift: int = field(default=0, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -145,7 +168,8 @@ class PartJob(Job[Made]):
 
     @property
     def params(self) -> list[Any]:
-        return [type(self).__name__, self.naming.number, self.naming.bits, self.part]
+        together = [self.shift] if self.shift else []
+        return [type(self).__name__, self.naming.number, self.naming.bits, self.part, *together]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -175,7 +199,95 @@ class RowsByPart(PartJob[Artifact], ArtifactJob):
         """Return them, PART first, sorted by it."""
 
     def make(self) -> Artifact:
-        return write_numbers(self.folder, self.path, self.name, self.rows())
+        return write_numbers(self.folder, self.path, self.name, self.rows(), self.shift)
+
+
+@dataclass(frozen=True)
+class GatheredRows(PartJob[Artifact], ArtifactJob):
+    """What some files have for 2**shift neighbouring parts, of which `part` is the number.
+
+    shared_files: all files, of which these are `count` from the `first` on.
+    """
+
+    first: int = field(kw_only=True)
+    count: int = field(kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return f"{super().name}-{self.first:05d}"
+
+    @property
+    def params(self) -> list[Any]:
+        return [*super().params, self.first, self.count]
+
+    def make(self) -> Artifact:
+        assert self.shared_files
+        artifacts = self.shared_files.artifacts[self.first : self.first + self.count]
+        of_files = read_files(self.folder, artifacts, self.part, self.shift)
+        none = footer_of(self.folder, artifacts[0]).schema.to_arrow_schema().empty_table()
+        rows = pa.concat_tables([none, *(table for tables in of_files for table in tables)])
+        rows = rows.append_column(PLACE, pa.array(places_of(of_files, self.first)))
+        # Within a part in the order of the files, as without gathering.
+        rows = rows.take(np.argsort(rows.column(PART.name).to_numpy(), kind="stable"))
+        return write_numbers(self.folder, self.path, self.name, rows)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The files that parts are read from: for each 2**shift parts their own, or the same for all."""
+
+    of_parts: tuple[Files, ...]
+    shift: int = 0
+
+    def files(self, part: int) -> Files:
+        return self.of_parts[part >> self.shift if len(self.of_parts) > 1 else 0]
+
+
+RowsJob = TypeVar("RowsJob", bound=PartJob[Any])
+
+
+def written_together(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
+    """Have jobs that make rows for so many parts write as many parts together as `gathered` reads together."""
+    shift = shift_of(len(jobs), parts)
+    return [replace(job, shift=shift) for job in jobs]
+
+
+def exchanged(jobs: Sequence[RowsByPart], parts: int, spread: Spread) -> Exchange:
+    """Make the rows that jobs have for so many parts, and return the files to read each part from."""
+    return gathered(jobs[0], spread(written_together(jobs, parts)), parts, spread)
+
+
+def gathered(one: PartJob[Any], artifacts: Sequence[Artifact], parts: int, spread: Spread) -> Exchange:
+    """Gather files, where they are many. one: of the jobs that made them. parts: how many they have rows for."""
+    files = list_files(one.folder, artifacts)
+    if len(artifacts) <= MOST_FILES:
+        return Exchange((files,))
+    count, shift = files_together(len(artifacts)), shift_of(len(artifacts), parts)
+    firsts = range(0, len(artifacts), count)
+    numbers = range((parts - 1 >> shift) + 1)
+    made = spread(
+        [
+            GatheredRows(
+                one.folder, None, one.naming, number, (), files, shift=shift, first=first, count=count
+            )
+            for number in numbers
+            for first in firsts
+        ]
+    )
+    of_parts = [made[at : at + len(firsts)] for at in range(0, len(made), len(firsts))]
+    return Exchange(tuple(list_files(one.folder, some) for some in of_parts), shift)
+
+
+def files_together(files: int) -> int:
+    """Return how many of so many files are gathered to one: about their root."""
+    return 1 << files.bit_length() // 2
+
+
+def shift_of(files: int, parts: int) -> int:
+    """Return s, where 2**s parts of so many files are read together: no more rows than a part of all files has."""
+    if files <= MOST_FILES:
+        return 0
+    return min(max(1, files // files_together(files)).bit_length() - 1, (parts - 1).bit_length())
 
 
 def columns_of(tables: Sequence[pa.Table], schema: pa.Schema) -> list[Any]:
@@ -188,14 +300,14 @@ def table_of(schema: pa.Schema, *columns: Any) -> pa.Table:
     return pa.table([pa.array(column) for column in columns], schema=schema)
 
 
-def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table) -> Artifact:
-    """Write columns of hashes, which nothing makes smaller; by part where they have PART."""
-    is_by_part = PART.name in rows.column_names
-    options = {"compression": "none", "use_dictionary": [PART.name] if is_by_part else False}
+def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table, shift: int = 0) -> Artifact:
+    """Write columns of hashes, which nothing makes smaller; 2**shift parts together where they have PART."""
+    repeated = [column for column in (PART.name, PLACE.name) if column in rows.column_names]
+    options = {"compression": "none", "use_dictionary": repeated or False}
 
     def fill(scratch: Path) -> None:
-        if is_by_part:
-            write_parts(scratch, rows, **options)
+        if repeated:
+            write_parts(scratch, rows, shift=shift, **options)
         else:
             with parquet_writer(scratch, rows.schema, **options) as writer:
                 writer.write_table(rows)

@@ -28,19 +28,19 @@ PARTS: LRUCache[str, NDArray[np.int64]] = LRUCache(4 << 20, getsizeof=len)  # by
 PARTS_LOCK = Lock()
 
 
-def write_parts(scratch: Path, rows: pa.Table, **options: Any) -> None:
-    """Write rows, which are sorted by part. options: the writer's.
+def write_parts(scratch: Path, rows: pa.Table, *, shift: int = 0, **options: Any) -> None:
+    """Write rows, which are sorted by part. shift: 2**shift parts are read together. options: the writer's.
 
     Nobody asks for the statistics of other columns, and those of texts have two whole texts for each row group.
     """
     with parquet_writer(scratch, rows.schema, write_statistics=["part"], **options) as writer:
-        for group in row_groups(rows):
+        for group in row_groups(rows, shift):
             writer.write_table(group, row_group_size=max(1, len(group)))
 
 
-def row_groups(rows: pa.Table) -> Iterator[pa.Table]:
-    """Cut rows, which are sorted, where a part ends, and where GROUP_BYTES of text or GROUP_ROWS are together."""
-    parts = rows.column("part").to_numpy()
+def row_groups(rows: pa.Table, shift: int = 0) -> Iterator[pa.Table]:
+    """Cut rows, which are sorted, where 2**shift parts end, and where GROUP_BYTES of text or GROUP_ROWS are."""
+    parts = rows.column("part").to_numpy() >> shift
     has_text = "text" in rows.column_names
     sizes = text_sizes(rows.column("text")) if has_text else np.full(len(rows), GROUP_BYTES // GROUP_ROWS)
     ends = np.concatenate([[0], np.cumsum(sizes)])
@@ -66,10 +66,12 @@ def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
     return np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
 
 
-def rows_of_part(folder: Folder, artifacts: Iterable[Artifact], part: int) -> Iterator[pa.Table]:
-    """Read the rows of a part, a row group at a time."""
+def rows_of_part(
+    folder: Folder, artifacts: Iterable[Artifact], part: int, shift: int = 0
+) -> Iterator[pa.Table]:
+    """Read the rows of a part, a row group at a time, or of the 2**shift parts that were written together."""
     for artifact in artifacts:
-        if groups := np.flatnonzero(parts_of_groups(folder, artifact) == part).tolist():
+        if groups := np.flatnonzero(parts_of_groups(folder, artifact) >> shift == part).tolist():
             with open_table(folder, artifact) as parquet:
                 for group in groups:
                     yield parquet.read_row_group(group)

@@ -57,14 +57,19 @@ def write_edges(folder, files):
     return artifacts
 
 
-# Documents of a step, of the last one, and rows of a part of a round: all at once, a tree, rounds.
-WAYS = {"whole": (1000, 1000, 1000), "tree": (60, 80, 1000), "rounds": (18, 18, 7), "small rounds": (2, 1, 1)}
+# Documents of a step, of the last one, rows of a part of a round, and files of a part: all at once, a tree, rounds,
+# and rounds in which files are gathered.
+WAYS = {
+    "whole": (1000, 1000, 1000, 64), "tree": (60, 80, 1000, 64), "rounds": (18, 18, 7, 64),
+    "gathered": (18, 18, 7, 2), "small rounds": (4, 2, 2, 3),
+}  # fmt: skip
 
 
 def go(monkeypatch, way):
     monkeypatch.setattr(clusters, "STEP_DOCUMENTS", WAYS[way][0])
     monkeypatch.setattr(clusters, "LAST_DOCUMENTS", WAYS[way][1])
     monkeypatch.setattr(exchange, "PART_ROWS", WAYS[way][2])
+    monkeypatch.setattr(exchange, "MOST_FILES", WAYS[way][3])
 
 
 @settings(max_examples=15, deadline=None)
@@ -126,10 +131,12 @@ ROUNDS = [
 def test_build_publishes_the_same_whatever_a_task_can_hold(corpus, monkeypatch, dedup):
     whole = corpus.load(dedup=dedup)
     build_here(whole)
-    go(monkeypatch, "rounds")
+    go(monkeypatch, "gathered")
     in_rounds = corpus.load(storage=str(corpus.folder / "in rounds"), dedup=dedup)
     build_here(in_rounds)
-    assert any("rootsofpart" in path for path in in_rounds.folder.files("work/clusters"))
+    made = " ".join(in_rounds.folder.files("work/clusters"))
+    assert "rootsofpart" in made
+    assert "gatheredrows" in made
     assert contents(in_rounds) == contents(whole)
     # And the same is said of each document where each few have a file of clusters of their own.
     monkeypatch.setattr(forests, "GROUP_ROWS", 1)
