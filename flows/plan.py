@@ -68,6 +68,11 @@ def plan_of(recipe: Recipe, workers: int, memory: int, spread: Spread) -> Plan:
 
     spread: calls a function on every file to look into.
     """
+    return planning_of(recipe, spread).plan(workers, memory)
+
+
+def planning_of(recipe: Recipe, spread: Spread) -> "Planning":
+    """Look into a recipe's files and try a part of them: all that a plan is made from."""
     survey = check_sources(recipe, replace=True)
     survey.expect_none()
     some = [sampled_files(files, min(1.0, MOST_INSPECTED / len(files))) for files in survey.chosen]
@@ -78,8 +83,7 @@ def plan_of(recipe: Recipe, workers: int, memory: int, spread: Spread) -> Plan:
         source.name: files_with_pieces(source, survey, chosen, [one.file for one in inspected])
         for source, chosen, inspected in zip(recipe.sources, some, looked_into.inspected, strict=True)
     }
-    trial = run_trial(recipe, survey, files)
-    return Planning(recipe, survey, files, trial, inspecting).plan(workers, memory)
+    return Planning(recipe, survey, files, run_trial(recipe, survey, files), inspecting)
 
 
 def files_with_pieces(

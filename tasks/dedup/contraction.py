@@ -1,6 +1,7 @@
 """Contraction: the components of more edges than one task can hold, in rounds over parts of the documents.
 
-In each round every document takes a label: of its neighbours and itself, the one whose name is smallest. Documents
+In each round every document takes a label: of its neighbours and itself, the one whose name is smallest, read from
+its lower half on. (Read from the upper half, labels of large clusters would all lie in the first parts.) Documents
 with one label become one, and the edges are those between labels. Names are hashes, other ones in each round, so
 that in expectation a constant share of the documents is gone after each (Łącki, Mirrokni and Włodarczyk, "Connected
 Components at Scale via Local Contractions", 2018): after some rounds what is left fits one task, and the labels
@@ -59,13 +60,14 @@ class TreesOfFiles(RowsByPart):
             (artifact,) = self.artifacts
             trees = read_forest(self.folder, artifact)
             names = self.naming.names(trees.ids)
-            smallest = names.copy()  # of each tree, at the place of its root
-            forest.keep_smallest(smallest, np.empty_like(names), trees.roots, names, names)
-            order = np.argsort(names, kind="stable")
-            names, roots = names[order], smallest[trees.roots[order]]
         else:
             trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
-            names, roots = trees.ids, trees.ids[trees.roots]
+            names = trees.ids
+        turned = turn(names)
+        smallest = turned.copy()  # of each tree, at the place of its root
+        forest.keep_smallest(smallest, np.empty_like(names), trees.roots, turned, turned)
+        order = np.argsort(names, kind="stable")
+        names, roots = names[order], turn(smallest[trees.roots[order]])
         return table_of(TREES, self.naming.parts(names), names, roots)
 
 
@@ -87,7 +89,7 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
         order = np.argsort(names, kind="stable")
         names, roots = names[order], roots[order]
         starts = run_starts(names)
-        labels = np.minimum.reduceat(roots, starts) if len(names) else names
+        labels = turn(np.minimum.reduceat(turn(roots), starts)) if len(names) else names
         of_rows = np.repeat(labels, np.diff(np.append(starts, len(names))))
         # What a root is to itself is known: its label is that of the others of its trees.
         is_edge = roots != names
@@ -232,6 +234,11 @@ def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifac
             rows = artifact.rows
         groups[-1].append(artifact)
     return [tuple(group) for group in groups]
+
+
+def turn(names: Ids) -> Ids:
+    """Return names with their halves exchanged: by this order labels are chosen, (n,) to (n,)."""
+    return names << np.uint64(32) | names >> np.uint64(32)
 
 
 def distinct_pairs(a: Ids, b: Ids) -> tuple[Ids, Ids]:

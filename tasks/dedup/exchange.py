@@ -28,7 +28,7 @@ from tasks.storage.parts import rows_of_part, write_parts
 from tasks.storage.records import Record, digest_of, read_record, stored_as, write_record
 from tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
 
-VERSION = 1
+VERSION = 2
 PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two
 FILES_AT_ONCE = 8
 MOST_FILES = 64  # that a part is read from: more are gathered first

@@ -1,6 +1,7 @@
 """The forests of the clusters stage against a plain union-find, however the edges lie in files."""
 
 import re
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -13,11 +14,13 @@ from report_pages import page_of
 from small_corpus import build_here, contents, table_of
 
 from tasks.dedup import cluster_files, clusters, exchange, forests
+from tasks.dedup.clusters import ForestOfFiles
+from tasks.dedup.contraction import LabelsOfPart, TreesOfFiles
 from tasks.dedup.forests import Forest, forest_of_edges, join_forests
 from tasks.lookup.explain import explain
 from tasks.signatures.edges import EDGES
 from tasks.storage.folder import Folder
-from tasks.storage.tables import write_table
+from tasks.storage.tables import read_table, write_table
 from textkernels import forest
 
 SOURCE_800 = 800 << 54  # an id that is negative where someone takes it for signed
@@ -107,6 +110,29 @@ def test_chain_that_no_file_holds_whole_is_one_cluster():
     forest.join(roots, np.arange(9_998, -1, -1), np.arange(9_999, 0, -1))
     forest.flatten(roots)
     assert not roots.any()
+
+
+def test_no_part_is_much_larger_than_the_others_where_there_are_large_clusters(tmp_path):
+    chance, folder = np.random.default_rng(0), Folder(str(tmp_path))
+    cluster = np.repeat(np.arange(50), 4 * np.arange(1, 51))  # the largest has 200 documents of 5,100
+    ids = chance.permutation(len(cluster)).astype(np.uint64)
+    files = []
+    for _ in range(20):  # each sees a part of each cluster
+        seen = np.flatnonzero(chance.random(len(ids)) < 0.3)
+        firsts = {one: min(ids[seen[cluster[seen] == one]], default=None) for one in range(50)}
+        files.append([(firsts[cluster[i]], ids[i]) for i in seen if firsts[cluster[i]] != ids[i]])
+    forests_of_files = one_by_one(
+        [ForestOfFiles(folder, None, (one,), 0, i) for i, one in enumerate(write_edges(folder, files))]
+    )
+    naming = exchange.Naming(0, 6)
+    trees = [TreesOfFiles(folder, None, naming, i, (one,)) for i, one in enumerate(forests_of_files)]
+    of_trees = exchange.exchanged(trees, 64, one_by_one)
+    labelled = one_by_one([LabelsOfPart(folder, None, naming, i, (), of_trees.files(i)) for i in range(64)])
+    sizes = Counter(
+        part for one in labelled for part in read_table(folder, one.edges).column("part").to_pylist()
+    )
+    assert len(sizes) > 60
+    assert max(sizes.values()) < 4 * sizes.total() / len(sizes)
 
 
 def test_places_beyond_32_bits_are_joined_alike(monkeypatch):
