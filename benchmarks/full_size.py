@@ -59,7 +59,7 @@ def plans(recipe_path: str, terabytes: float, workers: Sequence[int]) -> list[Pl
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DEMO
     tokenizer = sys.argv[2] if len(sys.argv) > 2 else str(REPOSITORY / "demo/tokenizer.json")
-    terabytes, gigabytes = (float(n) for n in [*sys.argv[3:], *("45", "1.2")[len(sys.argv[3:]) :]])
+    terabytes, gigabytes = (float(n) for n in [*sys.argv[3:], *("45", "1.6")[len(sys.argv[3:]) :]])
     with tempfile.TemporaryDirectory() as scratch:
         pages = pa.array([*pages_of(load_texts(folder, 36))], pa.large_string())
         write_sources(Path(scratch), pages, gigabytes)

@@ -39,7 +39,7 @@ from tasks.signatures.merging import GROUP_SHARDS, groups_of
 from tasks.sources.listing import InputFile, sampled_files
 from tasks.spent import METER, NAMES, Spent
 from tasks.stage.runner import threads_for
-from tasks.storage.folder import BLOCK_BYTES
+from tasks.storage.folder import BLOCK_BYTES, UPLOAD_BYTES
 from tasks.storage.records import digest_of
 from tasks.words import counted
 
@@ -47,18 +47,20 @@ MOST_INSPECTED = 64  # files of a source that are looked into
 # Seconds of one core, as measured (docs/speed.md): for a document in each of 8 bands that is merged, joined or
 # sorted; for one that is in a cluster, in one step or in rounds, and to decide about it.
 SECONDS_OF_ROW = 1.1e-6 / 8
-SECONDS_OF_CLUSTERED, SECONDS_IN_ROUNDS, SECONDS_OF_DECISION = 1.0e-6, 8.0e-6, 0.7e-6
+SECONDS_OF_CLUSTERED, SECONDS_IN_ROUNDS, SECONDS_OF_DECISION = 1.0e-6, 12.0e-6, 0.7e-6
 BYTES_OF_CLUSTERED = 43  # of memory, in the last step
 MEMORY_OF_WORKER, MEMORY_OF_TASK = 250 << 20, 1200 << 20  # its imports; what a step by documents may take
 USUALLY, AT_MOST = 0.1, 0.8  # of documents, in clusters: of docs/speed.md, and of Zyda-2's largest sources
 START_SECONDS, DASK_SECONDS = 7.0, 0.007  # of a flow run, and of each of its tasks in the scheduler's thread
 # By which a core is slower beside others than alone: from nothing to what two took of each other's memory.
 BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
+REST = 0.4  # of a task's memory, what a worker keeps of those before it
 SAFE = 0.95  # of a worker's memory limit
 BYTES_NOT_COUNTS = 1 << 12  # files and requests of a call are fewer
 OF_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
 ALIKE = 0.1  # of their mean, the spread of sizes that say nothing of how something grows with them
 TABLES_OF_ALL = 2  # of clusters and of the audit
+REQUESTS_FOR_FOOTER = 2  # its file's size, and itself
 REQUESTS_TO_LET_GO = 3  # its record is read and written, and it is removed
 CHECKS_OF_FILE = 5  # requests for a file before it is published, beside those that read it
 
@@ -229,7 +231,7 @@ class Planning:
         names = dict.fromkeys(
             ["prepare", "ingest", *(stage for stage, _ in self.trial.calls), *self.trial.rest]
         )
-        by_rounds = dict(self.by_rounds())
+        by_rounds = dict(self.by_rounds(workers))
         for name in ["merge bands", *by_rounds]:
             names.setdefault(name)
         for name in names:
@@ -271,12 +273,13 @@ class Planning:
         by_size = self.sources[source].bytes / max(1.0, sum(part.weight for part in parts))
         by_calls = len(self.shards[source]) / max(1, sum(part.shards for part in parts))
         size = by_size * sum(seen for of in calls for seen, _ in of.each)
-        grown = {
-            name: growth.of(spent.calls * by_calls, size) for name, growth in self.growths(stage).items()
-        }
+        count = spent.calls * by_calls
+        grown = {name: growth.of(count, size) for name, growth in self.growths(stage).items()}
         known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
+        # The files of the trial are small, and go to a store in one request each.
+        grown["requests"] += count * requests_for_parts(grown["written"] / count)
         whole = {name: round(value) for name, value in grown.items()}
-        return Spent(calls=round(spent.calls * by_calls), **(whole | known))
+        return Spent(calls=round(count), **(whole | known))
 
     def growths(self, stage: str) -> "dict[str, Growth]":
         """Return how what the stage's calls ask of stores grows with the text that they see, over all sources."""
@@ -289,14 +292,18 @@ class Planning:
         sizes = [size for size, _ in each]
         return {name: growth([getattr(spent, name) for _, spent in each], sizes) for name in OF_STORES}
 
-    def by_rounds(self) -> Iterator[tuple[str, tuple[Spent, float]]]:
+    def by_rounds(self, workers: int = 1) -> Iterator[tuple[str, tuple[Spent, float]]]:
         """Yield what the stages take that go through documents, of each round: and where most are clustered."""
         merges = Spent()
         for of_round in rounds_of(self.recipe):
             dedup = of_round.dedup
             merges += self.merges(dedup, 1.0)
             rows = round(self.documents)
-            yield of_round.name_of("edges"), self.ranges(of_round.name_of("edges"), dedup, rows, USUALLY)
+            spent, most = self.ranges(of_round.name_of("edges"), dedup, rows, USUALLY)
+            footers = (
+                REQUESTS_FOR_FOOTER * self.files_with_keys * min(workers, spent.calls)
+            )  # each worker's, once
+            yield of_round.name_of("edges"), (replace(spent, requests=spent.requests + footers), most)
             yield of_round.name_of("clusters"), self.clusters(of_round, rows)
             yield of_round.name_of("decisions"), self.decisions(of_round, rows)
             if self.recipe.publish_bands:
@@ -320,10 +327,15 @@ class Planning:
                 )  # fmt: skip
         return spent
 
+    @property
+    def files_with_keys(self) -> int:
+        """In how many files the band keys of a round are."""
+        return sum(files_with_keys(shards) for shards in self.shards.values())
+
     def ranges(self, stage: str, dedup: Dedup, rows: int, written: float) -> tuple[Spent, float]:
         """Return what a stage takes that reads ranges of keys. written: the part of the rows that it writes."""
         ranges, bands = len(key_ranges(rows)), dedup.key_bands
-        files = sum(files_with_keys(shards) for shards in self.shards.values())
+        files = self.files_with_keys
         own, calls, size = self.own(stage), ranges * bands, rows * bands * row_bytes(dedup)
         spent = Spent(
             calls=calls,
@@ -456,10 +468,12 @@ class Planning:
     def faults(self, plan: Plan) -> Iterator[str]:
         """Say what will not fit."""
         largest = max(plan.stages, key=lambda stage: stage.spent.peak)
-        if largest.spent.peak > SAFE * plan.memory:
+        with_rest = largest.spent.peak * (1 + REST)
+        if with_rest > SAFE * plan.memory:
             yield (
-                f"the largest task, of {largest.stage}, takes {gib(largest.spent.peak)}, and a worker has "
-                f"{gib(plan.memory)}: start fewer workers with more each, or make shard_mib smaller"
+                f"the largest task, of {largest.stage}, takes {gib(largest.spent.peak)}, {gib(with_rest)} with "
+                f"what is left of tasks before it, and a worker has {gib(plan.memory)}: start fewer workers with "
+                "more each, or make shard_mib smaller"
             )
         if self.recipe.folder.is_local:
             yield from no_room(self.recipe.folder.url, plan.at_most, "the corpus")
@@ -516,6 +530,11 @@ def scaled(spent: Spent, factor: float) -> Spent:
     values = {name: getattr(spent, name) * factor for name in NAMES}
     whole = {name: round(value) for name, value in values.items()}
     return Spent(**(whole | {"cpu": values["cpu"], "peak": spent.peak}))
+
+
+def requests_for_parts(size: float) -> int:
+    """Return how many requests more than one it takes to write a file of so many bytes to a store."""
+    return 0 if size < UPLOAD_BYTES else 1 + ceil(size / UPLOAD_BYTES)
 
 
 def row_bytes(dedup: Dedup) -> int:

@@ -31,6 +31,7 @@ def test_texts_of_a_folder_are_read(texts):
     [
         ["benchmarks.clusters", "20000"],
         ["benchmarks.end_to_end", "FOLDER", str(TOKENIZER), "0.002"],
+        ["benchmarks.full_size", "FOLDER", str(TOKENIZER), "0.001", "0.002"],
         ["benchmarks.duplicates", "FOLDER", str(TOKENIZER), "1", "300", "2000", "5000"],
         ["benchmarks.orchestration", "--sources", "1", "--simulate", "2x3"],
     ],
