@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tasks.dedup.audit import audit
-from tasks.dedup.clusters import clusters
+from tasks.dedup.clusters import clusters, own_clusters
 from tasks.dedup.decisions import decisions
 from tasks.dedup.losses import check_losses
+from tasks.dedup.overlap import overlap
 from tasks.dedup.reference.against import against
 from tasks.dedup.reference.matches import matches
 from tasks.dedup.removals import removals
@@ -50,7 +51,9 @@ LOSSES = Check(check_losses, enabled=lambda recipe: recipe.has_max_loss)
 PIPELINE: tuple[Stage | EachRound | Check, ...] = (
     ingest,
     rules,
-    EachRound((matches, against, minhash, edges, clusters, decisions, removals, audit)),
+    EachRound(
+        (matches, against, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit)
+    ),
     LOSSES,
     classify,
     filter_documents,

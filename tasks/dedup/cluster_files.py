@@ -44,16 +44,25 @@ def cuts_of(folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedS
     """
     if not of_several(trails):
         return ()
+    groups = shards_by_file(folder, trails, sources)
+    return tuple(first_document(folder, group[0]) for group in groups[1:])
+
+
+def shards_by_file(
+    folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedSource]
+) -> list[list[Artifact]]:
+    """Return the shards that have documents, of all sources, by the file that these are in where clustered."""
     numbers = {source.source: source.number for source in sources}
-    cuts, documents = list[int](), 0
+    groups, documents = [list[Artifact]()], 0
     for ingested in sorted((trail.receipts[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
         artifacts = sorted(load_manifest(folder, ingested).artifacts, key=numbers_in_name)
         for artifact in artifacts:
             documents += artifact.rows
             if documents > FILE_DOCUMENTS and artifact.rows:
-                cuts.append(first_document(folder, artifact))
+                groups.append([])
                 documents = artifact.rows
-    return tuple(cuts)
+            groups[-1] += [artifact] if artifact.rows else []
+    return groups
 
 
 def of_several(trails: Sequence[Trail]) -> bool:

@@ -11,7 +11,7 @@ in rounds over parts of the documents (`tasks.dedup.contraction`), which comes t
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tasks.dedup.cluster_files import ClusterFiles, cuts_of, files_of_forest, fi
 from tasks.dedup.contraction import grouped, roots_of
 from tasks.dedup.exchange import Spread
 from tasks.dedup.forests import FOREST, Forest, Ids, forest_of_edges, join_all, read_forest
+from tasks.ids import sources_of
 from tasks.log import warn
 from tasks.recipe.rounds import Round
 from tasks.sources.listing import NumberedSource
@@ -40,13 +41,17 @@ OF_EDGE = 2  # documents
 
 @dataclass(frozen=True)
 class JoinedFiles(Job[Made]):
-    """Some files to join to one forest: of edges in the first level, and of forests after it."""
+    """Some files to join to one forest: of edges in the first level, and of forests after it.
+
+    within_sources: of the edges, only those with both ends in one source.
+    """
 
     stage, version = "clusters", VERSION
 
     artifacts: tuple[Artifact, ...]
     level: int
     number: int
+    within_sources: bool = field(default=False, kw_only=True)
 
     @property
     def name(self) -> str:
@@ -82,7 +87,8 @@ class JoinedFiles(Job[Made]):
         """Return a file's edges, or those of each document of a forest to its root: (n,) twice."""
         if self.level == 0:
             a, b = (column.to_numpy() for column in read_table(self.folder, artifact).columns)
-            return a, b
+            is_used = sources_of(a) == sources_of(b) if self.within_sources else slice(None)
+            return a[is_used], b[is_used]
         whole = read_forest(self.folder, artifact)
         return whole.ids[whole.roots], whole.ids
 
@@ -97,8 +103,8 @@ class ForestOfFiles(JoinedFiles[Artifact], ArtifactJob):
     """Some files to reduce to one forest."""
 
     @property
-    def params(self) -> bool:
-        return self.level == 0
+    def params(self) -> object:
+        return [True, "within sources"] if self.within_sources and self.level == 0 else self.level == 0
 
     def make(self) -> Artifact:
         whole = self.forest()
@@ -121,7 +127,8 @@ class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
 
     @property
     def params(self) -> list[object]:
-        return [self.level == 0, "clusters", self.cuts]
+        within = ["within sources"] if self.within_sources and self.level == 0 else []
+        return [self.level == 0, "clusters", self.cuts, *within]
 
     def make(self) -> ClusterFiles:
         return self.recorded(files_of_forest(self, self.forest(), self.cuts))
@@ -138,18 +145,32 @@ def groups_of_files(artifacts: Sequence[Artifact], of_row: int) -> list[tuple[Ar
 
 
 def clusters_of(
-    folder: Folder, artifacts: Sequence[Artifact], cuts: tuple[int, ...], spread: Spread
+    folder: Folder,
+    artifacts: Sequence[Artifact],
+    cuts: tuple[int, ...],
+    spread: Spread,
+    *,
+    within: bool = False,
 ) -> tuple[Artifact, ...]:
-    """Find the clusters of files of edges, level by level. spread: makes what some jobs make."""
+    """Find the clusters of files of edges, level by level. spread: makes what some jobs make.
+
+    within: find those that each source has by itself.
+    """
     level = 0
     while len(groups := groups_of_files(artifacts, 1 if level else OF_EDGE)) > 1:
         # A level that leaves almost as many files as there were comes to no end.
         if level and len(groups) > len(artifacts) * 3 // 4:
             naming, roots = roots_of(folder, artifacts, spread, STEP_DOCUMENTS // OF_EDGE)
             return files_of_roots(folder, naming, roots, cuts, spread)
-        artifacts = spread([ForestOfFiles(folder, None, group, level, i) for i, group in enumerate(groups)])
+        artifacts = spread(
+            [
+                ForestOfFiles(folder, None, group, level, i, within_sources=within)
+                for i, group in enumerate(groups)
+            ]
+        )
         level += 1
-    last: ClusterFiles = spread([ClustersOfFiles(folder, None, groups[0], level, 0, cuts)])[0]
+    whole = ClustersOfFiles(folder, None, groups[0], level, 0, cuts, within_sources=within)
+    last: ClusterFiles = spread([whole])[0]
     return last.artifacts
 
 
@@ -164,13 +185,35 @@ def clusters(
     of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Find the clusters of all edges. trails: of each source, the first of which says where its documents are."""
-    folder = of_round.folder
-    spread = partial(
-        fan_out, Job.__call__, stage=of_round.name_of("clusters"), source=None, engine=of_round.recipe.engine
-    )
+    return manifest_of("clusters", of_round, trails, edges_receipt, sources)
+
+
+def own_key(
+    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+) -> str:
+    return stage_key("own", VERSION, None, key(of_round, trails, edges_receipt, sources))
+
+
+@stage("own", own_key, scope="corpus", inputs=("trails", "edges", "sources"))
+def own_clusters(
+    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+) -> Manifest:
+    """Find the clusters that each source would have if there were no other."""
+    return manifest_of("own", of_round, trails, edges_receipt, sources)
+
+
+def manifest_of(
+    stage: str,
+    of_round: Round,
+    trails: list[Trail],
+    edges_receipt: Receipt,
+    sources: list[NumberedSource],
+) -> Manifest:
+    folder, name = of_round.folder, of_round.name_of(stage)
+    spread = partial(fan_out, Job.__call__, stage=name, source=None, engine=of_round.recipe.engine)
     cuts = cuts_of(folder, trails, sources)
-    artifacts = clusters_of(folder, load_manifest(folder, edges_receipt).artifacts, cuts, spread)
-    return Manifest(stage="clusters", artifacts=artifacts)
+    edges = load_manifest(folder, edges_receipt).artifacts
+    return Manifest(stage=stage, artifacts=clusters_of(folder, edges, cuts, spread, within=stage == "own"))
 
 
 def cluster_rows(folder: Folder, clustered: Artifact) -> Iterator[tuple[Ids, Ids]]:

@@ -157,9 +157,9 @@ class DecidedFile(ArtifactJob):
 
 
 def decided_by_ids(
-    of_round: Round, tables: Sequence[Artifact], order: Preference, order_key: str, its_key: str
+    of_round: Round, tables: Sequence[Artifact], order: Preference, order_key: str, scope: Scope, its_key: str
 ) -> list[Artifact]:
-    """Decide about the files of clusters by their documents' ids."""
+    """Decide about the files of clusters by their documents' ids. its_key: of the files that are written."""
     folder = of_round.folder
     spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
     of_files = None
@@ -181,7 +181,7 @@ def decided_by_ids(
                 number,
                 of_files.files(number) if of_files else None,
                 order,
-                of_round.dedup.scope,
+                scope,
                 its_key,
             )
             for number, clusters_file in enumerate(tables)
@@ -209,7 +209,7 @@ def decisions(
     order_key = digest_of(order_of(of_round, sources))
     if comparison_of(of_round.dedup).is_by_ids:
         its_key = key(of_round, trails, clusters_receipt, sources)
-        decided = decided_by_ids(of_round, tables, order, order_key, its_key)
+        decided = decided_by_ids(of_round, tables, order, order_key, of_round.dedup.scope, its_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
     taking_part = [trail for trail in trails if not of_round.recipe.source(trail.source).exempt]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]

@@ -1,8 +1,8 @@
 """Edges: the documents that share a bucket (that collide in one band), from all sources' band keys.
 
-Rows out, for every range of every band: `a`, `b` (uint64), where `b` is in the bucket of `a` and `a`
-is the bucket's smallest doc_id: a star for each bucket, so a bucket of n documents gives n - 1
-edges, not n(n - 1) / 2.
+Rows out, for every range of every band: `a`, `b` (uint64), both of a bucket. Of each source in it, `a` is the
+smallest doc_id; for that one, `a` is the smallest of the bucket. So a bucket of n documents gives n - 1 edges and
+not n(n - 1) / 2, and those with both ends in one source are what this source would have by itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tasks.errors import NotConserved
 from tasks.gpu.memory import make_room, no_room_as_memory_error
 from tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
+from tasks.ids import MAX_SOURCES, SOURCE_SHIFT, sources_of
 from tasks.log import warn
 from tasks.recipe.rounds import Round
 from tasks.signatures.bands import (
@@ -47,13 +48,13 @@ from tasks.storage.tables import write_table
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import DEVICE, is_on_gpu
 
-VERSION = 2
+VERSION = 3
 MOST_ROWS = RANGE_ROWS // 2  # of a bucket that are read together with others
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 
 
 def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Table:
-    """Join each document of a bucket to the bucket's smallest id: (n,) or (n, 2), and (n,) uint64 to EDGES."""
+    """Join the documents of each bucket: keys (n,) or (n, 2), and doc_ids (n,) uint64 to EDGES."""
     if is_on_gpu():
         from tasks.gpu import rapids  # CUDA's libraries come with it
 
@@ -76,12 +77,20 @@ def stars(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
     halves = (keys,) if keys.ndim == 1 else (keys[:, 1], keys[:, 0])
     order = xp.lexsort(xp.stack((doc_ids, *halves)))
     keys, doc_ids = keys[order], doc_ids[order]
-    is_first = xp.ones(len(keys), np.bool_)
+    is_first, is_first_of_source = xp.ones(len(keys), np.bool_), xp.ones(len(keys), np.bool_)
     is_other = keys[1:] != keys[:-1]
     is_first[1:] = is_other if keys.ndim == 1 else is_other.any(axis=1)
-    # The running count of first rows is the number of a row's bucket.
-    smallest_ids = doc_ids[xp.flatnonzero(is_first)[xp.cumsum(is_first) - 1]] if len(keys) else doc_ids
-    return smallest_ids[~is_first], doc_ids[~is_first]
+    sources = doc_ids >> np.uint64(SOURCE_SHIFT)
+    is_first_of_source[1:] = is_first[1:] | (sources[1:] != sources[:-1])
+    of_bucket, of_source = (smallest(doc_ids, starts, xp) for starts in (is_first, is_first_of_source))
+    ends = xp.where(is_first_of_source, of_bucket, of_source)
+    return ends[~is_first], doc_ids[~is_first]
+
+
+def smallest(doc_ids: Any, starts: Any, xp: Any) -> Any:
+    """Return the first document of each one's run. starts: (n,) bool, true of the first of each run."""
+    # The running count of first rows is the number of a row's run.
+    return doc_ids[xp.flatnonzero(starts)[xp.cumsum(starts) - 1]] if len(doc_ids) else doc_ids
 
 
 def in_shared_buckets(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
@@ -160,23 +169,39 @@ def edges_in(
 def edges_of_key(
     folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[pa.Table, int]]:
-    """Yield the edges of one key: to the smallest document of it, or of each bucket, where keys have 128 bits."""
-    smallest = dict[int, int]()
+    """Yield the edges of one key: as of a bucket, or of each, where keys have 128 bits."""
+    of_buckets, of_sources = dict[int, int](), dict[tuple[int, int], int]()
     for lows, doc_ids in rows_of_key(folder, artifacts, band, keys):
-        for low, first in zip(*first_of_each(lows, doc_ids), strict=True):
-            smallest[low] = min(first, smallest.get(low, first))
+        for low, first in firsts_of_sources(lows, doc_ids):
+            of_buckets[low] = min(first, of_buckets.get(low, first))
+            of_sources[low, first >> SOURCE_SHIFT] = min(
+                first, of_sources.get((low, first >> SOURCE_SHIFT), first)
+            )
     for lows, doc_ids in rows_of_key(folder, artifacts, band, keys):
-        distinct, places = np.unique(lows, return_inverse=True)
-        a = np.array([smallest[low] for low in distinct.tolist()], np.uint64)[places]
+        distinct, places = distinct_sources(lows, doc_ids)
+        of_bucket = np.array([of_buckets[low] for low, _ in distinct], np.uint64)[places]
+        of_source = np.array([of_sources[one] for one in distinct], np.uint64)[places]
+        a = np.where(doc_ids == of_source, of_bucket, of_source)
         is_edge = a != doc_ids
         yield pa.table([a[is_edge], doc_ids[is_edge]], schema=EDGES), len(doc_ids)
 
 
-def first_of_each(lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> tuple[list[int], list[int]]:
-    """Return different values, and the smallest document of each: (n,) twice to (m,) twice."""
-    order = np.lexsort((doc_ids, lows))
-    distinct, firsts = np.unique(lows[order], return_index=True)
-    return distinct.tolist(), doc_ids[order][firsts].tolist()
+def distinct_sources(
+    lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]
+) -> tuple[list[tuple[int, int]], NDArray[np.int64]]:
+    """Return each bucket with each of its sources, and which of these a row is of: (n,) twice to m and (n,)."""
+    distinct, places = np.unique(lows, return_inverse=True)
+    sources = sources_of(doc_ids).astype(np.int64)
+    codes, places = np.unique(places * MAX_SOURCES + sources, return_inverse=True)
+    return [(int(distinct[code // MAX_SOURCES]), int(code % MAX_SOURCES)) for code in codes.tolist()], places
+
+
+def firsts_of_sources(lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
+    """Yield each bucket with the smallest document of each of its sources. (n,) twice."""
+    distinct, places = distinct_sources(lows, doc_ids)
+    firsts = np.full(len(distinct), np.iinfo(np.uint64).max, np.uint64)
+    np.minimum.at(firsts, places, doc_ids)
+    yield from zip((low for low, _ in distinct), firsts.tolist(), strict=True)
 
 
 def rows_of_key(

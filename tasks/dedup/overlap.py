@@ -1,0 +1,200 @@
+"""Overlap: how much of each source is a duplicate, of its own documents or of which other source's.
+
+Rows out, for each source: `documents` and `tokens` that
+
+- enter the round (`entering`);
+- would go, were the source deduplicated by itself with scope `global` (`own`);
+- would go, were all sources deduplicated with scope `global`, by the source of the one that is kept (`global`);
+- went, by the source of the document that was kept (`went`).
+
+The first three do not depend on the round's scope. Where a round compares texts (`verify`), `own` and `global` are
+of clusters, which nobody has compared, and so at most what such a round would let go; `went` is what it did.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.dedup.cluster_files import shards_by_file
+from tasks.dedup.decisions import decided_by_ids
+from tasks.dedup.exchange import place_among
+from tasks.dedup.preference import order_of, preference_of
+from tasks.dedup.verify import comparison_of
+from tasks.errors import NotConserved
+from tasks.ids import MAX_SOURCES, sources_of
+from tasks.recipe.rounds import Round
+from tasks.sources.listing import NumberedSource
+from tasks.stage.fan_out import fan_out
+from tasks.stage.jobs import ArtifactJob
+from tasks.stage.stage import stage
+from tasks.stage.verdicts import Trail
+from tasks.storage.artifacts import Artifact, Manifest, Receipt, artifact_path, load_manifest, stage_key
+from tasks.storage.records import digest_of
+from tasks.storage.tables import read_table, write_table
+
+VERSION = 1
+TALLIES = pa.schema(
+    [("kind", pa.string()), ("source", pa.uint16()), ("other", pa.uint16()), ("documents", pa.uint64()),
+     ("tokens", pa.uint64())]
+)  # fmt: skip
+OVERLAP = pa.schema(
+    [("kind", pa.string()), ("source", pa.string()), ("other", pa.string()), ("documents", pa.uint64()),
+     ("tokens", pa.uint64())]
+)  # fmt: skip
+
+Ids = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class OverlapOfRange(ArtifactJob):
+    """What a range of documents, those of one file of clusters, has of duplicates: TALLIES.
+
+    decided: what the round decided about them; as_global: what it would with scope `global`; as_own: what it would
+    about each source by itself. shards: in which they were ingested.
+    """
+
+    stage, version = "overlap", VERSION
+
+    decided: Artifact
+    as_global: Artifact
+    as_own: Artifact
+    shards: tuple[Artifact, ...]
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"range-{self.number:05d}"
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(one.digest for one in (self.decided, self.as_global, self.as_own, *self.shards))
+
+    def make(self) -> Artifact:
+        ids = read_table(self.folder, self.as_global, ["doc_id"]).column("doc_id").to_numpy()
+        tokens = self.tokens(ids)
+        tallies = list[pa.Table]()
+        for kind, table in (("own", self.as_own), ("global", self.as_global), ("went", self.decided)):
+            gone, kept = self.pairs(table)
+            tallies.append(tally(kind, gone, kept, tokens[np.searchsorted(ids, gone)]))
+        return write_table(self.folder, self.path, self.name, pa.concat_tables(tallies))
+
+    def pairs(self, decided: Artifact) -> tuple[Ids, Ids]:
+        """Read which documents go, and for which: (n,) twice."""
+        table = read_table(self.folder, decided, ["doc_id", "kept_doc_id"])
+        table = table.filter(table.column("kept_doc_id").is_valid())
+        return table.column("doc_id").to_numpy(), table.column("kept_doc_id").to_numpy()
+
+    def tokens(self, ids: Ids) -> NDArray[np.uint64]:
+        """Return the tokens of documents, (n,) ascending to (n,). Raises NotConserved where one is in no shard."""
+        tokens, known = np.zeros(len(ids), np.uint64), 0
+        for shard in self.shards if len(ids) else ():
+            table = read_table(self.folder, shard, ["doc_id", "n_tokens"])
+            of_shard = table.column("doc_id").to_numpy()
+            low, high = np.searchsorted(ids, of_shard[[0, -1]]) + np.array([0, 1])
+            places, is_there = place_among(of_shard, ids[low:high])
+            tokens[low:high][is_there] = table.column("n_tokens").to_numpy()[places[is_there]]
+            known += int(is_there.sum())
+        if known != len(ids):
+            raise NotConserved(
+                f"{self.whose}: {len(ids):,} documents are in clusters, {known:,} of them in shards"
+            )
+        return tokens
+
+
+def tally(kind: str, gone: Ids, kept: Ids, tokens: NDArray[np.uint64]) -> pa.Table:
+    """Count documents that go, and their tokens, by their source and that of the one that is kept: (n,) each."""
+    pairs = sources_of(gone).astype(np.int64) * MAX_SOURCES + sources_of(kept)
+    codes, places = np.unique(pairs, return_inverse=True)
+    of_tokens = np.zeros(len(codes), np.uint64)
+    np.add.at(of_tokens, places, tokens)
+    columns = [
+        codes // MAX_SOURCES,
+        codes % MAX_SOURCES,
+        np.bincount(places, minlength=len(codes)),
+        of_tokens,
+    ]
+    kinds = pa.array([kind] * len(codes), pa.string())
+    arrays = [pa.array(column.astype(np.uint64)) for column in columns]
+    return pa.table([kinds, *arrays], names=TALLIES.names).cast(TALLIES)
+
+
+def key(
+    of_round: Round,
+    trails: list[Trail],
+    clusters_receipt: Receipt,
+    decisions_receipt: Receipt,
+    own_receipt: Receipt,
+    sources: list[NumberedSource],
+) -> str:
+    identities = [identity for trail in trails for identity in trail.identities]
+    receipts = (clusters_receipt, decisions_receipt, own_receipt)
+    params = [order_of(of_round, sources)]
+    return stage_key("overlap", VERSION, params, *identities, *(receipt.identity for receipt in receipts))
+
+
+@stage(
+    "overlap",
+    key,
+    scope="corpus",
+    inputs=("trails", "clusters", "decisions", "own", "sources"),
+    published_as="overlap",
+)
+def overlap(
+    of_round: Round,
+    trails: list[Trail],
+    clusters_receipt: Receipt,
+    decisions_receipt: Receipt,
+    own_receipt: Receipt,
+    sources: list[NumberedSource],
+) -> Manifest:
+    """Count the duplicates of each source, by where they come from. trails: of each source, before the round."""
+    folder = of_round.folder
+    order, order_key = preference_of(of_round, sources), digest_of(order_of(of_round, sources))
+
+    def as_if_global(receipt: Receipt) -> Sequence[Artifact]:
+        """Decide by ids, whatever the round does, and with scope `global`."""
+        its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
+        tables = load_manifest(folder, receipt).artifacts
+        return decided_by_ids(of_round, tables, order, order_key, "global", its_key)
+
+    decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
+    as_own = as_if_global(own_receipt)
+    is_global = of_round.dedup.scope == "global" and comparison_of(of_round.dedup).is_by_ids
+    as_global = decided if is_global else as_if_global(clusters_receipt)
+    ranges = zip(decided, as_global, as_own, shards_by_file(folder, trails, sources), strict=True)
+    jobs = [
+        OverlapOfRange(folder, None, went, of_all, of_own, tuple(shards), number)
+        for number, (went, of_all, of_own, shards) in enumerate(ranges)
+    ]
+    made = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("overlap"), source=None)
+    table = named(pa.concat_tables([read_table(folder, one) for one in made]), trails, sources)
+    its_key = key(of_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
+    path = artifact_path("overlap", None, "all", its_key)
+    return Manifest(
+        stage="overlap",
+        artifacts=(write_table(folder, path, "all", table),),
+        intermediate=tuple(one.path for one in (*made, *as_own, *as_global)),
+    )
+
+
+def named(tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> pa.Table:
+    """Add up the tallies of all ranges, with the names of sources, and what enters the round: OVERLAP."""
+    names = {source.number: source.source for source in sources}
+    added = tallies.group_by(["kind", "source", "other"]).aggregate([("documents", "sum"), ("tokens", "sum")])
+    rows = [
+        {"kind": row["kind"], "source": names[row["source"]], "other": names[row["other"]],
+         "documents": row["documents_sum"], "tokens": row["tokens_sum"]}
+        for row in added.to_pylist()
+    ]  # fmt: skip
+    rows += [
+        {"kind": "entering", "source": trail.source, "other": trail.source,
+         "documents": trail.remaining.documents, "tokens": trail.remaining.tokens}
+        for trail in trails
+    ]  # fmt: skip
+    rank = {source.source: place for place, source in enumerate(sources)}
+    kinds = ("entering", "own", "global", "went")
+    rows.sort(key=lambda row: (kinds.index(row["kind"]), rank[row["source"]], rank[row["other"]]))
+    return pa.Table.from_pylist(rows, OVERLAP)

@@ -1,0 +1,108 @@
+"""How much of each source is a duplicate, and of what: beside builds of each source alone, and of all with `global`."""
+
+import random
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import Corpus, build_here, edited, prose, published, rows, table_of, write_rows
+
+from tasks.dedup import cluster_files, exchange
+
+NAMES = ("one", "two", "three")
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory):
+    """Return a corpus of families whose members are more or less like each other, spread over three sources."""
+    corpus = Corpus(tmp_path_factory.mktemp("crossed"))
+    chance, of_sources = random.Random(3), {name: {} for name in NAMES}
+    for family in range(40):
+        text = prose(f"family {family}", 120)
+        for member in range(chance.randrange(1, 7)):
+            name = chance.choice(NAMES)
+            of_sources[name][f"m{family}_{member}"] = edited(text, chance.randrange(0, 5))
+    for name, documents in of_sources.items():
+        halves = list(documents.items())[::2], list(documents.items())[1::2]
+        for number, half in enumerate(halves):
+            write_rows(corpus.folder / f"in/{name}-{number}.parquet", rows(**dict(half)))
+    corpus.recipe["sources"] = [{"name": name, "files": f"in/{name}-*.parquet"} for name in NAMES]
+    return corpus
+
+
+def overlap_of(recipe, kind):
+    """Return the documents and tokens of a kind by source and by the source of what is kept."""
+    return {
+        (row["source"], row["other"]): (row["documents"], row["tokens"])
+        for row in table_of(recipe, "overlap")
+        if row["kind"] == kind
+    }
+
+
+def removed_pairs(recipe):
+    """Count what was removed, in documents and tokens, by its source and that of the one that was kept."""
+    with published(recipe).open("sources.parquet") as file:
+        numbers = {row["source_number"]: row["source"] for row in pq.read_table(file).to_pylist()}
+    documents, tokens = Counter(), Counter()
+    for row in table_of(recipe, "removed"):
+        pair = row["source"], numbers[row["kept_doc_id"] >> 54]
+        documents[pair] += 1
+        tokens[pair] += row["n_tokens"]
+    return {pair: (documents[pair], tokens[pair]) for pair in documents}
+
+
+def built(corpus, name, **changes):
+    recipe = corpus.load(storage=str(corpus.folder / "out" / name), **changes)
+    return recipe, build_here(recipe)
+
+
+@pytest.fixture(scope="module")
+def alone(crossed):
+    """Return what each source loses by itself."""
+    lost = {}
+    for source in crossed.recipe["sources"]:
+        recipe, _ = built(crossed, source["name"], sources=[source], dedup={"scope": "global"})
+        lost |= removed_pairs(recipe)
+    assert len(lost) == len(NAMES)
+    return lost
+
+
+@pytest.fixture(scope="module")
+def of_all(crossed):
+    recipe, _ = built(crossed, "global", dedup={"scope": "global"})
+    return removed_pairs(recipe)
+
+
+@pytest.mark.parametrize("dedup", [{"scope": "across"}, {"scope": "global"}], ids=str)
+@pytest.mark.parametrize("files", ["one file", "many files"])
+def test_overlap_is_that_of_builds_of_each_source_and_of_all(
+    crossed, alone, of_all, dedup, files, monkeypatch
+):
+    if files == "many files":
+        monkeypatch.setattr(cluster_files, "FILE_DOCUMENTS", 7)
+        monkeypatch.setattr(exchange, "PART_ROWS", 5)
+    recipe, ledger = built(crossed, f"{dedup['scope']} {files}", dedup=dedup)
+    assert overlap_of(recipe, "own") == alone
+    assert overlap_of(recipe, "global") == of_all
+    assert overlap_of(recipe, "went") == removed_pairs(recipe)
+    entering = {(line.source, line.source): line.out for line in ledger.lines if line.stage == "ingest"}
+    assert overlap_of(recipe, "entering") == {
+        pair: (of.documents, of.tokens) for pair, of in entering.items()
+    }
+
+
+def test_clusters_of_a_source_are_not_those_of_all(crossed, alone, of_all):
+    """Else the test before would be none: two of a source may be joined by one of another."""
+    recipe, _ = built(crossed, "whole", dedup={"scope": "global"})
+    within = Counter()
+    for row in table_of(recipe, "clusters"):
+        within[row["cluster_id"], row["doc_id"] >> 54] += 1
+    assert sum(count - 1 for count in within.values()) > sum(documents for documents, _ in alone.values())
+
+
+def test_round_that_compares_texts_says_what_it_let_go(crossed, alone, of_all):
+    dedup = {"scope": "across", "verify": {"jaccard": 0.9}}
+    recipe, _ = built(crossed, "verified", dedup=dedup)
+    assert overlap_of(recipe, "own") == alone
+    assert overlap_of(recipe, "global") == of_all
+    assert overlap_of(recipe, "went") == removed_pairs(recipe)
