@@ -1,5 +1,7 @@
 """The report's plots about clusters and rules, as SVG to stand inside a page."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,15 +50,30 @@ def shared_clusters(ledger: Ledger, stats: ClusterStats) -> str:
     places = shown_sources(ledger, stats)
     names, shared = [ledger.sources[place] for place in places], stats.shared[np.ix_(places, places)]
     shares = 100 * shared / np.maximum(1, np.diag(shared))[:, None]
-    figure, plot = axes(3 + 0.62 * len(names), 1.6 + 0.4 * len(names))
+    written = [[f"{one:,}" if one < EXACT else short(one) for one in row] for row in shared.tolist()]
+    return heat_map(names, names, shares, written)
+
+
+def origins(rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
+    """Draw of each row's documents the shares by column, in per cent."""
+    matrix = np.array(counts, float)
+    shares = 100 * matrix / np.maximum(1, matrix.sum(axis=1, keepdims=True))
+    written = [[f"{share:.3g} %" if share else "" for share in row] for row in shares.tolist()]
+    return heat_map(rows, columns, shares, written)
+
+
+def heat_map(
+    rows: Sequence[str], columns: Sequence[str], shares: NDArray[np.float64], written: Sequence[Sequence[str]]
+) -> str:
+    """Draw shares, (rows, columns) in per cent, as colours, with what is written into each field."""
+    figure, plot = axes(3 + 0.62 * len(columns), 1.6 + 0.4 * len(rows))
     plot.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
-    for i in range(len(names)):
-        for j in range(len(names)):
+    for i, row in enumerate(written):
+        for j, text in enumerate(row):
             colour = "white" if shares[i, j] > 60 else "black"
-            written = f"{shared[i, j]:,}" if shared[i, j] < EXACT else short(shared[i, j])
-            plot.text(j, i, written, ha="center", va="center", color=colour, fontsize=8)
-    plot.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    plot.set_yticks(range(len(names)), names)
+            plot.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
+    plot.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
+    plot.set_yticks(range(len(rows)), rows)
     plot.spines[:].set_visible(False)
     return svg(figure)
 

@@ -8,6 +8,7 @@ from jinja2 import Environment
 from flows.reporting import cluster_plots, plots
 from flows.reporting.report_comparison import comparison
 from flows.reporting.report_head import head, recipe_text
+from flows.reporting.report_overlap import overlap_sections
 from flows.reporting.report_parts import Section, Table, Text, count
 from flows.reporting.report_plan import taken
 from tasks.accounts.audited import MEASURES
@@ -110,6 +111,8 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
         notes = [note, *(few if shown < len(ledger.sources) else [])]
         plot = cluster_plots.shared_clusters(ledger, stats)
         yield Section(f"Who shares duplicates with whom{which}", notes, plot)
+    if of_round.overlap:
+        yield from overlap_sections(of_round.overlap, of_round.dedup, which)
     if of_round.audit:
         yield from audit(of_round.audit, which)
     if of_round.largest:

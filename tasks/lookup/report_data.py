@@ -14,9 +14,11 @@ from tasks.accounts.ledger import Ledger
 from tasks.accounts.published import Published
 from tasks.dedup.audit import minhash_round_of
 from tasks.dedup.likeness import AUDIT
+from tasks.dedup.overlap import OVERLAP
 from tasks.errors import Damaged, Denied, ZydaError
 from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
 from tasks.lookup.corpus_reader import Corpus, Place
+from tasks.lookup.overlap_findings import Overlap
 from tasks.planning.build_history import Build, last_builds, time_of_manifest
 from tasks.planning.estimates import Plan
 from tasks.planning.spending import Spending, planned_for, spending_of_published
@@ -66,13 +68,14 @@ class ShownCluster:
 
 @dataclass(frozen=True)
 class RoundFindings:
-    """What a round of deduplication found. clusters: None where there are none. audit: where there was one."""
+    """What a round of deduplication found. clusters, audit, overlap: None where there is none."""
 
     number: int
     dedup: Dedup
     clusters: ClusterStats | None
     largest: list[ShownCluster]
     audit: AuditFindings | None
+    overlap: Overlap | None
 
 
 @dataclass
@@ -146,7 +149,10 @@ def round_findings(of_round: Round, corpus: Corpus) -> RoundFindings:
     """Count what a round found."""
     stats = cluster_stats(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
     largest = [shown_cluster(corpus, cluster) for cluster in stats.largest] if stats else []
-    return RoundFindings(of_round.number, of_round.dedup, stats, largest, audit_findings(of_round, corpus))
+    overlap = Overlap.of_table(whole_table(corpus, of_round.name_of("overlap"), OVERLAP.names))
+    return RoundFindings(
+        of_round.number, of_round.dedup, stats, largest, audit_findings(of_round, corpus), overlap
+    )
 
 
 def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:
