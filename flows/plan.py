@@ -61,6 +61,7 @@ OF_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
 ALIKE = 0.1  # of their mean, the spread of sizes that say nothing of how something grows with them
 TABLES_OF_ALL = 2  # of clusters and of the audit
 REQUESTS_FOR_FOOTER = 2  # its file's size, and itself
+REQUESTS_OF_COLUMNS = 4  # of a shard, to read two
 REQUESTS_TO_LET_GO = 3  # its record is read and written, and it is removed
 CHECKS_OF_FILE = 5  # requests for a file before it is published, beside those that read it
 
@@ -305,7 +306,9 @@ class Planning:
             )  # each worker's, once
             yield of_round.name_of("edges"), (replace(spent, requests=spent.requests + footers), most)
             yield of_round.name_of("clusters"), self.clusters(of_round, rows)
+            yield of_round.name_of("own_clusters"), self.clusters(of_round, rows, "own_clusters")
             yield of_round.name_of("decisions"), self.decisions(of_round, rows)
+            yield of_round.name_of("overlap"), self.overlap(of_round, rows)
             if self.recipe.publish_bands:
                 left = round(sum(one.documents.value * one.kept for one in self.sources.values()))
                 merges += self.merges(dedup, left / max(1, rows))
@@ -353,7 +356,7 @@ class Planning:
         """How many files of band keys the trial's stages read."""
         return sum(part.shards for parts in self.trial.parts.values() for part in parts)
 
-    def clusters(self, of_round: Round, rows: int) -> tuple[Spent, float]:
+    def clusters(self, of_round: Round, rows: int, stage: str = "clusters") -> tuple[Spent, float]:
         """Return what it takes to join clusters: in one step, in a tree, or in rounds."""
         name, bands = of_round.name_of("clusters"), of_round.dedup.key_bands
 
@@ -377,20 +380,32 @@ class Planning:
 
         return taken(USUALLY), taken(AT_MOST).cpu
 
-    def decisions(self, of_round: Round, rows: int) -> tuple[Spent, float]:
-        """Return what it takes to decide who stays."""
-        own, files = self.own(of_round.name_of("decisions")), files_of_clusters(rows)
-        calls = 1 if files == 1 else 3 * files
+    def decisions(self, of_round: Round, rows: int, stage: str = "decisions") -> tuple[Spent, float]:
+        """Return what it takes to decide who stays, once or, of `overlap`, as if the scope were another."""
+        own, files = self.own(of_round.name_of(stage)), files_of_clusters(rows)
+        passes = max(1, own.calls)  # in the trial there is one file
+        calls = passes if files == 1 else 3 * files * passes
         spent = Spent(
             calls=calls,
-            cpu=own.cpu + rows * USUALLY * SECONDS_OF_DECISION,
+            cpu=own.cpu + passes * rows * USUALLY * SECONDS_OF_DECISION,
             peak=max(own.peak, MEMORY_OF_WORKER) + round(min(rows * USUALLY, FILE_DOCUMENTS) * 100),
-            read=round(rows * USUALLY * 20),
-            written=own.written + round(rows * USUALLY * 25),
-            requests=own.requests * calls,
-            files=own.files * calls,
+            read=round(passes * rows * USUALLY * 20),
+            written=own.written + round(passes * rows * USUALLY * 25),
+            requests=own.requests * calls // passes,
+            files=own.files * calls // passes,
         )
-        return spent, spent.cpu + rows * (AT_MOST - USUALLY) * SECONDS_OF_DECISION
+        return spent, spent.cpu + passes * rows * (AT_MOST - USUALLY) * SECONDS_OF_DECISION
+
+    def overlap(self, of_round: Round, rows: int) -> tuple[Spent, float]:
+        """Return what it takes to count the duplicates of each source: their tokens are read from all shards."""
+        spent, most = self.decisions(of_round, rows, "overlap")
+        untried = sum(map(len, self.shards.values())) - sum(
+            part.shards for parts in self.trial.parts.values() for part in parts
+        )
+        more = max(0, untried)
+        return replace(
+            spent, requests=spent.requests + REQUESTS_OF_COLUMNS * more, read=spent.read + rows * 6
+        ), most
 
     def own(self, stage: str) -> Spent:
         """Return what a stage about the corpus took in the trial."""

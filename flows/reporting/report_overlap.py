@@ -9,7 +9,7 @@ from tasks.recipe.dedup import Dedup
 from tasks.storage.artifacts import Counts, total
 
 KINDS = {
-    "global": "would go with scope `global`",
+    "global": "would go with scope global",
     "went": "went",
 }
 
@@ -18,7 +18,7 @@ def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Sec
     """Yield how much of each source is a duplicate, and of which other source's."""
     notes = [
         "Of each source, what would go if it were deduplicated by itself; if all sources were one, with scope "
-        "`global`; and what this round let go."
+        "global; and what this round let go."
     ]
     if getattr(dedup, "verify", None):
         notes.append(

@@ -191,15 +191,15 @@ def clusters(
 def own_key(
     of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
-    return stage_key("own", VERSION, None, key(of_round, trails, edges_receipt, sources))
+    return stage_key("own_clusters", VERSION, None, key(of_round, trails, edges_receipt, sources))
 
 
-@stage("own", own_key, scope="corpus", inputs=("trails", "edges", "sources"))
+@stage("own_clusters", own_key, scope="corpus", inputs=("trails", "edges", "sources"))
 def own_clusters(
     of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Find the clusters that each source would have if there were no other."""
-    return manifest_of("own", of_round, trails, edges_receipt, sources)
+    return manifest_of("own_clusters", of_round, trails, edges_receipt, sources)
 
 
 def manifest_of(
@@ -213,7 +213,9 @@ def manifest_of(
     spread = partial(fan_out, Job.__call__, stage=name, source=None, engine=of_round.recipe.engine)
     cuts = cuts_of(folder, trails, sources)
     edges = load_manifest(folder, edges_receipt).artifacts
-    return Manifest(stage=stage, artifacts=clusters_of(folder, edges, cuts, spread, within=stage == "own"))
+    return Manifest(
+        stage=stage, artifacts=clusters_of(folder, edges, cuts, spread, within=stage == "own_clusters")
+    )
 
 
 def cluster_rows(folder: Folder, clustered: Artifact) -> Iterator[tuple[Ids, Ids]]:

@@ -157,11 +157,20 @@ class DecidedFile(ArtifactJob):
 
 
 def decided_by_ids(
-    of_round: Round, tables: Sequence[Artifact], order: Preference, order_key: str, scope: Scope, its_key: str
+    of_round: Round,
+    tables: Sequence[Artifact],
+    order: Preference,
+    order_key: str,
+    scope: Scope,
+    its_key: str,
+    stage: str = "decisions",
 ) -> list[Artifact]:
-    """Decide about the files of clusters by their documents' ids. its_key: of the files that are written."""
+    """Decide about the files of clusters by their documents' ids. its_key: of the files that are written.
+
+    stage: that does so.
+    """
     folder = of_round.folder
-    spread = partial(fan_out, Job.__call__, stage=of_round.name_of("decisions"), source=None)
+    spread = partial(fan_out, Job.__call__, stage=of_round.name_of(stage), source=None)
     of_files = None
     if len(tables) > 1:
         naming = Naming.of_rows(sum(clusters_file.rows for clusters_file in tables))

@@ -139,7 +139,7 @@ def key(
     "overlap",
     key,
     scope="corpus",
-    inputs=("trails", "clusters", "decisions", "own", "sources"),
+    inputs=("trails", "clusters", "decisions", "own_clusters", "sources"),
     published_as="overlap",
 )
 def overlap(
@@ -158,7 +158,7 @@ def overlap(
         """Decide by ids, whatever the round does, and with scope `global`."""
         its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
         tables = load_manifest(folder, receipt).artifacts
-        return decided_by_ids(of_round, tables, order, order_key, "global", its_key)
+        return decided_by_ids(of_round, tables, order, order_key, "global", its_key, "overlap")
 
     decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
     as_own = as_if_global(own_receipt)
