@@ -59,7 +59,7 @@ SAFE = 0.95  # of a worker's memory limit
 BYTES_NOT_COUNTS = 1 << 12  # files and requests of a call are fewer
 OF_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
 ALIKE = 0.1  # of their mean, the spread of sizes that say nothing of how something grows with them
-TABLES_OF_ALL = 2  # of clusters and of the audit
+TABLES_OF_ALL = 3  # of clusters, of the overlap and of the audit
 REQUESTS_FOR_FOOTER = 2  # its file's size, and itself
 REQUESTS_OF_COLUMNS = 4  # of a shard, to read two
 REQUESTS_TO_LET_GO = 3  # its record is read and written, and it is removed
@@ -358,7 +358,7 @@ class Planning:
 
     def clusters(self, of_round: Round, rows: int, stage: str = "clusters") -> tuple[Spent, float]:
         """Return what it takes to join clusters: in one step, in a tree, or in rounds."""
-        name, bands = of_round.name_of("clusters"), of_round.dedup.key_bands
+        name, bands = of_round.name_of(stage), of_round.dedup.key_bands
 
         def taken(share: float) -> Spent:
             clustered = rows * share

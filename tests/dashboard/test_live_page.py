@@ -83,7 +83,8 @@ def stage_of(page, name):
 def test_page_has_every_stage_and_source_before_anything_is_done(state):
     page = page_of(state)
     assert (
-        "To come: prepare, ingest, minhash, edges, clusters, decisions, removals, audit, filter, index, publish\n"
+        "To come: prepare, ingest, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit, "
+        "filter, index, publish\n"
     ) in page
     assert [row["source"] for row in rows_of(page, "Sources")] == ["best", "middle", "worst", "**total**"]
     assert "running" in page
