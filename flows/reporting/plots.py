@@ -22,6 +22,10 @@ COLOURS = [f"C{i}" for i in range(10)]
 COLOUR_OF_OTHERS = "#c8c8c8"
 DRAWN = 10  # sources that have a colour of their own
 IN_A_FIELD = 20  # sources that have a row and a column
+SIMILARITY = {  # as it is called in plots and tables
+    "jaccard": "Jaccard", "containment": "containment", "edit": "edit, by both lengths",
+    "levenshtein": "edit, by the longer",
+}  # fmt: skip
 LEGIBLE = 0.065  # the part of an axis that a number inside a bar needs
 
 Groups = dict[str, tuple[str, ...]]
@@ -170,6 +174,29 @@ def unlike(audit: AuditFindings) -> str:
     plot.set_ylim(bottom=0)
     plot.set_xlabel("characters of the removed document, at the most")
     plot.set_ylabel("% unlike")
+    return svg(figure)
+
+
+def similarities(audit: AuditFindings) -> str:
+    """Draw how many pairs are how alike, by each measure."""
+    figure, plot = axes(8, 2.8)
+    for name, histogram in audit.similarities.items():
+        plot.stairs(histogram.counts, histogram.ends, label=SIMILARITY[name], linewidth=1.5)
+    plot.set_xlim(0, 1)
+    plot.set_ylim(bottom=0)
+    plot.set_xlabel("similarity")
+    plot.set_ylabel("pairs")
+    plot.legend(frameon=False, loc="upper left", fontsize=8)
+    return svg(figure)
+
+
+def lengths_of_removed(audit: AuditFindings) -> str:
+    """Draw how long the removed documents are."""
+    figure, plot = axes(8, 2.4)
+    plot.stairs(audit.lengths.counts, audit.lengths.ends, fill=True)
+    plot.set_xscale("log")
+    plot.set_xlabel("characters of the removed document")
+    plot.set_ylabel("pairs")
     return svg(figure)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import pairwise
 
 from jinja2 import Environment
 
@@ -125,8 +126,12 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     """Yield what an audit found."""
     sentence = findings.headline.sentence()
     notes = [f"{sentence} By length: of the pairs up to so many characters, the share that is so unlike."]
+    unlike = [[f"up to {length:,}", f"{share:.1%}"] for length, share in findings.by_length]
     yield Section(
-        f"How like the removed documents are to what was kept{which}", notes, plots.unlike(findings)
+        f"How like the removed documents are to what was kept{which}",
+        notes,
+        plots.unlike(findings),
+        [Table("Unlike pairs by characters of the removed document", ["", "unlike"], unlike)],
     )
     below = [f"< {place}" for place in SIMILARITIES]
     names = ["", "pairs", *below, f"< {findings.headline.threshold:.2f}, asked for"]
@@ -135,11 +140,37 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     ]
     title = f"Pairs below a {MEASURES[findings.headline.measure]}"
     table = Table(title, names, rows, has_total=len(rows) > 1)
+    yield from distributions(findings, which)
     texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in findings.worst]
     name = f"The removed documents that are least like what was kept{which}"
     yield Section(
         name, [f"Of the {count(findings.headline.pairs)} pairs that were audited."], "", [table], texts
     )
+
+
+def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
+    """Yield how the audited pairs are distributed, by similarity and by length, with the numbers of the plots."""
+    columns = findings.similarities
+    ends = next(iter(columns.values())).ends
+    rows = [
+        [f"{low:.2f} to {high:.2f}", *(count(histogram.counts[i]) for histogram in columns.values())]
+        for i, (low, high) in enumerate(pairwise(ends))
+    ]
+    names = ["", *(plots.SIMILARITY[name] for name in columns)]
+    notes = [
+        "Of the audited pairs. Edit similarity is one minus the edits from one text to the other, of their first "
+        "10,000 characters: insertions and deletions by both lengths; or, as the paper on Zyda has it, edits of "
+        "which one may replace a character, by the longer."
+    ]
+    table = Table("Pairs by similarity", names, rows)
+    yield Section(f"Similarities{which}", notes, plots.similarities(findings), [table])
+    lengths = findings.lengths
+    rows = [
+        [f"{low:,.0f} to {high:,.0f}", count(number)]
+        for (low, high), number in zip(pairwise(lengths.ends), lengths.counts, strict=True)
+    ]
+    table = Table("Pairs by characters of the removed document", ["", "pairs"], rows)
+    yield Section(f"Lengths of duplicates{which}", [], plots.lengths_of_removed(findings), [table])
 
 
 def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:

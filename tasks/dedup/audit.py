@@ -38,7 +38,7 @@ from tasks.storage.facts import Facts
 from tasks.storage.folder import Folder
 from tasks.storage.tables import tables_of, write_table
 
-VERSION = 1
+VERSION = 2
 PAIRS = 1000  # that a build audits by itself
 TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a time, about
 

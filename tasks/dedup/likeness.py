@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Indel, Levenshtein
 
 from tasks.dedup.pairings import Pairing
 from tasks.recipe.kinds import MinHashRound
@@ -32,6 +32,7 @@ AUDIT = pa.schema(
         ("jaccard", pa.float32()),  # of the recipe's shingles
         ("containment", pa.float32()),  # the share of its shingles that the kept one holds
         ("edit", pa.float32()),  # 1 - insertions and deletions / characters of both
+        ("levenshtein", pa.float32()),  # 1 - edits, of which one may replace, / characters of the longer
         ("characters", pa.int32()),
         ("kept_characters", pa.int32()),
         ("buckets", pa.int16()),  # that the two share
@@ -81,6 +82,7 @@ def compare_texts(pairings: Sequence[Pairing], texts: pa.Table, dedup: MinHashRo
                 "source": pairing.source,
                 **likenesses[best],
                 "edit": Indel.normalized_similarity(text[:EDITED], other[:EDITED]),
+                "levenshtein": Levenshtein.normalized_similarity(text[:EDITED], other[:EDITED]),
                 "characters": len(text),
                 "kept_characters": len(other),
                 "buckets": int(shared.sum()),

@@ -22,7 +22,18 @@ from tasks.lookup.overlap_findings import Overlap
 from tasks.planning.build_history import Build, last_builds, time_of_manifest
 from tasks.planning.estimates import Plan
 from tasks.planning.spending import Spending, planned_for, spending_of_published
-from tasks.publish.audits import Pair, Shares, by_length, by_source, count_unlike, last_audit, worst_pairs
+from tasks.publish.audits import (
+    Histogram,
+    Pair,
+    Shares,
+    by_length,
+    by_similarity,
+    by_source,
+    count_unlike,
+    last_audit,
+    lengths_of_removed,
+    worst_pairs,
+)
 from tasks.publish.differences import diff
 from tasks.quality.mixed_labels import MixedLabels
 from tasks.recipe.dedup import Dedup
@@ -44,6 +55,8 @@ class AuditFindings:
     by_source: list[Shares]
     by_length: list[tuple[int, float]]
     worst: list[Pair]
+    similarities: dict[str, Histogram]
+    lengths: Histogram
 
 
 @dataclass(frozen=True)
@@ -223,7 +236,14 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)
     except (Denied, Damaged):
         worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table, headline.measure)
-    return AuditFindings(headline, by_source(table, headline), by_length(table, headline), worst)
+    return AuditFindings(
+        headline,
+        by_source(table, headline),
+        by_length(table, headline),
+        worst,
+        by_similarity(table),
+        lengths_of_removed(table),
+    )
 
 
 def whole_table(corpus: Corpus, place: str, columns: list[str]) -> pa.Table:

@@ -25,6 +25,8 @@ from tasks.storage.tables import read_table
 SIMILARITIES = (0.2, 0.4, 0.6, 0.8, 0.9)
 LENGTHS = 10  # as many pairs in each
 WORST = 20
+DISTRIBUTED = ("jaccard", "containment", "edit", "levenshtein")
+CHARACTERS = np.logspace(1, 6, 26).round()
 
 
 def count_unlike(
@@ -91,6 +93,33 @@ def by_length(table: pa.Table, headline: AuditCounts) -> list[tuple[int, float]]
     return [(int(lengths[end - 1]), float(np.mean(is_unlike[:end]))) for end in ends]
 
 
+class Histogram(NamedTuple):
+    """How many pairs lie between two of `ends`, (n,) counts of (n + 1,); the last end belongs to its bin."""
+
+    ends: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+def histogram(table: pa.Table, column: str, ends: NDArray[np.float64]) -> Histogram:
+    """Count the pairs of AUDIT by a column; what lies outside is counted in the first or the last bin."""
+    values = np.clip(table.column(column).to_numpy().astype(float), ends[0], ends[-1])
+    return Histogram(tuple(ends.tolist()), tuple(np.histogram(values, ends)[0].tolist()))
+
+
+def by_similarity(table: pa.Table) -> dict[str, Histogram]:
+    """Return the distribution of each similarity that the table has, in steps of a twentieth.
+
+    They are figures 2a and 2b of the paper on Zyda (arXiv 2406.01981), with its edit similarity beside ours.
+    """
+    ends = np.linspace(0, 1, 21).round(2)
+    return {name: histogram(table, name, ends) for name in DISTRIBUTED if name in table.column_names}
+
+
+def lengths_of_removed(table: pa.Table) -> Histogram:
+    """Return the distribution of the removed documents' characters: figure 8a of that paper."""
+    return histogram(table, "characters", CHARACTERS)
+
+
 class Pair(NamedTuple):
     """A row of AUDIT, and the lines in which the two texts differ: none where they are not at hand any more."""
 
@@ -104,6 +133,7 @@ class Pair(NamedTuple):
     kept_characters: int
     buckets: int
     steps: int | None
+    levenshtein: float = float("nan")
     lines: tuple[str, ...] = ()
 
     def sentence(self) -> str:
