@@ -180,8 +180,9 @@ def unlike(audit: AuditFindings) -> str:
 def similarities(audit: AuditFindings) -> str:
     """Draw how many pairs are how alike, by each measure."""
     figure, plot = axes(8, 2.8)
-    for name, histogram in audit.similarities.items():
-        plot.stairs(histogram.counts, histogram.ends, label=SIMILARITY[name], linewidth=1.5)
+    for (name, histogram), style in zip(audit.similarities.items(), ("-", "-.", "--", ":"), strict=False):
+        label = SIMILARITY[name]
+        plot.stairs(histogram.counts, histogram.ends, label=label, linewidth=2, linestyle=style)
     plot.set_xlim(0, 1)
     plot.set_ylim(bottom=0)
     plot.set_xlabel("similarity")

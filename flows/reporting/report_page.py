@@ -155,6 +155,7 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
     rows = [
         [f"{low:.2f} to {high:.2f}", *(count(histogram.counts[i]) for histogram in columns.values())]
         for i, (low, high) in enumerate(pairwise(ends))
+        if any(any(histogram.counts[: i + 1]) for histogram in columns.values())
     ]
     names = ["", *(plots.SIMILARITY[name] for name in columns)]
     notes = [
@@ -168,6 +169,7 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
     rows = [
         [f"{low:,.0f} to {high:,.0f}", count(number)]
         for (low, high), number in zip(pairwise(lengths.ends), lengths.counts, strict=True)
+        if number
     ]
     table = Table("Pairs by characters of the removed document", ["", "pairs"], rows)
     yield Section(f"Lengths of duplicates{which}", [], plots.lengths_of_removed(findings), [table])
