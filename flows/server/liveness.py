@@ -21,9 +21,8 @@ from prefect.client.schemas.filters import (
     FlowFilterName,
     FlowRunFilter,
     FlowRunFilterId,
-    TaskRunFilter,
 )
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import FlowRun, StateType, TaskRun
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.runtime import flow_run
@@ -110,13 +109,16 @@ def mark_dead_runs(*, worker_is_new: bool = False) -> list[FlowRun]:
 
 
 def end_tasks(client: SyncPrefectClient, run: FlowRun) -> None:
-    """Mark the tasks of a dead run that were under way as crashed, too."""
-    under_way = {"state": {"type": {"any_": [StateType.RUNNING, StateType.PENDING, StateType.SCHEDULED]}}}
-    of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
-    for task_run in client.read_task_runs(
-        flow_run_filter=of_run, task_run_filter=TaskRunFilter.model_validate(under_way), limit=PAGE
-    ):
-        client.set_task_run_state(task_run.id, Crashed(message=DEAD), force=True)
+    """Mark the tasks of a dead run that were under way as crashed, too.
+
+    One that Prefect's server knew of and had not heard the state of yet has none.
+    """
+    of_run, known = FlowRunFilter(id=FlowRunFilterId(any_=[run.id])), list[TaskRun]()
+    while len(page := client.read_task_runs(flow_run_filter=of_run, limit=PAGE, offset=len(known))):
+        known += page
+    for task_run in known:
+        if task_run.state is None or not task_run.state.is_final():
+            client.set_task_run_state(task_run.id, Crashed(message=DEAD), force=True)
 
 
 def free(client: SyncPrefectClient, dead: set[str]) -> None:

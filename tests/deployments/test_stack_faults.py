@@ -133,7 +133,9 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
     assert state.is_crashed()
     assert "process of this run is gone" in state.message
     assert tasks
-    assert all(task.state.is_final() for task in tasks), [(task.name, task.state_name) for task in tasks]
+    assert all(task.state and task.state.is_final() for task in tasks), [
+        (task.name, task.state_name) for task in tasks
+    ]
     page = pages_of(broken.id)["small-build"]
     assert page.startswith(f"# small: crashed\n\n{state.message}\n\nWhen it last said something: ")
     assert not is_asked_for(path, None, None)  # so that the watcher asks again

@@ -5,10 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from prefect import flow
+from prefect import flow, task
 from prefect.client.orchestration import get_client
-from prefect.states import Cancelled, Pending, Running
+from prefect.states import Cancelled, Completed, Pending, Running
 
+from flows.server import liveness
 from flows.server.liveness import dead_runs
 
 
@@ -50,3 +51,20 @@ def test_run_that_no_worker_of_this_machine_began_is_given_time(run_of):
     run = run_of(Running(), None)
     with get_client(sync_client=True) as client:
         assert run not in {found.id for found in dead_runs(client, worker_is_new=True)}
+
+
+@task
+def stage():
+    """Stands for a stage of the build."""
+
+
+def test_tasks_of_a_dead_run_are_over_whatever_the_server_has_heard_of_them(run_of, monkeypatch):
+    monkeypatch.setattr(liveness, "PAGE", 2)
+    run = run_of(Running(), None)
+    with get_client(sync_client=True) as client:
+        states = [None, Running(), Completed(), Pending(), None]
+        made = [client.create_task_run(stage, run, str(i), state=state).id for i, state in enumerate(states)]
+        liveness.end_tasks(client, client.read_flow_run(run))
+        assert [client.read_task_run(one).state_name for one in made] == [
+            "Crashed", "Crashed", "Completed", "Crashed", "Crashed",
+        ]  # fmt: skip
