@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from flows.reporting import cluster_plots
 from flows.reporting.report_parts import Section, Table, count
-from tasks.lookup.overlap_findings import Overlap
+from tasks.accounts.overlapped import Overlap
 from tasks.recipe.dedup import Dedup
 from tasks.storage.artifacts import Counts, total
 

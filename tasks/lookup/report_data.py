@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
+from tasks.accounts.overlapped import Overlap
 from tasks.accounts.published import Published
 from tasks.dedup.audit import minhash_round_of
 from tasks.dedup.likeness import AUDIT
@@ -18,7 +19,6 @@ from tasks.dedup.overlap import OVERLAP
 from tasks.errors import Damaged, Denied, ZydaError
 from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
 from tasks.lookup.corpus_reader import Corpus, Place
-from tasks.lookup.overlap_findings import Overlap
 from tasks.planning.build_history import Build, last_builds, time_of_manifest
 from tasks.planning.estimates import Plan
 from tasks.planning.spending import Spending, planned_for, spending_of_published
@@ -162,10 +162,13 @@ def round_findings(of_round: Round, corpus: Corpus) -> RoundFindings:
     """Count what a round found."""
     stats = cluster_stats(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
     largest = [shown_cluster(corpus, cluster) for cluster in stats.largest] if stats else []
-    overlap = Overlap.of_table(whole_table(corpus, of_round.name_of("overlap"), OVERLAP.names))
-    return RoundFindings(
-        of_round.number, of_round.dedup, stats, largest, audit_findings(of_round, corpus), overlap
-    )
+    audit, overlap = audit_findings(of_round, corpus), overlap_of(of_round, corpus)
+    return RoundFindings(of_round.number, of_round.dedup, stats, largest, audit, overlap)
+
+
+def overlap_of(of_round: Round, corpus: Corpus) -> Overlap | None:
+    """Read what sources had of each other in a round, if anybody counted it."""
+    return Overlap.of_table(whole_table(corpus, of_round.name_of("overlap"), OVERLAP.names))
 
 
 def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:

@@ -1,15 +1,17 @@
 """The dataset card: the README.md that the Hugging Face hub shows, and reads its settings from."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import yaml
 
 from tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
+from tasks.accounts.overlapped import Overlap
 from tasks.accounts.published import Published
 from tasks.publish.published_columns import REMOVED
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.storage.artifacts import Counts
 from tasks.words import counted
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
@@ -33,7 +35,7 @@ Tokens of each source, best-ranked first:
 
 {by_reason}{cleaned}{audit}
 
-## What it was made of
+{overlaps}## What it was made of
 
 {origins}
 `sources.parquet` lists the files with their versions. Made by {software} of this recipe:
@@ -54,6 +56,8 @@ all sources have in common there.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
 - `audit/*.parquet`: a sample of the near-duplicates that were removed, each with the kept document that is
   most like it and how like it is.
+- `overlap/*.parquet`: of each source, what would go if it were deduplicated by itself (`own`) or with all others
+  (`global`), and what went, by the source of the document that is kept.
 - `bands/*.parquet`: the MinHash band keys of all documents, sorted, with which others can find near-duplicates of
   them; `manifest.json` says how they were made.
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
@@ -69,8 +73,8 @@ FEW = 4  # reasons that are said in a sentence
 OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."
 
 
-def card(recipe: Recipe, manifest: Published, places: Collection[str]) -> str:
-    """Write the card of a corpus."""
+def card(recipe: Recipe, manifest: Published, places: Collection[str], overlaps: Sequence[Overlap]) -> str:
+    """Write the card of a corpus. places: its folders. overlaps: what the sources had of each other, by round."""
     ledger = manifest.ledger
     counts = ledger.of(ledger.stages[-1])
     head = {
@@ -92,6 +96,7 @@ def card(recipe: Recipe, manifest: Published, places: Collection[str]) -> str:
         by_reason=by_reason(manifest),
         cleaned=cleaning_lines(manifest),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
+        overlaps="".join(map(overlap_tables, overlaps)),
         origins=source_lines(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -189,6 +194,42 @@ def cleaning_lines(manifest: Published) -> str:
         if row["documents"]
     ]
     return "".join([*lines, "\n"]) if lines else ""
+
+
+def overlap_tables(overlap: Overlap) -> str:
+    """Write how much of each source is a duplicate, and of which other source's."""
+    by_source = [
+        [one.source, f"{one.entering.documents:,}", *(share(of, one.entering) for of in one[2:])]
+        for one in overlap.own_duplicates()
+    ]
+    names, columns, matrix = overlap.matrix("global", "documents")
+    by_other = [
+        [name, *(f"{number / max(1, sum(row)):.1%}" for number in row)]
+        for name, row in zip(names, matrix, strict=True)
+    ]
+    tables = [
+        "Duplicates of each source, in documents and in brackets in tokens: those that would go if it were "
+        "deduplicated by itself, or with all others as one (`global`), and those that went:\n\n",
+        as_table(["source", "documents", "own", "global", "went"], by_source),
+    ]
+    if by_other:
+        tables += [
+            "\nThe same documents of `global`, by the source of the one that would stay:\n\n",
+            as_table(["source", *columns], by_other),
+        ]
+    return "".join([*tables, "\n"])
+
+
+def share(part: Counts, whole: Counts) -> str:
+    """Write a part of documents and of tokens, in per cent."""
+    documents, tokens = part.documents / max(1, whole.documents), part.tokens / max(1, whole.tokens)
+    return f"{documents:.1%} ({tokens:.1%})"
+
+
+def as_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table of Markdown, whose columns but the first are of numbers."""
+    lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def filters(recipe: Recipe) -> list[str]:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from tasks.accounts.audited import AuditCounts
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
+from tasks.accounts.overlapped import Overlap
 from tasks.accounts.published import (
     File,
     NamedDigest,
@@ -71,7 +72,8 @@ def publish_corpus(
             "lists": lists_of(plans),
         }
     )
-    texts = accounts(recipe, plans, manifest, {file.path.rpartition("/")[0] for file in files})
+    places = {file.path.rpartition("/")[0] for file in files}
+    texts = accounts(recipe, plans, manifest, places, overlaps(recipe, corpus_receipts))
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
     before, now = published_before(folder), moment()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
@@ -146,9 +148,16 @@ def file(place: str, prefix: str, shard: Artifact) -> File:
 
 
 def accounts(
-    recipe: Recipe, inputs: Sequence[SourcePlan], manifest: Published, places: Collection[str]
+    recipe: Recipe,
+    inputs: Sequence[SourcePlan],
+    manifest: Published,
+    places: Collection[str],
+    overlaps: Sequence[Overlap],
 ) -> Texts:
-    """Write the ledger, the list of the sources' files and the card. places: the folders of the corpus."""
+    """Write the ledger, the list of the sources' files and the card.
+
+    places: the folders of the corpus. overlaps: of each round.
+    """
     ledger = manifest.ledger
     cleaned = ledger.cleaned()
     return {
@@ -157,7 +166,7 @@ def accounts(
         **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
         "ledger.json": as_json(ledger).encode(),
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
-        "README.md": card(recipe, manifest, places).encode(),
+        "README.md": card(recipe, manifest, places, overlaps).encode(),
     }
 
 
@@ -179,6 +188,15 @@ def headlines(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, 
                 pairs, minhash_round_of(of_round), by_index_of(audit), removed_in(audit)
             )
     return audits
+
+
+def overlaps(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> list[Overlap]:
+    """Return what sources have of each other and of themselves, in each round."""
+    receipts = [corpus_receipts.get(of_round.name_of("overlap")) for of_round in rounds_of(recipe)]
+    tables = [
+        read_table(recipe.folder, load_manifest(recipe.folder, one).artifacts[0]) for one in receipts if one
+    ]
+    return [overlap for overlap in map(Overlap.of_table, tables) if overlap]
 
 
 def keys(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, PublishedKeys]:
