@@ -11,7 +11,11 @@ from tasks.errors import Denied
 if TYPE_CHECKING:
     from tasks.signatures.banding import Banding
 
-EXAMPLES = ("zyda params --threshold 0.85", "zyda params --values 256 --picture curve.svg")
+EXAMPLES = (
+    "zyda params --threshold 0.85",
+    "zyda params --fp-weight 2",
+    "zyda params --values 256 --picture curve.svg",
+)
 SHOWN = 5
 POINTS = 21
 BAR = 40  # characters of a bar for certainty
@@ -22,6 +26,12 @@ def params(
         float, typer.Option(min=0.01, max=0.99, help="The Jaccard similarity from which on pairs are wanted.")
     ] = 0.8,
     values: Annotated[int, typer.Option(min=2, max=1024, help="Values of a signature, at most.")] = 128,
+    fp_weight: Annotated[
+        float, typer.Option(min=0, help="What a false positive counts, beside a false negative.")
+    ] = 1.0,
+    fn_weight: Annotated[
+        float, typer.Option(min=0, help="What a false negative counts, beside a false positive.")
+    ] = 1.0,
     picture: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the curve, as SVG.")] = None,
 ) -> None:
     """Find the bands and rows that err least for a similarity, and show how many pairs they find.
@@ -32,7 +42,10 @@ def params(
 
     from tasks.signatures.banding import bandings  # late
 
-    best, *alternatives = bandings(threshold, values)[:SHOWN]
+    if not (fp_weight or fn_weight):
+        raise Denied("--fp-weight 0 --fn-weight 0: one of them has to count")
+    best, *alternatives = bandings(threshold, values, fp_weight, fn_weight)[:SHOWN]
+    is_weighted = fp_weight != fn_weight
     table = Table(title=f"{values} values, Jaccard {threshold:g}", title_justify="left")
     for name in (
         "bands",
@@ -42,13 +55,13 @@ def params(
         "recall",
         "false positives",
         "false negatives",
-        "sum",
+        "weighted sum" if is_weighted else "sum",
     ):
         table.add_column(name, justify="right")
     for banding in (best, *alternatives):
         table.add_row(
             *map(str, (banding.bands, banding.rows, banding.bands * banding.rows)), f"{banding.half:.3f}",
-            *(f"{share:.1%}" for share in shares_of(banding)),
+            *(f"{share:.1%}" for share in (*shares_of(banding), banding.errors(fp_weight, fn_weight))),
         )  # fmt: skip
     out = console()
     out.print(table)
@@ -67,8 +80,8 @@ def params(
 
 
 def shares_of(banding: "Banding") -> tuple[float, ...]:
-    """Return the shares of a banding that the table has, in its order."""
-    return banding.recall, banding.false_positives, banding.false_negatives, banding.errors
+    """Return the shares of a banding that the table has, in its order, without their sum."""
+    return banding.recall, banding.false_positives, banding.false_negatives
 
 
 def curve(banding: "Banding") -> list[str]:

@@ -58,9 +58,9 @@ class Banding:
         """Of the pairs above the threshold, the share that is found."""
         return 1 - self.false_negatives / (1 - self.threshold)
 
-    @property
-    def errors(self) -> float:
-        return self.false_positives + self.false_negatives
+    def errors(self, positive: float = 1, negative: float = 1) -> float:
+        """Return the false positives and false negatives, each so many times."""
+        return positive * self.false_positives + negative * self.false_negatives
 
     @property
     def half(self) -> float:
@@ -68,17 +68,21 @@ class Banding:
         return half_found(self.bands, self.rows)
 
 
-def bandings(threshold: float, values: int) -> list[Banding]:
+def bandings(threshold: float, values: int, positive: float = 1, negative: float = 1) -> list[Banding]:
     """Return the best bands for each number of rows, those with the fewest errors first.
 
     Of more bands of as many rows the false negatives are fewer and the false positives more, so that not
-    all of the values may be wanted.
+    all of the values may be wanted. positive, negative: what a false positive and a false negative weigh.
     """
+
+    def errors(banding: Banding) -> float:
+        return banding.errors(positive, negative)
+
     best = [
         min(
             (Banding(bands, rows, threshold) for bands in range(1, min(MOST_BANDS, values // rows) + 1)),
-            key=lambda banding: banding.errors,
+            key=errors,
         )
         for rows in range(1, values + 1)
     ]
-    return sorted((b for b in best if b.bands * b.rows > 1), key=lambda banding: banding.errors)
+    return sorted((b for b in best if b.bands * b.rows > 1), key=errors)

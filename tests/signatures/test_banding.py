@@ -40,8 +40,9 @@ def test_best_banding_is_the_best_of_all(threshold, values):
         for rows in range(1, values // bands + 1)
         if bands * rows > 1
     ]
-    best = bandings(threshold, values)[0]
-    assert best.errors == min(banding.errors for banding in everything)
+    for weights in ((1, 1), (3, 1), (0, 1)):
+        best = bandings(threshold, values, *weights)[0]
+        assert best.errors(*weights) == min(banding.errors(*weights) for banding in everything)
 
 
 def test_params_are_printed_with_the_curve_and_drawn(tmp_path):
@@ -51,6 +52,10 @@ def test_params_are_printed_with_the_curve_and_drawn(tmp_path):
     assert "2.5%" in said.stdout
     assert said.stdout.count("<- threshold") == 1
     assert (tmp_path / "curve.svg").read_text().startswith("<svg")
+    weighted = zyda("params", "--threshold", "0.8", "--fp-weight", "9")
+    assert "weighted sum" in weighted.stdout
+    assert "dedup: {bands: 9, rows: 13}" not in weighted.stdout
+    assert zyda("params", "--fp-weight", "0", "--fn-weight", "0").stderr.startswith("zyda: --fp-weight 0")
     said = zyda("params", "--picture", str(tmp_path / "nowhere/curve.svg"))
     assert said.returncode == 1
     assert said.stderr.startswith("zyda: ")
