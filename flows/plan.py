@@ -301,9 +301,8 @@ class Planning:
             merges += self.merges(dedup, 1.0)
             rows = round(self.documents)
             spent, most = self.ranges(of_round.name_of("edges"), dedup, rows, USUALLY)
-            footers = (
-                REQUESTS_FOR_FOOTER * self.files_with_keys * min(workers, spent.calls)
-            )  # each worker's, once
+            readers = min(workers, spent.calls)  # each of which reads every footer once
+            footers = REQUESTS_FOR_FOOTER * self.files_with_keys * readers
             yield of_round.name_of("edges"), (replace(spent, requests=spent.requests + footers), most)
             yield of_round.name_of("clusters"), self.clusters(of_round, rows)
             yield of_round.name_of("own_clusters"), self.clusters(of_round, rows, "own_clusters")

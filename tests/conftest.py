@@ -126,6 +126,8 @@ def logs_are_heard():
         logging.getLogger(name).disabled = False
     if logging.root.level > logging.WARNING:
         logging.root.setLevel(logging.WARNING)
+    for handler in logging.root.handlers:  # a cluster of Dask's that is not closed in time leaves them silent
+        handler.setLevel(min(handler.level, logging.WARNING))
 
 
 @pytest.fixture(scope="module", autouse=True)

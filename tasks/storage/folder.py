@@ -246,8 +246,10 @@ class Folder:
         """Remove a file or a folder with all that is in it; nothing happens if it is not there."""
         with explain_errors(f"{self.url}/{path}"):
             if not self.is_local:
+                self.fs.invalidate_cache()
                 for found in self.fs.find(self.path(path)):
-                    self.fs.rm_file(found)  # `rm` takes brackets in a name for a pattern
+                    with suppress(FileNotFoundError):  # another build may remove it, too
+                        self.fs.rm_file(found)  # `rm` takes brackets in a name for a pattern
             elif self.fs.exists(self.path(path)):
                 self.fs.rm(self.path(path), recursive=True)
 

@@ -1,5 +1,6 @@
 """The Dask cluster of a build: which is named, and how one is started on this machine."""
 
+import logging
 import multiprocessing
 import os
 import stat
@@ -91,12 +92,15 @@ def check_address(address: str) -> None:
 def local_cluster(threads: int = 1, close_seconds: float = CLOSE_SECONDS) -> Iterator[Any]:
     """Give a cluster on this machine for as long as the block lasts."""
     expect_to_be_born()
+    levels = [(handler, handler.level) for handler in logging.root.handlers]
     with born_with_imports(gpus=gpu_count()):
         cluster = open_cluster(threads)
         try:
             yield cluster
         finally:
             close_cluster(cluster, close_seconds)
+            for handler, level in levels:  # which a cluster that is not closed in time leaves silent
+                handler.setLevel(level)
 
 
 def close_cluster(cluster: Any, seconds: float) -> None:

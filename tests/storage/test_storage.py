@@ -121,7 +121,7 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
     (corpus.folder / "in/worst-1.arrow").unlink()
     corpus.recipe["sources"][2]["files"] = "in/worst-*.zst"
     changed, folder = corpus.load(storage=storage), recipe.folder
-    put, delete = Folder.put, Folder.delete
+    put, remove = Folder.put, Folder.remove
 
     def interrupted(self, scratch, path, **options):
         if path == f"published/{moment}":
@@ -131,11 +131,11 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
     def interrupted_deletion(self, path):
         if moment == "a deletion" and path.startswith("published/"):
             raise KeyboardInterrupt
-        return delete(self, path)
+        return remove(self, path)
 
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "put", interrupted)
-        patch.setattr(Folder, "delete", interrupted_deletion)
+        patch.setattr(Folder, "remove", interrupted_deletion)
         with pytest.raises(KeyboardInterrupt):
             build_here(changed)
     assert is_as_listed(folder)

@@ -48,6 +48,17 @@ def test_of_two_that_create_a_file_one_is_told_that_it_is_there(bucket, tmp_path
         assert folder.read("some/entry.json") == b"first"
 
 
+def test_names_with_brackets_are_removed_and_others_are_not(bucket):
+    folder = Folder(f"{bucket}/with [ab] in it")
+    for path in ("one/[ab].json", "one/a.json", "two/a.json"):
+        folder.write(path, b"content")
+    folder.delete("one/[ab].json")
+    assert folder.files("") == ["one/a.json", "two/a.json"]
+    folder.delete("one")
+    folder.delete("nothing")
+    assert folder.files("") == ["two/a.json"]
+
+
 def test_store_that_cannot_refuse_a_second_writer_is_asked_first(monkeypatch):
     def pipe_file(self, path, value, mode="overwrite"):
         if mode == "create":

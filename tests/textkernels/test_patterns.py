@@ -153,7 +153,7 @@ def test_another_process_compiles_for_itself():
 def test_without_hyperscan_it_is_said_once(caplog):
     for _ in range(2):
         assert Patterns(("apple", "a.*e")).count(column("an apple")).tolist() == [[1, 1]]
-    assert [record.message for record in caplog.records] == [
+    assert [record.message for record in caplog.records if record.name == "textkernels"] == [
         "Patterns are counted without Hyperscan, which is not here: the same counts, but slower."
     ]
 
