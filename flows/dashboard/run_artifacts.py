@@ -14,14 +14,12 @@ from prefect.states import Failed
 from flows.dashboard.artifact_keys import artifact_key, key_of
 from flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
 from tasks.accounts.ledger import Ledger, large_losses
-from tasks.accounts.published import Published, corpus_of
+from tasks.accounts.published import PUBLISHED, Published, corpus_of
 from tasks.errors import ADVICE, ZydaError
 from tasks.lookup.corpus_reader import Corpus
-from tasks.lookup.report_data import overlap_of, whole_table
+from tasks.lookup.report_data import whole_table
 from tasks.publish.audits import SIMILARITIES, by_source
-from tasks.publish.card import card
 from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import rounds_of
 from tasks.stage.prefect_tasks import ONCE_A_BUILD
 
 LONGEST = 1000  # characters of a state's message
@@ -32,10 +30,8 @@ RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
     _, manifest = corpus_of(recipe)
-    corpus = Corpus(recipe)
-    overlaps = [overlap for of_round in rounds_of(recipe) if (overlap := overlap_of(of_round, corpus))]
     # Without its head, which lists folders.
-    text = unwrap(card(recipe, manifest, (), overlaps).partition("\n---\n\n")[2])
+    text = unwrap(recipe.folder.read(f"{PUBLISHED}/README.md").decode().partition("\n---\n\n")[2])
     losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
     parts = [
         f"It is in `{recipe.folder.url}/published`.",

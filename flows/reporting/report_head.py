@@ -76,7 +76,7 @@ def published_links(findings: Findings) -> Iterator[Fact]:
     """Yield links to what is published with the documents."""
     files = [file.path for file in findings.manifest.accounts]
     names = [name for name in BESIDE if name in files or name == "manifest.json"]
-    names += [f"{name}/" for name in findings.places if name not in findings.ledger.sources]
+    names += [f"{name}/" for name in findings.places if name.partition("/")[0] not in findings.ledger.sources]
     for name in names:
         yield Fact(name, link=f"{PUBLISHED}/{name}")
 

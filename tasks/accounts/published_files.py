@@ -64,7 +64,7 @@ def folders_in(parquet: pq.ParquetFile) -> Iterator[str]:
 
 
 def folder_of(path: str) -> str:
-    return path.partition("/")[0]
+    return path.rpartition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,17 @@ class PublishedFiles:
         """Return the files whose paths begin so."""
         return [File(**row) for row in self.rows(prefix).to_pylist()]
 
+    def of_file(self, source: str, number: int) -> list[File]:
+        """Return the files with the documents of one of a source's files, in whatever folder they lie."""
+        beginning = f"{number:06d}-"
+        if files := self.below(f"{source}/{beginning}"):
+            return files
+        files = self.rows(f"{source}/")
+        in_folders = files.filter(pc.match_substring_regex(files.column("path"), f"/{beginning}[^/]*$"))
+        return [File(**row) for row in in_folders.to_pylist()]
+
     def places(self) -> list[str]:
-        """Return the folders of the corpus, sorted."""
+        """Return the folders that have files, sorted: of a source, or of a component in it."""
         if self.manifest.table is None:
             return sorted({folder_of(file.path) for file in self.manifest.files})
         with self.opened() as parquet:

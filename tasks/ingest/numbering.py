@@ -17,6 +17,7 @@ from tasks.ids import MAX_ROWS
 from tasks.ingest.plan import IngestParameters
 from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import as_one_array
+from tasks.sources.components import COMPONENT, components_of
 from tasks.sources.listing import InputFile
 from tasks.sources.rows import BadRow, Chunk, Tally
 from tasks.storage.artifacts import CleaningCounts, totals
@@ -117,13 +118,27 @@ class Reader:
             pa.array(sizes.astype(np.uint32)),
         ]
         stored = texts if documents is None else documents.stored_texts(plan)
+        added = self.component(table)
         schema = stored_schema(
-            own.schema, self.parameters.text, classified=self.parameters.classified, measured=plan.published
+            own.schema,
+            self.parameters.text,
+            classified=self.parameters.classified,
+            measured=plan.published,
+            added=[COMPONENT] * len(added),
         )
-        numbered = pa.table([*counted, stored, *own.columns], schema=schema)
+        numbered = pa.table([*counted, stored, *own.columns, *added], schema=schema)
         return (
             numbered if documents is None else numbered.append_column(STATISTICS, documents.statistics(plan))
         )
+
+    def component(self, table: pa.Table) -> list[pa.Array]:
+        """Return the column with the component of each row, where the recipe says what that is. Raises BadInput."""
+        if (component := self.parameters.component) is None:
+            return []
+        try:
+            return [components_of(component, table, self.file)]
+        except ValueError as error:
+            raise bad_input(self.source, f"component: {error}", file=self.file.url) from error
 
     def check_sizes(self, texts: pa.LargeStringArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the UTF-8 length of each text: (n,) int64. Raises BadInput at one that is too long."""

@@ -6,6 +6,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.documents.planning import DocumentPlan
 from tasks.quality.forms import Model
+from tasks.recipe.source import ComponentOf
 from tasks.sources.listing import NumberedSource
 from tasks.sources.selection import ALL, Selection
 from tasks.storage.records import Record
@@ -22,11 +23,16 @@ class IngestParameters(Record):
     sample_rows: float
     selection: Selection = ALL
     documents: DocumentPlan = DocumentPlan()
+    component: ComponentOf | None = None
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out steps and a selection where there are none: what was ingested before has the same key."""
-        idle = {"documents": not self.documents.steps, "selection": self.selection == ALL}
+        """Leave out what there is none of: what was ingested before has the same key."""
+        idle = {
+            "documents": not self.documents.steps,
+            "selection": self.selection == ALL,
+            "component": self.component is None,
+        }
         return {name: value for name, value in dump(self).items() if not idle.get(name)}
 
 

@@ -1,6 +1,6 @@
 """A published corpus, read: rows by a value, whole folders, and where a document came from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -43,10 +43,19 @@ class Corpus:
         self.files = PublishedFiles(self.folder, self.manifest)
         self.register: Register = whole_register(self.folder)
 
-    def rows(self, prefix: str, column: str, value: int, columns: list[str] | None = None) -> pa.Table:
-        """Return the rows with a value in a column, from the files of the corpus whose paths begin so."""
+    def published(self, doc_id: int) -> pa.Table:
+        """Return the row of a document that is published, if it is."""
+        source, number = self.file_of(doc_id)[0], split(doc_id)[1]
+        with self.explained():
+            files = self.files.of_file(source, number)
+        return self.rows(files, "doc_id", doc_id)
+
+    def rows(
+        self, files: Iterable[File], column: str, value: int, columns: list[str] | None = None
+    ) -> pa.Table:
+        """Return the rows with a value in a column, from some files of the corpus."""
         tables, condition = [], pc.field(column) == pa.scalar(value, pa.uint64())
-        for file in self.below(prefix):
+        for file in files:
             with self.opened(file) as parquet:
                 tables += [table.filter(condition) for table in groups_with(parquet, column, value, columns)]
         tables = [table for table in tables if len(table)]
@@ -55,7 +64,7 @@ class Corpus:
     def removed(self, doc_id: int) -> pa.Table:
         """Return the row of a document that was removed, if it was."""
         source = self.file_of(doc_id)[0]
-        return self.rows(f"removed/{source}-{file_prefix(doc_id)}", "doc_id", doc_id)
+        return self.rows(self.below(f"removed/{source}-{file_prefix(doc_id)}"), "doc_id", doc_id)
 
     def tables(self, place: str, columns: list[str]) -> Iterator[pa.Table]:
         """Read the files of a folder of the corpus, some at once, with those of the columns that they have."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from tasks.dedup.reference.corpora import corpora_of
 from tasks.errors import BadInput, ZydaError
 from tasks.ids import parse
-from tasks.lookup.corpus_reader import Corpus, Place, file_prefix
+from tasks.lookup.corpus_reader import Corpus, Place
 from tasks.lookup.nearest import texts_of
 from tasks.publish.differences import diff
 from tasks.publish.published_columns import REMOVED
@@ -56,7 +56,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     corpus = Corpus(recipe)
     place = corpus.place(wanted)
     removed = corpus.removed(wanted)
-    published = corpus.rows(f"{place.source}/{file_prefix(wanted)}", "doc_id", wanted)
+    published = corpus.published(wanted)
     if not len(removed) and not len(published):
         why = reason_set_aside(corpus, place) or "is no document of this corpus"
         raise BadInput(f"{wanted}: row {place.row} of {place.file} {why}")
@@ -145,7 +145,7 @@ def cluster_of(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> tuple[st
     if removal.get("kept_doc_id") is not None:
         places = [str(removal["stage"]).replace("removals", "clusters")]
     for place in places:
-        rows = corpus.rows(f"{place}/", "doc_id", doc_id).to_pylist()
+        rows = corpus.rows(corpus.below(f"{place}/"), "doc_id", doc_id).to_pylist()
         if rows:
             return place, int(rows[0]["cluster_id"]), int(rows[0]["cluster_size"])
     return "clusters", None, 0

@@ -163,7 +163,7 @@ def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> 
 
     def read(file: tuple[int, int]) -> dict[int, str]:
         source, number = file
-        files = PublishedFiles(published, manifest, "").below(f"{sources.get(source)}/{number:06d}-")
+        files = PublishedFiles(published, manifest, "").of_file(str(sources.get(source)), number)
         artifacts = [artifact for file in files if (artifact := file.to_read())]
         return {
             doc_id: text

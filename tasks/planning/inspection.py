@@ -19,6 +19,7 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
 from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
+from tasks.sources.components import COMPONENT, check_paths, components_of
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import InspectedFile, has_footer, inspect
 from tasks.sources.register import known_files
@@ -71,6 +72,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
         if files:
             checks += [
                 Check(partial(check_files, source, len(files), jobs, outcomes), place),
+                Check(partial(check_component, source, files, jobs, outcomes), (*place, "component")),
                 Check(partial(check_selection, source, files, jobs, outcomes), place),
             ]
         # Where a model has a fault, nobody knows which columns it adds.
@@ -115,17 +117,43 @@ def check_selection(
         return
     own += inspect_others(source, files, jobs)
     if missing := missing_of(source, own):
-        field, known = "columns" if source.columns else "without", names_in(own)
-        fault = f"{field}: no column {missing[0]!r}; there are {', '.join(map(repr, known))}"
+        (field, name), known = missing[0], names_in(own)
+        fault = f"{field}: no column {name!r}; there are {', '.join(map(repr, known))}"
         if all(has_footer(file.url) for file in files):
             raise bad_input(source.name, fault)
         warn(f"source {source.name}: {fault}, among the first rows of its files")
 
 
-def missing_of(source: Source, outcomes: Sequence[InspectedFile | ZydaError]) -> list[str]:
-    """Return the names of a source's selection that none of some files has; nothing where none could be read."""
-    known = names_in(outcomes)
-    return [name for name in selection_of(source).names if name not in known] if known else []
+def check_component(
+    source: Source,
+    files: Sequence[InputFile],
+    jobs: Sequence[Inspection],
+    outcomes: Sequence[InspectedFile | ZydaError],
+) -> None:
+    """Raise BadInput where a pattern matches no URL, or a column is of a kind that names no component."""
+    if source.component is None:
+        return
+    check_paths(source.name, source.component, files)
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if job.source == source and isinstance(outcome, InspectedFile) and outcome.table_schema is not None:
+            try:
+                components_of(source.component, outcome.table_schema.empty_table(), job.file)
+            except ValueError as error:
+                raise bad_input(source.name, f"component: {error}", file=job.file.url) from error
+
+
+def missing_of(source: Source, outcomes: Sequence[InspectedFile | ZydaError]) -> list[tuple[str, str]]:
+    """Return the columns that a source names and none of some files has, each with the field that names it.
+
+    Nothing where none of the files could be read.
+    """
+    known, selected = names_in(outcomes), "columns" if source.columns else "without"
+    named = [(selected, name) for name in selection_of(source).names]
+    missing = [(field, name) for field, name in named if name not in known]
+    column = source.component.column if source.component else None
+    if column and column not in known and column.partition(".")[0] not in known:
+        missing.append(("component.column", column))
+    return missing if known else []
 
 
 def names_in(outcomes: Sequence[InspectedFile | ZydaError]) -> list[str]:
@@ -184,8 +212,10 @@ def columns_together(
     ]
     classified = source.classify is not None
     measured = [name for name, _ in published_columns(recipe.steps_of(source.name))]
+    added = [COMPONENT] if source.component else []
     stored = [
-        stored_schema(schema, source.text, classified=classified, measured=measured) for schema in schemas
+        stored_schema(schema, source.text, classified=classified, measured=measured, added=added)
+        for schema in schemas
     ]
     return unify(stored or [DOCUMENT_COUNTS])
 

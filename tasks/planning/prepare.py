@@ -76,6 +76,8 @@ def source_plan(
         selection=selection_of(source),
         sample_rows=rows_of_sample(recipe, listed, len(files)),
         documents=documents,
+        # In which folders they are published is nothing to ingest.
+        component=source.component and source.component.model_copy(update={"folders": False}),
     )
     listing = save_listing(recipe.folder, source.name, numbered)
     return SourcePlan(

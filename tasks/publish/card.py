@@ -1,10 +1,11 @@
 """The dataset card: the README.md that the Hugging Face hub shows, and reads its settings from."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import yaml
 
+from tasks.accounts.components import ComponentCounts, start_and_end
 from tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
 from tasks.accounts.overlapped import Overlap
 from tasks.accounts.published import Published
@@ -27,7 +28,7 @@ those of the tokenizer `{tokenizer}` (SHA-256 begins {tokenizer_digest}).
 Tokens of each source, best-ranked first:
 
 {table}
-## How it was made
+{components}## How it was made
 
 {rounds} {filters}
 
@@ -46,8 +47,8 @@ Tokens of each source, best-ranked first:
 ## What is here
 
 `datasets.load_dataset(<this folder>)` gives the documents of all sources, with `doc_id`, `text` and `n_tokens`.
-With the name of a source it gives that source with all its columns, with `clusters` that table, with `removed` what
-all sources have in common there.
+With the name of a source, or with a folder of its own in it (`source-folder`), it gives that with all its columns,
+with `clusters` that table, with `removed` what all sources have in common there.
 
 - `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `n_tokens`, the
   `cluster_id` of a document with near-duplicates, and what a quality model said.
@@ -64,17 +65,30 @@ all sources have in common there.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
   `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed,
   if anything did.
+- `components.parquet`: the documents of each component, by the stage that let them go and why, null for those
+  that are here, if the recipe names components.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
   first {bits[0]} and the next {bits[1]} bits of a `doc_id`, whose last {bits[2]} are the row in the file.
 - `files-*.parquet`: every file with its SHA-256.
 - `manifest.json`: the recipe, all of the above that is counted, and the SHA-256 of the files beside it.
 """
+MOST_COMPONENTS = 200  # of a source, which the card names
 FEW = 4  # reasons that are said in a sentence
 OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."
 
 
-def card(recipe: Recipe, manifest: Published, places: Collection[str], overlaps: Sequence[Overlap]) -> str:
-    """Write the card of a corpus. places: its folders. overlaps: what the sources had of each other, by round."""
+def card(
+    recipe: Recipe,
+    manifest: Published,
+    places: Collection[str],
+    overlaps: Sequence[Overlap],
+    components: Mapping[str, Sequence[ComponentCounts]],
+) -> str:
+    """Write the card of a corpus.
+
+    places: its folders. overlaps: what the sources had of each other, by round. components: of each source that has
+    any.
+    """
     ledger = manifest.ledger
     counts = ledger.of(ledger.stages[-1])
     head = {
@@ -97,6 +111,7 @@ def card(recipe: Recipe, manifest: Published, places: Collection[str], overlaps:
         cleaned=cleaning_lines(manifest),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
         overlaps="".join(map(overlap_tables, overlaps)),
+        components=components_as_markdown(components),
         origins=source_lines(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -113,20 +128,51 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
 
     All documents have the columns that every source has, and those that were removed the columns of every stage.
     """
-    sources = [name for name in manifest.ledger.sources if name in places]
+    folders = {
+        place: [one for one in sorted(places) if one.startswith(f"{place}/")]
+        for place in manifest.ledger.sources
+    }
+    files = {
+        name: f"{name}/**/*.parquet" if folders[name] else f"{name}/*.parquet"
+        for name in manifest.ledger.sources
+        if name in places or folders[name]
+    }
+    sources = [*files]
     clusters = [place for place in sorted(places) if place.startswith("clusters") and place not in sources]
     everything = {
         "config_name": "default",
         "default": True,
-        "data_files": [f"{name}/*.parquet" for name in sources],
+        "data_files": [*files.values()],
         "columns": ["doc_id", "text", "n_tokens"],
     }
     removed = {"config_name": "removed", "data_files": "removed/*.parquet", "columns": REMOVED.names}
     return [
         *([everything] if sources else []),
-        *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in [*sources, *clusters]),
+        *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
+        *(
+            {"config_name": place.replace("/", "-"), "data_files": f"{place}/*.parquet"}
+            for name in sources
+            for place in folders[name][:MOST_COMPONENTS]
+        ),
+        *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in clusters),
         *([removed] if "removed" in places else []),
     ]
+
+
+def components_as_markdown(components: Mapping[str, Sequence[ComponentCounts]]) -> str:
+    """Write documents and tokens of each component, at the start and at the end."""
+    tables = list[str]()
+    for source, ends in components.items():
+        rows = [
+            [name or "(none)", *(f"{of:,}" for one in counts for of in (one.documents, one.tokens))]
+            for name, counts in start_and_end(ends).items()
+        ]
+        if rows:
+            others = len(rows) - MOST_COMPONENTS
+            more = f"\n{others:,} more are in `components.parquet`.\n" if others > 0 else ""
+            names = ["component", "documents", "tokens", "left", "tokens"]
+            tables.append(f"Components of `{source}`:\n\n{as_table(names, rows[:MOST_COMPONENTS])}{more}\n")
+    return "".join(tables)
 
 
 def dedup_sentences(dedup: Dedup) -> str:

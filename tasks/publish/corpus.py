@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
 from tasks.accounts.audited import AuditCounts
+from tasks.accounts.components import ComponentCounts, component_table
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.overlapped import Overlap
@@ -73,7 +74,8 @@ def publish_corpus(
         }
     )
     places = {file.path.rpartition("/")[0] for file in files}
-    texts = accounts(recipe, plans, manifest, places, overlaps(recipe, corpus_receipts))
+    components = components_of(folder, publish_receipts)
+    texts = accounts(recipe, plans, manifest, places, overlaps(recipe, corpus_receipts), components)
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
     before, now = published_before(folder), moment()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
@@ -153,10 +155,11 @@ def accounts(
     manifest: Published,
     places: Collection[str],
     overlaps: Sequence[Overlap],
+    components: dict[str, Sequence[ComponentCounts]],
 ) -> Texts:
     """Write the ledger, the list of the sources' files and the card.
 
-    places: the folders of the corpus. overlaps: of each round.
+    places: the folders of the corpus. overlaps: of each round. components: of the sources that have any.
     """
     ledger = manifest.ledger
     cleaned = ledger.cleaned()
@@ -164,9 +167,10 @@ def accounts(
         "ledger.parquet": as_parquet(ledger.table()),
         "reasons.parquet": as_parquet(ledger.reasons()),
         **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
+        **({"components.parquet": as_parquet(component_table(components))} if components else {}),
         "ledger.json": as_json(ledger).encode(),
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
-        "README.md": card(recipe, manifest, places, overlaps).encode(),
+        "README.md": card(recipe, manifest, places, overlaps, components).encode(),
     }
 
 
@@ -197,6 +201,12 @@ def overlaps(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> list[Overla
         read_table(recipe.folder, load_manifest(recipe.folder, one).artifacts[0]) for one in receipts if one
     ]
     return [overlap for overlap in map(Overlap.of_table, tables) if overlap]
+
+
+def components_of(folder: Folder, published: Sequence[Receipt]) -> dict[str, Sequence[ComponentCounts]]:
+    """Return the accounts of the components of each source that has any."""
+    facts = {str(one.source): load_manifest(folder, one).facts_as(PublishedSource) for one in published}
+    return {source: of.components for source, of in facts.items() if of.components is not None}
 
 
 def keys(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, PublishedKeys]:

@@ -6,7 +6,7 @@ the quality model's columns). Rows out, in the removed files: REMOVED, and the e
 `tasks.publish.corpus` makes the published folder of these files.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.errors import NotConserved
+from tasks.accounts.components import ComponentCounts, added_up, count_components
+from tasks.errors import NotConserved, bad_input
 from tasks.publish.published_columns import REMOVED, check_published_names, removed_schema
 from tasks.quality.ingested import ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
+from tasks.sources.components import COMPONENT, folder_name
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import RecordJob
 from tasks.stage.stage import stage
@@ -49,30 +52,49 @@ from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
 VERSION = 2
+MOST_FOLDERS = 1000  # of the components of a shard
 
 
 class PublishedShard(Record):
-    """The files of one shard: what stays, and what was removed; None where that is nothing."""
+    """The files of one shard: what stays, and what was removed; None where that is nothing.
+
+    by_folder: what stays, where each component has a folder. components: what became of those of each, if they have
+    any.
+    """
 
     kept: Artifact | None
     removed: Artifact | None
+    by_folder: tuple[Artifact, ...] = ()
+    components: tuple[ComponentCounts, ...] = ()
+
+    @property
+    def files(self) -> tuple[Artifact, ...]:
+        """The files of what stays."""
+        return (self.kept,) if self.kept else self.by_folder
 
     @property
     def seen(self) -> Counts:
-        return self.kept.counts if self.kept else Counts()
+        return total(file.counts for file in self.files)
+
+    @model_serializer(mode="wrap")
+    def without_components(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what shards without components do not have: their records are as they were."""
+        return {name: value for name, value in dump(self).items() if value or name in ("kept", "removed")}
 
 
 class PublishedSource(Facts):
-    """The facts of the manifest: the tables of removed documents."""
+    """The facts of the manifest: the tables of removed documents, and what became of those of each component."""
 
     removed: tuple[Artifact, ...] = ()
+    components: tuple[ComponentCounts, ...] | None = None
 
 
 @dataclass(frozen=True)
 class ShardToPublish(RecordJob[PublishedShard]):
     """One shard to publish, with what the stages said about it.
 
-    table_schema: of the source's own columns. removed_schema: of what is written about those that go.
+    table_schema: of the source's own columns. removed_schema: of what is written about those that go. in_folders:
+    whether each component has a folder.
     """
 
     stage, version, kind = "publish", VERSION, PublishedShard
@@ -81,6 +103,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
     table_schema: str
     removed_schema: pa.Schema
     history: ShardHistory
+    in_folders: bool = False
 
     @property
     def name(self) -> str:
@@ -90,7 +113,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
     def params(self) -> list[Any]:
         added = [list(output.added_columns) for output in self.history.outputs]
         evidence = [pack(self.removed_schema)] if self.removed_schema != REMOVED else []
-        return [self.source, self.table_schema, added, *evidence]
+        return [self.source, self.table_schema, added, *evidence, *(["folders"] if self.in_folders else [])]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -102,15 +125,46 @@ class ShardToPublish(RecordJob[PublishedShard]):
 
 def publish_shard(job: ShardToPublish) -> PublishedShard:
     """Write the files of one shard."""
-    counted = read_table(job.folder, job.history.shard, DOCUMENT_COUNTS.names)
+    has_components = COMPONENT.name in unpack(job.table_schema).names
+    names = [*DOCUMENT_COUNTS.names, *([COMPONENT.name] if has_components else [])]
+    counted = read_table(job.folder, job.history.shard, names)
     added = load_added_columns(job.folder, job.history)
     removed = removed_rows(job, added, counted)
     gone_ids = removed.column("doc_id").to_numpy()
     left_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
+    files = dict[str, Artifact]()
+    if job.in_folders:
+        for name, of_folder in by_folder(job, counted, left_ids).items():
+            files[name] = write_documents(job, of_folder, added, counted, name)
+    elif len(left_ids):
+        files[""] = write_documents(job, left_ids, added, counted)
     return PublishedShard(
-        kept=write_documents(job, left_ids, added, counted) if len(left_ids) else None,
+        kept=files.pop("", None),
         removed=write_removed(job, removed) if len(gone_ids) else None,
+        by_folder=tuple(files.values()),
+        components=count_components(counted, removed) if has_components else (),
     )
+
+
+def by_folder(
+    job: ShardToPublish, counted: pa.Table, left_ids: NDArray[np.uint64]
+) -> dict[str, NDArray[np.uint64]]:
+    """Return the documents that stay, (n,) ascending, by the folder of their component. Raises BadInput."""
+    left = counted.filter(
+        pa.array(np.isin(counted.column("doc_id").to_numpy(), left_ids, assume_unique=True))
+    )
+    encoded = left.column(COMPONENT.name).combine_chunks().dictionary_encode(null_encoding="encode")
+    folders = [folder_name(name) for name in encoded.dictionary.to_pylist()]
+    if len(set(folders)) > MOST_FOLDERS:
+        raise bad_input(
+            job.source,
+            f"component.folders: a shard has documents of {len(set(folders)):,} components ({folders[0]}, "
+            f"{folders[1]}, ...), expected at most {MOST_FOLDERS:,}; leave folders out",
+        )
+    names, places = np.unique(np.array(folders or [""]), return_inverse=True)
+    of_rows = places[encoded.indices.to_numpy()] if len(left) else np.zeros(0, np.int64)
+    ids = left.column("doc_id").to_numpy()
+    return {str(name): ids[of_rows == place] for place, name in enumerate(names) if (of_rows == place).any()}
 
 
 def removed_rows(job: ShardToPublish, added: list[pa.Table], counted: pa.Table) -> pa.Table:
@@ -131,7 +185,8 @@ def as_removed(
     rows = verdicts.select([name for name in verdicts.column_names if name in schema.names])
     rows = rows.append_column("source", pa.array([job.source] * len(rows), pa.string()))
     rows = rows.append_column("stage", pa.array([output.stage] * len(rows), pa.string()))
-    rows = with_columns(rows, counted.select(["doc_id", "n_tokens"]))
+    beside = [name for name in ("n_tokens", COMPONENT.name) if name in counted.column_names]
+    rows = with_columns(rows, counted.select(["doc_id", *beside]))
     for table in added:
         # What this stage said of its documents itself goes before what others said beside them.
         names = [
@@ -145,9 +200,13 @@ def as_removed(
 
 
 def write_documents(
-    job: ShardToPublish, left_ids: NDArray[np.uint64], added: list[pa.Table], counted: pa.Table
+    job: ShardToPublish,
+    left_ids: NDArray[np.uint64],
+    added: list[pa.Table],
+    counted: pa.Table,
+    in_folder: str = "",
 ) -> Artifact:
-    """Write the documents that stay. left_ids: (n,), ascending."""
+    """Write the documents that stay. left_ids: (n,), ascending. in_folder: below the source's, if in any."""
 
     def fill(scratch: Path) -> None:
         with ExitStack() as stack:
@@ -156,9 +215,11 @@ def write_documents(
                 writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
-    shard = write_artifact(job.folder, job.path, job.name, fill, counts=counts_of(counted, left_ids))
+    name = f"{in_folder}/{job.name}" if in_folder else job.name
+    path = artifact_path(job.stage, job.source, name, job.key)
+    shard = write_artifact(job.folder, path, name, fill, counts=counts_of(counted, left_ids))
     if shard.rows != shard.counts.documents:
-        raise NotConserved(f"{job.path}: {shard.rows:,} rows written, expected {shard.counts.documents:,}")
+        raise NotConserved(f"{path}: {shard.rows:,} rows written, expected {shard.counts.documents:,}")
     return shard
 
 
@@ -186,7 +247,10 @@ def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    return stage_key("publish", VERSION, None, *trail.identities)
+    component = recipe.source(trail.source).component
+    return stage_key(
+        "publish", VERSION, "folders" if component and component.folders else None, *trail.identities
+    )
 
 
 @stage("publish", key, extends_trail=False)
@@ -197,17 +261,38 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     later_manifests = [load_manifest(folder, receipt) for receipt in trail.receipts[1:]]
     check_published_names(source, facts.columns, later_manifests)
     about_removed = removed_schema(later_manifests)
+    component = recipe.source(source).component
+    if component:
+        about_removed = about_removed.append(COMPONENT)
     jobs = [
-        ShardToPublish(folder, source, facts.packed, about_removed, history)
+        ShardToPublish(
+            folder, source, facts.packed, about_removed, history, bool(component and component.folders)
+        )
         for history in load_histories(folder, trail)
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
-    kept = tuple(file.kept for file in files if file.kept)
+    kept = tuple(sorted((file for shard in files for file in shard.files), key=lambda file: file.name))
+    components = added_up(shard.components for shard in files) if component else None
+    if components is not None:
+        check_components(source, components, trail)
     return Manifest(
         stage="publish",
         source=source,
         artifacts=kept,
         entering=trail.remaining,
         out=total(shard.counts for shard in kept),
-        facts=PublishedSource(removed=tuple(file.removed for file in files if file.removed)).written(),
+        facts=PublishedSource(
+            removed=tuple(file.removed for file in files if file.removed), components=components
+        ).written(),
     )
+
+
+def check_components(source: str, components: Sequence[ComponentCounts], trail: Trail) -> None:
+    """Raise NotConserved where the components do not add up to what the source had, and to what is left."""
+    everything = total(one.counts for one in components)
+    left = total(one.counts for one in components if not one.stage)
+    if everything != trail.receipts[0].out or left != trail.remaining:
+        raise NotConserved(
+            f"source {source}: its components have {everything.documents:,} documents, of which "
+            f"{left.documents:,} stay; it has {trail.receipts[0].out.documents:,} and {trail.remaining.documents:,}"
+        )

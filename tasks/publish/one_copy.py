@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from tasks.accounts.published import PUBLISHED, File
 from tasks.errors import Damaged
@@ -27,37 +28,47 @@ THEIR_MANIFESTS = re.compile(rf"{MANIFESTS}/(publish|index\d*)-")
 
 @dataclass(frozen=True)
 class Handover:
-    """What was made, and where it is published; on whichever worker, its record names that, and it goes."""
+    """What was made with one record, and where it is published; the record names that, and what was made goes.
+
+    paths: where it is published, by where it was made.
+    """
 
     folder: Folder
-    made: Artifact
-    path: str
-
-    @property
-    def record(self) -> str:
-        """Where the record lies that vouches for it."""
-        is_text = self.made.path.startswith(TEXTS)
-        return (self.made.path.removesuffix(".parquet") if is_text else self.made.path) + ".json"
-
-    @property
-    def published(self) -> Artifact:
-        return self.made.model_copy(update={"path": self.path})
+    record: str
+    paths: dict[str, str]
 
     def __call__(self) -> None:
-        kind: type[Record] = PublishedShard if self.made.path.startswith(TEXTS) else Artifact
+        kind: type[Record] = PublishedShard if self.record.startswith(TEXTS) else Artifact
         with suppress(Damaged):  # it vouches for nothing, and is made again when it is needed
             if record := read_record(self.folder, self.record, kind):
                 write_record(self.folder, self.record, self.renamed(record))
                 self.folder.count(0, files=-1)  # where it lies there was one
-        self.folder.remove(self.made.path)
+        for path in self.paths:
+            self.folder.remove(path)
 
     def renamed(self, record: Record) -> Record:
-        """Return the record with the published file in the place of what was made."""
-        if record == self.made:
-            return self.published
-        return record.model_copy(
-            update={name: self.published for name, value in record if value == self.made}
+        """Return the record with the published files in the place of what was made."""
+        return (
+            self.published(record)
+            if isinstance(record, Artifact)
+            else record.model_copy(update={name: self.published(value) for name, value in record})
         )
+
+    def published(self, value: Any) -> Any:
+        """Return an artifact, or each of several, as it is published; anything else as it is."""
+        if isinstance(value, tuple):
+            return tuple(map(self.published, value))
+        if not isinstance(value, Artifact):
+            return value
+        return value.model_copy(update={"path": self.paths.get(value.path, value.path)})
+
+
+def record_of(path: str) -> str:
+    """Return where the record lies that vouches for what was made at a path."""
+    if not path.startswith(TEXTS):
+        return f"{path}.json"
+    of_source = path.split("/")[:3]  # whatever the folder of a component
+    return "/".join([*of_source, path.rpartition("/")[2].removesuffix(".parquet") + ".json"])
 
 
 def keep_one_copy(folder: Folder, files: Iterable[File], receipts: Iterable[Receipt]) -> None:
@@ -68,12 +79,17 @@ def keep_one_copy(folder: Folder, files: Iterable[File], receipts: Iterable[Rece
         made = [one for one in manifest.artifacts if one.path in paths and one.path.startswith((TEXTS, KEYS))]
         if not made:
             continue
-        handed_over = {one.path: Handover(folder, one, paths[one.path]) for one in made}
-        fan_out(Handover.__call__, [*handed_over.values()], stage="corpus", source=None)
+        of_records = dict[str, dict[str, str]]()
+        for one in made:
+            of_records.setdefault(record_of(one.path), {})[one.path] = paths[one.path]
+        handed_over = {path for of_record in of_records.values() for path in of_record}
+        handovers = [Handover(folder, record, of_record) for record, of_record in of_records.items()]
+        fan_out(Handover.__call__, handovers, stage="corpus", source=None)
         published = tuple(
-            handed_over[one.path].published if one.path in handed_over else one for one in manifest.artifacts
+            one.model_copy(update={"path": paths[one.path]}) if one.path in handed_over else one
+            for one in manifest.artifacts
         )
-        records = (*manifest.intermediate, *(one.record for one in handed_over.values()))
+        records = (*manifest.intermediate, *of_records)
         # Last: as long as it names what was made, the next build goes on here.
         write_record(
             folder,
@@ -94,7 +110,9 @@ def remove_replaced(folder: Folder, paths: Sequence[str], receipts: Iterable[Rec
         if THEIR_MANIFESTS.match(path) and path not in current:
             with suppress(Damaged):  # whoever needs it will find that
                 manifest = read_record(folder, path, Manifest)
-                if manifest and names & {published_name(made) for made in manifest.artifacts}:
+                if manifest and names & {
+                    published_name(made).rpartition("/")[2] for made in manifest.artifacts
+                }:
                     folder.remove(path)
     forget_results_of_nothing(folder)
     fan_out(folder.remove, paths, stage="corpus", source=None)

@@ -30,7 +30,7 @@ OnBadRows = Literal["fail", "set_aside"]
 RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2, 10))),
     "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
-    "cleaned.parquet", "default",
+    "cleaned.parquet", "components.parquet", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 OF_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
@@ -63,6 +63,39 @@ class Classify(Strict):
     max_tokens: Annotated[int, Number] = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
 
 
+class ComponentOf(Strict):
+    """What says of which part of its source a document is: a column, or the URL of its file."""
+
+    column: Annotated[str, AfterValidator(not_blank)] | None = Field(
+        None, description="The column that names it; `meta.subset` for a field of a column of objects."
+    )
+    path: str | None = Field(
+        None,
+        description="A regular expression that each file's URL matches, whose one group is the name: "
+        '`"data/(CC-MAIN-[0-9-]+)/"`.',
+    )
+    folders: Yes = Field(
+        False, description="Publish each component in a folder of its own below the source's."
+    )
+
+    @model_validator(mode="after")
+    def column_or_path(self) -> "ComponentOf":
+        if (self.column is None) == (self.path is None):
+            raise ValueError("component: give one of column and path")
+        return self
+
+    @field_validator("path")
+    @classmethod
+    def has_one_group(cls, path: str | None) -> str | None:
+        try:
+            groups = re.compile(path).groups if path is not None else 1
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from error
+        if groups != 1:
+            raise ValueError(f"one group (in brackets) is expected, which is the name; there are {groups}")
+        return path
+
+
 class Source(Strict):
     """One input dataset."""
 
@@ -85,6 +118,11 @@ class Source(Strict):
     )
     without: Names = Field(
         (), description="Columns that are not carried, of whatever size; in place of `columns`."
+    )
+    component: ComponentOf | None = Field(
+        None,
+        description="What names the part of the source that a document is of; published as the column "
+        "`component`, and accounted for by itself.",
     )
     keep: Annotated[str, AfterValidator(not_blank), SAYS_SOMETHING] | None = Field(
         None,
@@ -119,6 +157,16 @@ class Source(Strict):
             raise ValueError("columns and without: give one of them")
         if self.text in self.without:
             raise ValueError(f"without: {self.text} is the column with the text")
+        return self
+
+    @model_validator(mode="after")
+    def carries_its_component(self) -> "Source":
+        column = self.component.column if self.component else None
+        name = column and column.partition(".")[0]
+        if name and column not in (self.columns or ()) and name not in (self.columns or (name,)):
+            raise ValueError(f"component: {name} is not among the columns to carry; add it to `columns`")
+        if name in self.without or column in self.without:
+            raise ValueError(f"component: its column {name} is among those of `without`")
         return self
 
     @model_validator(mode="after")

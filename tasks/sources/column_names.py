@@ -1,6 +1,6 @@
 """The names of a source's columns, where ours would be the same."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
@@ -46,10 +46,16 @@ def names_of_text(text: str, *, classified: bool) -> tuple[str, ...]:
 
 
 def stored_schema(
-    columns: pa.Schema, text: str, *, classified: bool, measured: Collection[str] = ()
+    columns: pa.Schema,
+    text: str,
+    *,
+    classified: bool,
+    measured: Collection[str] = (),
+    added: Sequence[pa.Field] = (),
 ) -> pa.Schema:
-    """Return the columns of the documents that are made of a file's."""
+    """Return the columns of the documents that are made of a file's. added: those that ingest puts after them."""
+    measured = [*measured, *(field.name for field in added)]
     own = [field for field in columns if field.name != text]
     renamed = renames([field.name for field in own], text, classified=classified, measured=measured)
     named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
-    return pa.schema([*DOCUMENT_COUNTS, pa.field("text", pa.large_string()), *named])
+    return pa.schema([*DOCUMENT_COUNTS, pa.field("text", pa.large_string()), *named, *added])

@@ -17,7 +17,7 @@ The manifest of a stage lists the records of all its artifacts. Through Prefect 
 `Receipt` (elsewhere a materialisation record): where the manifest is, its identity, counts for the ledger.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from tasks.errors import Damaged
@@ -79,11 +79,12 @@ class CleaningCounts(Record):
 
 FactsOf = TypeVar("FactsOf", bound=Record)
 Addable = TypeVar("Addable", Counts, CleaningCounts)
+Named = TypeVar("Named", bound=Hashable)
 
 
-def totals(named: Iterable[Mapping[str, Addable]]) -> dict[str, Addable]:
+def totals(named: Iterable[Mapping[Named, Addable]]) -> dict[Named, Addable]:
     """Add up what stands under the same names, in the order in which these first come."""
-    sums = dict[str, Addable]()
+    sums = dict[Named, Addable]()
     for one in named:
         for name, value in one.items():
             sums[name] = sums[name] + value if name in sums else value

@@ -1,0 +1,232 @@
+"""Components: named by a column or by the path of a file, published as a column and in folders, accounted for."""
+
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from small_corpus import Corpus, build_here, contents, edited, prose, published, rows, table_of, write_rows, zyda
+
+from tasks.errors import BadInput, BadRecipe
+from tasks.lookup.explain import explain
+from tasks.lookup.nearest import nearest
+from tasks.lookup.verify_and_clean import faults_of, files_to_check
+from tasks.planning.prepare import prepare
+from tasks.sources.components import folder_name, texts_in
+
+DUMPS = ("CC-MAIN-2024-10", "CC-MAIN-2024-18")
+BY_PATH = {"path": "data/(CC-MAIN-[0-9-]+)/"}
+
+
+def documents_of(dump):
+    return rows(
+        **{f"{dump}_{i}": prose(f"{dump} {i}") for i in range(4)}, **{f"{dump}_shared": prose("shared")}
+    )
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Return a corpus of two dumps in folders, and a file of two subsets and of what is in none."""
+    corpus = Corpus(tmp_path)
+    for dump in DUMPS:
+        write_rows(tmp_path / f"in/data/{dump}/000.parquet", documents_of(dump))
+        write_rows(tmp_path / f"in/data/{dump}/001.jsonl.gz", rows(**{f"{dump}_late": prose(f"{dump} late")}))
+    metas = [{"subset": "arXiv"}, {"subset": "Pile of Law/EU"}, {"subset": None}, {}, {"subset": "arXiv"}]
+    texts = [prose("of arxiv"), prose("shared"), prose("of law"), prose("of none"), edited(prose("of arxiv"))]
+    piled = [
+        {"name": f"piled_{i}", "text": text, "meta": meta, "component": i}
+        for i, (text, meta) in enumerate(zip(texts, metas, strict=True))
+    ]
+    write_rows(tmp_path / "in/piled.jsonl.gz", piled)
+    write_rows(tmp_path / "in/plain.parquet", rows(plain=prose("plain"), plain_shared=prose("shared")))
+    corpus.recipe["sources"] = [
+        {"name": "crawl", "files": "in/data/**", "component": {**BY_PATH, "folders": True}},
+        {"name": "piled", "files": "in/piled.jsonl.gz", "component": {"column": "meta.subset"}},
+        {"name": "plain", "files": "in/plain.parquet"},
+    ]
+    corpus.recipe["dedup"] = {"scope": "global"}
+    corpus.recipe["documents"] = [{"filter": {"zyda1": {"length": [300, None], "mean_word_length": None}}}]
+    return corpus
+
+
+def changed(corpus, place, **fields):
+    sources = [dict(source) for source in corpus.recipe["sources"]]
+    sources[place].update(fields)
+    return corpus.load(sources=sources)
+
+
+def test_components_are_a_column_and_folders_and_add_up(corpus):
+    write_rows(corpus.folder / "in/data/CC-MAIN-2024-18/002.jsonl.gz", rows(short="Too short."))
+    recipe = corpus.load()
+    build_here(recipe)
+    crawl, piled = table_of(recipe, "crawl"), table_of(recipe, "piled")
+    for dump in DUMPS:
+        in_folder = {row["name"] for row in table_of(recipe, f"crawl/{dump}")}
+        assert in_folder == {row["name"] for row in crawl if row["component"] == dump}
+        assert in_folder == {row["name"] for row in crawl if row["name"].startswith(dump)}
+        assert in_folder
+    assert {row["name"]: (row["component"], row["source_component"]) for row in piled} == {
+        "piled_0": ("arXiv", 0),
+        "piled_2": (None, 2),
+        "piled_3": (None, 3),
+    }
+    assert "component" not in table_of(recipe, "plain")[0]
+    removed = {row["n_tokens"]: row for row in table_of(recipe, "removed") if row["stage"] == "rules"}
+    assert {row["component"] for row in removed.values()} == {"CC-MAIN-2024-18"}
+
+    expected = Counter()
+    for row in [*crawl, *piled]:
+        source = "crawl" if row in crawl else "piled"
+        expected[source, row["component"], None, None] += 1
+    for row in table_of(recipe, "removed"):
+        if row["source"] != "plain":
+            expected[row["source"], row["component"], row["stage"], row["reason"]] += 1
+    accounts = pq.read_table(corpus.folder / "out/small/published/components.parquet").to_pylist()
+    ends = {(row["source"], row["component"], row["stage"], row["reason"]): row["documents"] for row in accounts}
+    assert ends == expected
+    ledger = json.loads(published(recipe).read("ledger.json"))
+    for unit in ("documents", "tokens", "bytes"):
+        of_ledger = sum(row[unit] for row in ledger if row["stage"] == "ingest" and row["source"] != "plain")
+        assert sum(row[unit] for row in accounts) == of_ledger
+
+    assert faults_of(recipe, files_to_check(recipe)[0], lambda _: None) == []
+    found = nearest(recipe, prose("CC-MAIN-2024-18 2"))[0]
+    assert found.jaccard == 1.0
+    explained = explain(recipe, str(found.doc_id))
+    assert explained.is_published
+    assert explained.place.file.endswith("CC-MAIN-2024-18/000.parquet")
+    card = published(recipe).read("README.md").decode()
+    assert "Components of `crawl`" in card
+    configs = {one["config_name"]: one["data_files"] for one in yaml.safe_load(card.split("---")[1])["configs"]}
+    assert configs["crawl"] == "crawl/**/*.parquet"
+    assert configs["crawl-CC-MAIN-2024-10"] == "crawl/CC-MAIN-2024-10/*.parquet"
+    assert configs["piled"] == "piled/*.parquet"
+
+
+def test_folders_move_files_and_nothing_is_read_again(corpus, monkeypatch):
+    recipe = corpus.load()
+    build_here(recipe)
+    before, again = contents(recipe), []
+    monkeypatch.setattr("tasks.ingest.pieces.ingest_piece", lambda job: again.append(job))
+    plain = changed(corpus, 0, component=BY_PATH)
+    build_here(plain)
+    assert not again
+    assert {path.rpartition("/")[0] for path in contents(plain) if path.startswith("crawl")} == {"crawl"}
+    build_here(corpus.load())
+    assert contents(corpus.load()) == before
+
+
+def test_on_a_store_each_file_in_a_folder_is_there_once(corpus, s3, request):
+    recipe = corpus.load(storage=f"{s3}/{request.node.name}", shard_mib=0.005)
+    build_here(recipe)
+    local = corpus.load(shard_mib=0.005)
+    build_here(local)
+    assert contents(recipe) == contents(local)
+    texts = [path for path in recipe.folder.files("work/publish") if path.endswith(".parquet")]
+    assert all("/removed/" in path for path in texts)
+    build_here(recipe)
+    assert contents(recipe) == contents(local)
+    plain = corpus.load(storage=recipe.storage, shard_mib=0.005, sources=[
+        {**source, **({"component": BY_PATH} if source["name"] == "crawl" else {})}
+        for source in corpus.recipe["sources"]
+    ])  # fmt: skip
+    build_here(plain)
+    assert not [path for path in contents(plain) if path.startswith("crawl/CC")]
+    build_here(recipe)
+    assert contents(recipe) == contents(local)
+
+
+@pytest.mark.parametrize(
+    ("component", "fault"),
+    [
+        ({"path": "parts/([0-9]+)/"}, "component.path: its URL does not match parts.*; nor do 1 more of its 2 files"),
+        ({"path": "data/(CC-MAIN-2024-10)/"}, "does not match data.*; all others do"),
+        ({"column": "subset"}, "component.column: no column 'subset'"),
+    ],
+)
+def test_what_no_file_has_is_said_before_any_work(corpus, component, fault):
+    with pytest.raises(BadRecipe, match=fault) as raised:
+        prepare.fn(changed(corpus, 0, files="in/data/*/000.parquet", component=component))
+    assert "crawl" in str(raised.value)
+    assert not (corpus.folder / "out/small/work/ingest").exists()
+
+
+@pytest.mark.parametrize(
+    ("component", "fault"),
+    [
+        ({}, "give one of column and path"),
+        ({"path": "data/(x", "folders": True}, "no regular expression"),
+        ({"path": "data/.*"}, "one group"),
+        ({"path": "(a)(b)"}, "one group"),
+        ({"path": "(a)", "column": "b"}, "give one of column and path"),
+        ({"column": " "}, "component.column"),
+        ("CC-MAIN", "component"),
+        ({"column": "name", "folders": "perhaps"}, "component.folders"),
+    ],
+)
+def test_a_component_that_says_nothing_is_refused(corpus, component, fault):
+    with pytest.raises(BadRecipe, match=fault):
+        changed(corpus, 0, component=component)
+
+
+def test_the_column_of_a_component_is_carried(corpus):
+    for fields in ({"columns": ["name"]}, {"without": ["meta"]}, {"without": ["meta.subset"]}):
+        with pytest.raises(BadRecipe, match="component: "):
+            changed(corpus, 1, **fields)
+    recipe = changed(corpus, 1, columns=["meta"])
+    build_here(recipe)
+    assert {row["component"] for row in table_of(recipe, "piled")} == {"arXiv", None}
+
+
+def test_a_column_of_lists_is_refused_with_its_file(corpus):
+    for part in ("000.parquet", "001.parquet"):
+        table = pa.Table.from_pylist([{"text": prose(part), "tags": ["a", "b"]}])
+        pq.write_table(table, corpus.folder / f"in/{part}")
+    recipe = changed(corpus, 2, files="in/00*.parquet", component={"column": "tags"})
+    with pytest.raises((BadInput, BadRecipe), match=r"000\.parquet.*column 'tags' is list"):
+        prepare.fn(recipe)
+
+
+def test_values_of_columns_and_of_fields_at_any_level():
+    table = pa.table(
+        {
+            "a.b": ["dotted", None],
+            "a": [{"c": {"d": 7}}, None],
+            "json": pa.chunked_array([['{"x": {"y": true}}', '{"x": []}']]),
+            "day": pa.array([0, 1], pa.date32()),
+        }
+    )
+    table = table.set_column(2, pa.field("json", pa.string(), metadata={b"zyda": b"json"}), table.column("json"))
+    assert texts_in(table, "a.b").to_pylist() == ["dotted", None]
+    assert texts_in(table, "a.c.d").to_pylist() == ["7", None]
+    assert texts_in(table, "a.c.z").to_pylist() == [None, None]
+    assert texts_in(table, "json.x.y").to_pylist() == ["true", None]
+    assert texts_in(table, "day").to_pylist() == ["1970-01-01", "1970-01-02"]
+    assert texts_in(table, "nowhere").to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("component", "folder"),
+    [
+        ("CC-MAIN-2024-10", "CC-MAIN-2024-10"), ("../../etc", "etc"), ("..", "other"), ("", "other"),
+        (None, "other"), ("a b/c\\d", "a-b-c-d"), ("漢字", "other"), ("x" * 300, "x" * 100), (".hidden", "hidden"),
+    ],
+)  # fmt: skip
+def test_folders_have_names_that_lead_nowhere_else(component, folder):
+    assert folder_name(component) == folder
+
+
+def test_too_many_folders_are_refused_with_an_example(corpus, monkeypatch):
+    monkeypatch.setattr("tasks.publish.files.MOST_FOLDERS", 2)
+    with pytest.raises(BadInput, match=r"source piled: component\.folders: a shard has documents of 3 components"):
+        build_here(changed(corpus, 1, component={"column": "name", "folders": True}))
+
+
+def test_the_command_line_names_file_and_line_of_a_pattern_that_matches_nothing(corpus):
+    sources = corpus.recipe["sources"]
+    sources[0]["component"] = {"path": "nowhere/([0-9]+)/"}
+    said = zyda("check", corpus.write(sources=sources))
+    assert said.returncode != 0
+    assert "its URL does not match nowhere" in " ".join((said.stderr + said.stdout).split())
