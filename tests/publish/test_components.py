@@ -7,7 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from small_corpus import Corpus, build_here, contents, edited, prose, published, rows, table_of, write_rows, zyda
+from small_corpus import (
+    Corpus,
+    build_here,
+    contents,
+    edited,
+    prose,
+    published,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+)
 
 from tasks.errors import BadInput, BadRecipe
 from tasks.lookup.explain import explain
