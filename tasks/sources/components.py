@@ -28,7 +28,11 @@ def check_paths(source: str, component: ComponentOf | None, files: Sequence[Inpu
         return
     others = [file.url for file in files if not of_url(component.path, file.url)]
     if others:
-        few = f"nor do {len(others) - 1:,} more of its {len(files):,} files" if len(others) > 1 else "all others do"
+        few = (
+            f"nor do {len(others) - 1:,} more of its {len(files):,} files"
+            if len(others) > 1
+            else "all others do"
+        )
         fault = f"component.path: its URL does not match {component.path}; {few}"
         raise bad_input(source, fault, file=others[0])
 

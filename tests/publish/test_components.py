@@ -95,7 +95,9 @@ def test_components_are_a_column_and_folders_and_add_up(corpus):
         if row["source"] != "plain":
             expected[row["source"], row["component"], row["stage"], row["reason"]] += 1
     accounts = pq.read_table(corpus.folder / "out/small/published/components.parquet").to_pylist()
-    ends = {(row["source"], row["component"], row["stage"], row["reason"]): row["documents"] for row in accounts}
+    ends = {
+        (row["source"], row["component"], row["stage"], row["reason"]): row["documents"] for row in accounts
+    }
     assert ends == expected
     ledger = json.loads(published(recipe).read("ledger.json"))
     for unit in ("documents", "tokens", "bytes"):
@@ -110,7 +112,9 @@ def test_components_are_a_column_and_folders_and_add_up(corpus):
     assert explained.place.file.endswith("CC-MAIN-2024-18/000.parquet")
     card = published(recipe).read("README.md").decode()
     assert "Components of `crawl`" in card
-    configs = {one["config_name"]: one["data_files"] for one in yaml.safe_load(card.split("---")[1])["configs"]}
+    configs = {
+        one["config_name"]: one["data_files"] for one in yaml.safe_load(card.split("---")[1])["configs"]
+    }
     assert configs["crawl"] == "crawl/**/*.parquet"
     assert configs["crawl-CC-MAIN-2024-10"] == "crawl/CC-MAIN-2024-10/*.parquet"
     assert configs["piled"] == "piled/*.parquet"
@@ -152,7 +156,10 @@ def test_on_a_store_each_file_in_a_folder_is_there_once(corpus, s3, request):
 @pytest.mark.parametrize(
     ("component", "fault"),
     [
-        ({"path": "parts/([0-9]+)/"}, "component.path: its URL does not match parts.*; nor do 1 more of its 2 files"),
+        (
+            {"path": "parts/([0-9]+)/"},
+            "component.path: its URL does not match parts.*; nor do 1 more of its 2 files",
+        ),
         ({"path": "data/(CC-MAIN-2024-10)/"}, "does not match data.*; all others do"),
         ({"column": "subset"}, "component.column: no column 'subset'"),
     ],
@@ -209,7 +216,9 @@ def test_values_of_columns_and_of_fields_at_any_level():
             "day": pa.array([0, 1], pa.date32()),
         }
     )
-    table = table.set_column(2, pa.field("json", pa.string(), metadata={b"zyda": b"json"}), table.column("json"))
+    table = table.set_column(
+        2, pa.field("json", pa.string(), metadata={b"zyda": b"json"}), table.column("json")
+    )
     assert texts_in(table, "a.b").to_pylist() == ["dotted", None]
     assert texts_in(table, "a.c.d").to_pylist() == ["7", None]
     assert texts_in(table, "a.c.z").to_pylist() == [None, None]
@@ -231,7 +240,9 @@ def test_folders_have_names_that_lead_nowhere_else(component, folder):
 
 def test_too_many_folders_are_refused_with_an_example(corpus, monkeypatch):
     monkeypatch.setattr("tasks.publish.files.MOST_FOLDERS", 2)
-    with pytest.raises(BadInput, match=r"source piled: component\.folders: a shard has documents of 3 components"):
+    with pytest.raises(
+        BadInput, match=r"source piled: component\.folders: a shard has documents of 3 components"
+    ):
         build_here(changed(corpus, 1, component={"column": "name", "folders": True}))
 
 
