@@ -8,8 +8,9 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from huggingface_hub import HfFileSystem
 from small_corpus import SOURCES, Corpus, build_here, contents, prose, published, rows
-from stand_in_hub import StandInHub
+from stand_in_hub import StandInHub, point_client_at
 
 from tasks.errors import BadInput, BadRecipe, Unavailable
 from tasks.planning.last_build import ledger_if_complete
@@ -44,16 +45,10 @@ FILES = {
 
 @pytest.fixture
 def hub(monkeypatch):
-    from huggingface_hub import HfFileSystem, constants
-
     made = StandInHub()
-    template = f"{made.endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-    monkeypatch.setattr(constants, "ENDPOINT", made.endpoint)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    point_client_at(made, monkeypatch)
     monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", ())
     monkeypatch.setattr(stores, "LEAST_WAIT", 0.0)
-    HfFileSystem.clear_instance_cache()
     yield made
     made.close()
     HfFileSystem.clear_instance_cache()

@@ -1,0 +1,304 @@
+"""Export: the documents of a published corpus in files of another format, size and choice of columns.
+
+Files are planned from the footers of what is published, and named by what they are made of: the same asked for again
+is there already. `exported.parquet` beside them lists them with their SHA-256; it is written last, and files that it
+listed before and are of no use any more go then.
+"""
+
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from tasks.accounts.published import PUBLISHED, File, Published, corpus_of, published_manifest
+from tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
+from tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
+from tasks.log import warn
+from tasks.recipe.fields import Recipe
+from tasks.sources.columns import is_json
+from tasks.sources.json_text import plain_values
+from tasks.storage.artifacts import Artifact
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, digest_of, pack
+from tasks.storage.tables import footer_of, open_table, parquet_writer
+
+TABLE = "exported.parquet"
+FORMATS = ("jsonl.zst", "jsonl", "parquet")
+READERS = 8
+LINES_AT_ONCE = 1 << 12
+LEVEL = 3  # of zstd
+EXPORTED = pa.schema(
+    [("path", pa.string()), ("source", pa.string()), ("rows", pa.int64()), ("size", pa.int64()),
+     ("sha256", pa.string())]
+)  # fmt: skip
+
+
+class ExportOptions(Record):
+    """What is asked for. columns, sources: all where there are none. file_mib: of Parquet, in one file."""
+
+    format: str = "jsonl.zst"
+    columns: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    file_mib: float = 256
+
+
+class ExportedFile(Record):
+    """A file that was written: where, its rows, its bytes and their SHA-256."""
+
+    path: str
+    source: str
+    rows: int
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class FileToExport:
+    """One file to write, on whichever worker: row groups of published files, in their order.
+
+    parts: files with numbers of row groups. size: of these in Parquet, in bytes.
+    """
+
+    folder: Folder
+    to: Folder
+    source: str
+    path: str
+    parts: tuple[tuple[Artifact, tuple[int, ...]], ...]
+    columns: tuple[str, ...]
+    format: str
+    rows: int
+    size: int
+
+    def __call__(self) -> ExportedFile:
+        """Write it, unless it is there whole. Raises Damaged where what is published is not as it was."""
+        found = whole_file(self.to, self.path, self.format, self.rows)
+        if found is None:
+            with self.to.scratch_file() as scratch:
+                write_lines(self, scratch) if "jsonl" in self.format else write_parquet(self, scratch)
+                with scratch.open("rb") as file:
+                    found = scratch.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
+                self.to.put(scratch, self.path)
+        return ExportedFile(path=self.path, source=self.source, rows=self.rows, size=found[0], sha256=found[1])
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Read what goes into it, by row group."""
+        for artifact, groups in self.parts:
+            with open_table(self.folder, artifact) as parquet:
+                names = parquet.schema_arrow.names
+                columns = [name for name in self.columns if name in names] if self.columns else names
+                for group in groups:
+                    yield parquet.read_row_group(group, columns).select(columns)
+
+
+def write_lines(job: FileToExport, scratch: Path) -> None:
+    """Write JSON Lines: a row an object, with all its columns, of which JSON text is written as the value it is."""
+    compressor = zstandard.ZstdCompressor(LEVEL, write_checksum=True)
+    with scratch.open("wb") as raw:
+        out = compressor.stream_writer(raw, closefd=False) if job.format.endswith("zst") else raw
+        for table in job.tables():
+            for batch in table.to_batches(LINES_AT_ONCE):
+                out.write(lines_of(batch, table.schema))
+        if out is not raw:
+            out.close()
+
+
+def lines_of(batch: pa.RecordBatch, schema: pa.Schema) -> bytes:
+    """Write rows as lines of JSON."""
+    names, values = schema.names, []
+    for field, column in zip(schema, batch.columns, strict=True):
+        of_rows = plain_values(column)
+        values.append([v and orjson.Fragment(v) for v in of_rows] if is_json(field) else of_rows)
+    rows = zip(*values, strict=True)
+    return b"".join(orjson.dumps(dict(zip(names, row, strict=True))) + b"\n" for row in rows)
+
+
+def write_parquet(job: FileToExport, scratch: Path) -> None:
+    writer = None
+    try:
+        for table in job.tables():
+            writer = writer or parquet_writer(scratch, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer:
+            writer.close()
+
+
+def whole_file(folder: Folder, path: str, kind: str, rows: int) -> tuple[int, str] | None:
+    """Return the size and the SHA-256 of a file that was exported before, None where it is not there or not whole."""
+    size = folder.size_of(path)
+    if not size:
+        return None
+    digest = hashlib.sha256()
+    try:
+        with folder.open(path) as stream:
+            if kind == "parquet":
+                parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+                found = sum(len(batch) for batch in parquet.iter_batches(LINES_AT_ONCE))
+                stream.seek(0)
+            else:
+                raw = zstandard.ZstdDecompressor().stream_reader(stream, closefd=False) if kind.endswith("zst") else stream
+                found = sum(block.count(b"\n") for block in iter(lambda: raw.read(1 << 20), b""))
+                stream.seek(0)
+            for block in iter(lambda: stream.read(8 << 20), b""):
+                digest.update(block)
+    except (pa.ArrowException, OSError, zstandard.ZstdError, EOFError) as error:
+        warn(f"{folder.url}/{path} is not whole ({type(error).__name__}); it is written again")
+        return None
+    return (size, digest.hexdigest()) if found == rows else None
+
+
+class Export:
+    """An export of the corpus that is published now. jobs: the files that are still to be written.
+
+    Raises BadInput for columns or sources that it does not have, and Denied where nothing is published.
+    """
+
+    def __init__(self, recipe: Recipe, to: Folder, options: ExportOptions) -> None:
+        self.folder, self.manifest = corpus_of(recipe)
+        self.to, self.options = to, options
+        expect_elsewhere(self.folder, to)
+        to.check_writable()
+        files = self.files_to_read()
+        with explained(self.folder, self.manifest):
+            planned = planned_files(self.folder, to, files, options)
+        before = {one.path: one for one in listed_before(to)}
+        sizes = {path: int(info["size"]) for path, info in to.listed("").items()} if before else {}
+        self.before = before
+        self.done = [
+            before[job.path] for job in planned if job.path in before and sizes.get(job.path) == before[job.path].size
+        ]
+        there = {one.path for one in self.done}
+        self.jobs = [job for job in planned if job.path not in there]
+
+    def files_to_read(self) -> dict[str, list[File]]:
+        """Return the published files of each chosen source. Raises BadInput where there is none of a name."""
+        known = self.manifest.ledger.sources
+        for name in self.options.sources:
+            if name not in known:
+                raise BadInput(f"--source {name}: the corpus has no such source; there are {', '.join(known)}")
+        published = PublishedFiles(self.folder, self.manifest)
+        with explained(self.folder, self.manifest):
+            return {name: published.below(f"{name}/") for name in self.options.sources or known}
+
+    def write(self, spread: Callable[[Sequence[FileToExport]], Iterable[ExportedFile]]) -> list[ExportedFile]:
+        """Write what is to be written, then the table; let go of what an export before wrote and this one has not.
+
+        spread: calls each, on whichever worker. Raises NotConserved where rows are missing, and Denied where the corpus
+        was published anew meanwhile: then what is whole is kept for the next.
+        """
+        with explained(self.folder, self.manifest):
+            files = [*self.done, *spread(self.jobs)]
+        files.sort(key=lambda file: file.path)
+        self.check(files)
+        rows = [file.model_dump() for file in files]
+        table = as_parquet(pa.Table.from_pylist(rows, EXPORTED))
+        self.to.write(TABLE, table)
+        for path in self.before.keys() - {file.path for file in files}:
+            self.to.remove(path)
+        return files
+
+    def check(self, files: Sequence[ExportedFile]) -> None:
+        last = self.manifest.ledger.stages[-1]
+        for source in self.options.sources or self.manifest.ledger.sources:
+            rows = sum(file.rows for file in files if file.source == source)
+            if rows != (expected := self.manifest.ledger.of(last, source).documents):
+                raise NotConserved(f"source {source}: {rows:,} documents were exported, and {expected:,} are published")
+
+
+@contextmanager
+def explained(folder: Folder, manifest: Published) -> Iterator[None]:
+    """Say of damage that is found in a block whether the corpus was published anew meanwhile. Raises Denied."""
+    try:
+        yield
+    except Damaged as error:
+        if published_manifest(folder) == manifest:
+            raise Denied(f"{error}; zyda verify --repair mends it") from error
+        raise Denied(f"{folder.url} was published anew meanwhile; start again, and what is the same is kept") from error
+
+
+def expect_elsewhere(folder: Folder, to: Folder) -> None:
+    """Raise BadInput where an export would lie in the corpus itself."""
+    if f"{to.url}/".startswith(f"{folder.url}/") or f"{folder.url}/".startswith(f"{to.url}/"):
+        raise BadInput(f"--to {to.url}: that is where the corpus itself is; choose another folder")
+
+
+def listed_before(to: Folder) -> list[ExportedFile]:
+    """Return what an export before wrote to the same place. Raises BadInput where its table is another program's."""
+    content = to.read_if_there(TABLE)
+    if content is None:
+        return []
+    try:
+        return [ExportedFile(**row) for row in pq.read_table(io.BytesIO(content), schema=EXPORTED).to_pylist()]
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise BadInput(f"{to.url}/{TABLE} is not what an export writes; choose another folder, or remove it") from error
+
+
+def planned_files(
+    folder: Folder, to: Folder, files: dict[str, list[File]], options: ExportOptions
+) -> list[FileToExport]:
+    """Plan the files of an export. Raises BadInput for a column that no source has."""
+    artifacts = {
+        source: [one for file in of_source if (one := file.to_read(f"{PUBLISHED}/"))]
+        for source, of_source in files.items()
+    }
+    every = [one for of_source in artifacts.values() for one in of_source]
+    with ThreadPoolExecutor(READERS) as readers:
+        footers = dict(zip((one.path for one in every), readers.map(lambda one: footer_of(folder, one), every), strict=True))
+    check_columns(options, {path: footer.schema.to_arrow_schema() for path, footer in footers.items()}, artifacts)
+    jobs = list[FileToExport]()
+    for source, of_source in artifacts.items():
+        places = dict.fromkeys(folder_of(one.path).removeprefix(f"{PUBLISHED}/") for one in of_source)
+        for place in places:
+            in_place = [one for one in of_source if folder_of(one.path) == f"{PUBLISHED}/{place}"]
+            for number, (parts, rows, size) in enumerate(grouped(in_place, footers, options.file_mib * 2**20)):
+                made_of = [[artifact.digest, list(groups)] for artifact, groups in parts]
+                key = digest_of([options.format, list(options.columns), made_of])[:12]
+                path = f"{place}/{number:05d}-{key}.{options.format}"
+                jobs.append(
+                    FileToExport(folder, to, source, path, parts, options.columns, options.format, rows, size)
+                )
+    return jobs
+
+
+def check_columns(
+    options: ExportOptions, schemas: dict[str, pa.Schema], artifacts: dict[str, list[Artifact]]
+) -> None:
+    """Raise BadInput for a column that a source has not, or for files of one source that differ in what is asked for."""
+    if options.format not in FORMATS:
+        raise BadInput(f"--format {options.format}: there are {', '.join(FORMATS)}")
+    for source, of_source in artifacts.items():
+        known = dict.fromkeys(name for one in of_source for name in schemas[one.path].names)
+        missing = [name for name in options.columns if of_source and name not in known]
+        if missing:
+            raise bad_input(source, f"no column {missing[0]!r} is published; there are {', '.join(known)}")
+        if len({pack(schemas[one.path].remove_metadata()) for one in of_source}) > 1:
+            raise NotConserved(f"source {source}: its published files have different columns")
+
+
+def grouped(
+    artifacts: Iterable[Artifact], footers: dict[str, pq.FileMetaData], limit: float
+) -> Iterator[tuple[tuple[tuple[Artifact, tuple[int, ...]], ...], int, int]]:
+    """Yield row groups of some files, in their order, as many as have `limit` bytes; with their rows and bytes."""
+    parts, rows, size = list[tuple[Artifact, tuple[int, ...]]](), 0, 0
+    for artifact in artifacts:
+        groups = list[int]()
+        for group in range(footers[artifact.path].num_row_groups):
+            footer = footers[artifact.path].row_group(group)
+            of_group = sum(footer.column(i).total_compressed_size for i in range(footer.num_columns))
+            if size and size + of_group > limit:
+                yield (*parts, *([(artifact, tuple(groups))] if groups else [])), rows, size
+                parts, groups, rows, size = [], [], 0, 0
+            groups.append(group)
+            rows, size = rows + footer.num_rows, size + of_group
+        if groups:
+            parts.append((artifact, tuple(groups)))
+    if parts:
+        yield tuple(parts), rows, size

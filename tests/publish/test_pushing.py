@@ -1,0 +1,212 @@
+"""A corpus on the hub: whole or not at all, sent once, and what is other people's stays."""
+
+import hashlib
+import json
+
+import pytest
+from huggingface_hub import HfFileSystem
+from small_corpus import Corpus, build_here, prose, published, rows, write_rows
+from stand_in_hub import StandInHub, point_client_at
+
+from tasks.errors import BadInput, Denied, Unavailable
+from tasks.publish import pushing
+from tasks.publish.pushing import push_of
+from tasks.storage import stores
+
+NAME = "lab/small"
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    made = StandInHub()
+    point_client_at(made, monkeypatch)
+    monkeypatch.setenv("HF_TOKEN", "hf_write")
+    monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", (0.01, 0.01))
+    monkeypatch.setattr(stores, "LEAST_WAIT", 0.0)
+    monkeypatch.setattr(pushing, "MOST_FILES", 4)
+    yield made
+    made.close()
+    HfFileSystem.clear_instance_cache()
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    corpus = Corpus(tmp_path)
+    build_here(corpus.load(license="odc-by"))
+    corpus.recipe["license"] = "odc-by"
+    return corpus
+
+
+def push(recipe, name=NAME):
+    """Push a corpus; return how many bytes were sent."""
+    pushed, told = push_of(recipe, name), []
+    pushed.send(told.append)
+    pushed.finish()
+    assert sum(told) == pushed.size or not pushed.to_send
+    return sum(told)
+
+
+def on_hub(hub, revision="main"):
+    """Return the SHA-256 of the files of a revision, without those that are not of the corpus."""
+    return {path: digest for path, digest in hub.tree(NAME, revision)[1].items() if path != ".gitattributes"}
+
+
+def on_disk(recipe):
+    folder = published(recipe)
+    return {path: hashlib.sha256(folder.read(path)).hexdigest() for path in folder.files("")}
+
+
+def test_what_is_on_the_hub_is_what_is_published_and_a_change_sends_what_changed(hub, corpus):
+    recipe = corpus.load()
+    push(recipe)
+    assert on_hub(hub) == on_disk(recipe)
+    card = hub.blobs[on_hub(hub)["README.md"]].decode()
+    assert "license: odc-by" in card.split("---")[1]
+    sent = hub.uploaded
+    assert push(recipe) == 0
+    assert hub.uploaded == sent
+    assert len(hub.pulls[NAME]) == 1
+
+    hub.change(NAME, "main", {"figure.png": hub.uploaded and on_hub(hub)["README.md"]}, set())  # somebody else's
+    write_rows(corpus.folder / "in/worst-9.arrow", rows(new=prose("new"), newer=prose("newer")))
+    (corpus.folder / "in/worst-1.arrow").unlink()
+    before = on_disk(recipe)
+    build_here(recipe)
+    now = on_disk(recipe)
+    push(recipe)
+    assert {path: digest for path, digest in on_hub(hub).items() if path != "figure.png"} == now
+    assert "figure.png" in on_hub(hub)
+    changed = {path for path, digest in now.items() if before.get(path) != digest}
+    assert hub.uploaded - sent == sum(published(recipe).size_of(path) for path in changed)
+    unchanged = [path for path in now if path.endswith(".parquet") and path not in changed]
+    assert any(path.startswith("best/") for path in unchanged)
+
+
+@pytest.mark.parametrize("kind", ["commit", "upload", "api"])
+def test_a_hub_that_throttles_and_fails_gets_all_in_the_end(hub, corpus, kind):
+    for status, headers in ((429, {"Retry-After": "0"}), (503, {}), (500, {})):
+        hub.refusal = (status, headers)
+        hub.busy[kind] = 2
+        push(corpus.load(), NAME)
+        assert on_hub(hub) == on_disk(corpus.load())
+
+
+def test_what_the_hub_forgets_is_sent_again_and_if_it_always_does_nothing_is_visible(hub, corpus):
+    recipe = corpus.load()
+    hub.forgets = 3
+    push(recipe)
+    assert on_hub(hub) == on_disk(recipe)
+    write_rows(corpus.folder / "in/worst-9.arrow", rows(new=prose("new")))
+    before = on_hub(hub)
+    build_here(recipe)
+    hub.forgets = 1000
+    with pytest.raises(Unavailable, match=r"was sent 3 times.*nothing of it is visible"):
+        push(recipe)
+    assert on_hub(hub) == before
+
+
+def test_an_interrupted_push_goes_on_where_it_was_and_shows_nothing_before(hub, corpus):
+    recipe, calls = corpus.load(), []
+
+    def fail_at_third(kind, path):
+        calls.append(kind)
+        if calls.count("commit") == 3 and kind == "commit":
+            raise ConnectionAbortedError
+
+    hub.before = fail_at_third
+    with pytest.raises(KeyboardInterrupt):
+        pushed = push_of(recipe, NAME)
+        pushed.send(lambda _: (_ for _ in ()).throw(KeyboardInterrupt) if calls.count("commit") > 1 else None)
+    assert on_hub(hub) == {}
+    waiting = on_hub(hub, "refs/pr/1")
+    assert 4 <= len(waiting) <= 8
+    hub.before, sent = (lambda kind, path: None), hub.uploaded
+    again = push_of(recipe, NAME)
+    assert {file.path for file in again.to_send} == on_disk(recipe).keys() - waiting.keys()
+    again.send(lambda _: None)
+    again.finish()
+    assert on_hub(hub) == on_disk(recipe)
+    assert len(hub.pulls[NAME]) == 1
+    total = sum(published(recipe).size_of(path) for path in on_disk(recipe))
+    assert hub.uploaded <= total
+    assert hub.uploaded > sent
+
+
+def test_a_corpus_that_is_built_anew_while_it_is_pushed_is_not_mixed(hub, corpus):
+    recipe = corpus.load()
+    push(recipe)
+    before = on_hub(hub)
+    write_rows(corpus.folder / "in/worst-9.arrow", rows(new=prose("new")))
+    build_here(recipe)
+    pushed = push_of(recipe, NAME)
+
+    def build_again(_):
+        write_rows(corpus.folder / "in/worst-8.arrow", rows(newest=prose("newest")))
+        build_here(recipe)
+
+    with pytest.raises(Denied, match="was published anew while it was pushed"):
+        pushed.send(build_again)
+        pushed.finish()
+    assert on_hub(hub) == before
+    push(recipe)
+    assert on_hub(hub) == on_disk(recipe)
+
+
+def test_a_damaged_file_is_not_pushed(hub, corpus):
+    recipe = corpus.load()
+    path = next(path for path in on_disk(recipe) if path.startswith("best/"))
+    damaged = corpus.folder / "out/small/published" / path
+    damaged.chmod(0o644)
+    content = bytearray(damaged.read_bytes())
+    content[100] ^= 1
+    damaged.write_bytes(content)
+    with pytest.raises(Unavailable, match=f"{path} was sent 3 times"):
+        push(recipe)
+    assert on_hub(hub) == {}
+
+
+def test_a_corpus_in_a_store_is_pushed_from_there(hub, corpus, s3, request):
+    recipe = corpus.load(storage=f"{s3}/{request.node.name}")
+    build_here(recipe)
+    push(recipe)
+    assert on_hub(hub) == on_disk(recipe)
+
+
+@pytest.mark.parametrize("name", ["small", "lab/small/more", "lab/", "lab/sm all", "https://huggingface.co/lab/small", "", "lab/a--b"])
+def test_a_name_that_is_none_is_refused_before_anything(hub, corpus, name):
+    with pytest.raises(BadInput, match="is no name of a repository on the hub"):
+        push_of(corpus.load(), name)
+    assert not hub.requests
+
+
+def test_a_token_that_may_not_write_is_said_in_a_line_before_anything_is_sent(hub, corpus, monkeypatch):
+    hub.commit(NAME, {"README.md": b"# another's"})
+    for token, said in (("hf_read", "the token may not write there"), ("", "no token for the hub")):
+        monkeypatch.setenv("HF_TOKEN", token)
+        monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(corpus.folder / "none"))
+        monkeypatch.setattr("huggingface_hub.constants.HF_STORED_TOKENS_PATH", str(corpus.folder / "none"))
+        with pytest.raises(Denied, match=said) as raised:
+            push_of(corpus.load(), NAME)
+        assert "\n" not in str(raised.value)
+        assert "hf_read" not in str(raised.value)
+    assert hub.uploaded == 0
+
+
+def test_nothing_published_is_said(hub, tmp_path):
+    with pytest.raises(Denied, match="nothing is published"):
+        push_of(Corpus(tmp_path).load(), NAME)
+
+
+def test_a_repository_with_a_manifest_of_another_kind_loses_nothing(hub, corpus):
+    hub.commit(NAME, {"manifest.json": json.dumps({"files": ["a"]}).encode(), "a": b"a", "README.md": b"# a"})
+    push(corpus.load())
+    assert on_hub(hub).keys() == {*on_disk(corpus.load()), "a"}
+
+
+def test_main_that_moves_during_a_push_is_said_and_keeps_what_it_has(hub, corpus):
+    pushed = push_of(corpus.load(), NAME)
+    pushed.send(lambda _: None)
+    hub.change(NAME, "main", {"note.md": on_hub(hub, "refs/pr/1")["README.md"]}, set())
+    with pytest.raises((Denied, Unavailable), match=r"discussions/1, which is not merged"):
+        pushed.finish()
+    assert on_hub(hub).keys() == {"note.md"}
