@@ -16,11 +16,13 @@ from flows.command import (
     clean,
     down,
     explain,
+    export,
     fetch,
     find,
     ledger,
     params,
     plan,
+    push,
     report,
     status,
     try_,
@@ -38,6 +40,7 @@ PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Make a corpus": (check, try_, params, fetch, plan, build),
     "Look into a corpus": (ledger, explain, find, audit, report),
     "Keep a corpus": (verify, clean),
+    "Hand a corpus on": (export, push),
     "Run it from Prefect": (up, status, watch, down),
 }
 

@@ -2,14 +2,14 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.command.arguments import RecipePath, Sample, load
+from flows.command.progress import bar_or_lines
 from flows.command.terminal import as_size, as_time, console, say, table_of
 from tasks.errors import Denied
 from tasks.words import counted
@@ -26,7 +26,6 @@ EXAMPLES = (
     "zyda fetch recipe.yaml --to /data/inputs",
     "zyda fetch recipe.yaml --to s3://lab/inputs --verify",
 )
-SECONDS_BETWEEN_LINES = 60.0
 
 
 def fetch(
@@ -113,34 +112,3 @@ def copy_with_progress(fetched: "Fetch", to_copy: "Sequence[FetchedFile]", at_on
         f"copied {counted(len(to_copy), 'file')}, {as_size(size)}, in {as_time(seconds)}: "
         f"{size / 1e6 / max(seconds, 1e-3):,.1f} MB/s"
     )
-
-
-@contextmanager
-def bar_or_lines(verb: str, size: int) -> Iterator[Callable[[int], None]]:
-    """Give what is told of the bytes that have been read or copied, of so many."""
-    from rich.progress import (  # late
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    err = console(stderr=True, soft_wrap=True)
-    columns = (
-        TextColumn(verb), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    )  # fmt: skip
-    done, last = 0, time.monotonic()
-    with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
-        bar = bars.add_task(verb, total=size)
-
-        def tell(more: int) -> None:
-            nonlocal done, last
-            done += more
-            bars.advance(bar, more)
-            if not err.is_terminal and time.monotonic() - last > SECONDS_BETWEEN_LINES:
-                last = time.monotonic()
-                err.print(f"{as_size(done)} of {as_size(size)} {verb}", highlight=False)
-
-        yield tell

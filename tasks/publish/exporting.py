@@ -1,15 +1,15 @@
 """Export: the documents of a published corpus in files of another format, size and choice of columns.
 
-Files are planned from the footers of what is published, and named by what they are made of: the same asked for again
-is there already. `exported.parquet` beside them lists them with their SHA-256; it is written last, and files that it
-listed before and are of no use any more go then.
+Files are planned from the footers of what is published, and named by what they are made of: the same asked for
+again is there already. `exported.parquet` beside them lists them with their SHA-256; it is written last, and files
+that it listed before and are of no use any more go then.
 """
 
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from tasks.sources.json_text import plain_values
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, pack
+from tasks.storage.scratch import SCRATCH
 from tasks.storage.tables import footer_of, open_table, parquet_writer
 
 TABLE = "exported.parquet"
@@ -86,7 +87,9 @@ class FileToExport:
                 with scratch.open("rb") as file:
                     found = scratch.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
                 self.to.put(scratch, self.path)
-        return ExportedFile(path=self.path, source=self.source, rows=self.rows, size=found[0], sha256=found[1])
+        return ExportedFile(
+            path=self.path, source=self.source, rows=self.rows, size=found[0], sha256=found[1]
+        )
 
     def tables(self) -> Iterator[pa.Table]:
         """Read what goes into it, by row group."""
@@ -132,7 +135,7 @@ def write_parquet(job: FileToExport, scratch: Path) -> None:
 
 
 def whole_file(folder: Folder, path: str, kind: str, rows: int) -> tuple[int, str] | None:
-    """Return the size and the SHA-256 of a file that was exported before, None where it is not there or not whole."""
+    """Return the size and the SHA-256 of a file that was exported before, None where it is not there whole."""
     size = folder.size_of(path)
     if not size:
         return None
@@ -144,7 +147,11 @@ def whole_file(folder: Folder, path: str, kind: str, rows: int) -> tuple[int, st
                 found = sum(len(batch) for batch in parquet.iter_batches(LINES_AT_ONCE))
                 stream.seek(0)
             else:
-                raw = zstandard.ZstdDecompressor().stream_reader(stream, closefd=False) if kind.endswith("zst") else stream
+                raw = (
+                    zstandard.ZstdDecompressor().stream_reader(stream, closefd=False)  # type: ignore[arg-type]
+                    if kind.endswith("zst")
+                    else stream
+                )
                 found = sum(block.count(b"\n") for block in iter(lambda: raw.read(1 << 20), b""))
                 stream.seek(0)
             for block in iter(lambda: stream.read(8 << 20), b""):
@@ -173,7 +180,9 @@ class Export:
         sizes = {path: int(info["size"]) for path, info in to.listed("").items()} if before else {}
         self.before = before
         self.done = [
-            before[job.path] for job in planned if job.path in before and sizes.get(job.path) == before[job.path].size
+            before[job.path]
+            for job in planned
+            if job.path in before and sizes.get(job.path) == before[job.path].size
         ]
         there = {one.path for one in self.done}
         self.jobs = [job for job in planned if job.path not in there]
@@ -183,7 +192,9 @@ class Export:
         known = self.manifest.ledger.sources
         for name in self.options.sources:
             if name not in known:
-                raise BadInput(f"--source {name}: the corpus has no such source; there are {', '.join(known)}")
+                raise BadInput(
+                    f"--source {name}: the corpus has no such source; there are {', '.join(known)}"
+                )
         published = PublishedFiles(self.folder, self.manifest)
         with explained(self.folder, self.manifest):
             return {name: published.below(f"{name}/") for name in self.options.sources or known}
@@ -191,8 +202,8 @@ class Export:
     def write(self, spread: Callable[[Sequence[FileToExport]], Iterable[ExportedFile]]) -> list[ExportedFile]:
         """Write what is to be written, then the table; let go of what an export before wrote and this one has not.
 
-        spread: calls each, on whichever worker. Raises NotConserved where rows are missing, and Denied where the corpus
-        was published anew meanwhile: then what is whole is kept for the next.
+        spread: calls each, on whichever worker. Raises NotConserved where rows are missing, and Denied where the
+        corpus was published anew meanwhile: then what is whole is kept for the next.
         """
         with explained(self.folder, self.manifest):
             files = [*self.done, *spread(self.jobs)]
@@ -203,6 +214,9 @@ class Export:
         self.to.write(TABLE, table)
         for path in self.before.keys() - {file.path for file in files}:
             self.to.remove(path)
+        if self.to.is_local:
+            with suppress(OSError):  # another may be writing there
+                Path(self.to.path(SCRATCH)).rmdir()
         return files
 
     def check(self, files: Sequence[ExportedFile]) -> None:
@@ -210,7 +224,9 @@ class Export:
         for source in self.options.sources or self.manifest.ledger.sources:
             rows = sum(file.rows for file in files if file.source == source)
             if rows != (expected := self.manifest.ledger.of(last, source).documents):
-                raise NotConserved(f"source {source}: {rows:,} documents were exported, and {expected:,} are published")
+                raise NotConserved(
+                    f"source {source}: {rows:,} documents were exported, and {expected:,} are published"
+                )
 
 
 @contextmanager
@@ -221,7 +237,9 @@ def explained(folder: Folder, manifest: Published) -> Iterator[None]:
     except Damaged as error:
         if published_manifest(folder) == manifest:
             raise Denied(f"{error}; zyda verify --repair mends it") from error
-        raise Denied(f"{folder.url} was published anew meanwhile; start again, and what is the same is kept") from error
+        raise Denied(
+            f"{folder.url} was published anew meanwhile; start again, and what is the same is kept"
+        ) from error
 
 
 def expect_elsewhere(folder: Folder, to: Folder) -> None:
@@ -231,14 +249,18 @@ def expect_elsewhere(folder: Folder, to: Folder) -> None:
 
 
 def listed_before(to: Folder) -> list[ExportedFile]:
-    """Return what an export before wrote to the same place. Raises BadInput where its table is another program's."""
+    """Return what an export before wrote to the same place. Raises BadInput where its table is another's."""
     content = to.read_if_there(TABLE)
     if content is None:
         return []
     try:
-        return [ExportedFile(**row) for row in pq.read_table(io.BytesIO(content), schema=EXPORTED).to_pylist()]
+        return [
+            ExportedFile(**row) for row in pq.read_table(io.BytesIO(content), schema=EXPORTED).to_pylist()
+        ]
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise BadInput(f"{to.url}/{TABLE} is not what an export writes; choose another folder, or remove it") from error
+        raise BadInput(
+            f"{to.url}/{TABLE} is not what an export writes; choose another folder, or remove it"
+        ) from error
 
 
 def planned_files(
@@ -251,14 +273,24 @@ def planned_files(
     }
     every = [one for of_source in artifacts.values() for one in of_source]
     with ThreadPoolExecutor(READERS) as readers:
-        footers = dict(zip((one.path for one in every), readers.map(lambda one: footer_of(folder, one), every), strict=True))
-    check_columns(options, {path: footer.schema.to_arrow_schema() for path, footer in footers.items()}, artifacts)
+        footers = dict(
+            zip(
+                (one.path for one in every),
+                readers.map(lambda one: footer_of(folder, one), every),
+                strict=True,
+            )
+        )
+    check_columns(
+        options, {path: footer.schema.to_arrow_schema() for path, footer in footers.items()}, artifacts
+    )
     jobs = list[FileToExport]()
     for source, of_source in artifacts.items():
         places = dict.fromkeys(folder_of(one.path).removeprefix(f"{PUBLISHED}/") for one in of_source)
         for place in places:
             in_place = [one for one in of_source if folder_of(one.path) == f"{PUBLISHED}/{place}"]
-            for number, (parts, rows, size) in enumerate(grouped(in_place, footers, options.file_mib * 2**20)):
+            for number, (parts, rows, size) in enumerate(
+                grouped(in_place, footers, options.file_mib * 2**20)
+            ):
                 made_of = [[artifact.digest, list(groups)] for artifact, groups in parts]
                 key = digest_of([options.format, list(options.columns), made_of])[:12]
                 path = f"{place}/{number:05d}-{key}.{options.format}"
@@ -271,7 +303,7 @@ def planned_files(
 def check_columns(
     options: ExportOptions, schemas: dict[str, pa.Schema], artifacts: dict[str, list[Artifact]]
 ) -> None:
-    """Raise BadInput for a column that a source has not, or for files of one source that differ in what is asked for."""
+    """Raise BadInput for a column that a source has not, and NotConserved where its files differ in theirs."""
     if options.format not in FORMATS:
         raise BadInput(f"--format {options.format}: there are {', '.join(FORMATS)}")
     for source, of_source in artifacts.items():

@@ -1,7 +1,7 @@
 """Push: a published corpus to a dataset repository of the Hugging Face hub, visible all at once.
 
-What is not there yet goes to a pull request of its own, some files with each commit. When all files have the digests of
-the published ones there, the pull request is merged: until then the main branch is as it was. A push that was
+What is not there yet goes to a pull request of its own, some files with each commit. When all files have the digests
+of the published ones there, the pull request is merged: until then the main branch is as it was. A push that was
 interrupted leaves the pull request open, and the next one goes on with it.
 """
 
@@ -22,12 +22,13 @@ from tasks.recipe.fields import Recipe
 from tasks.recipe.values import HUB
 from tasks.storage.folder import Folder
 from tasks.storage.stores import ask_again, explain_errors
+from tasks.words import counted
 
 DATASETS = f"{HUB}datasets/"
 MOST_FILES, MOST_BYTES = 64, 16 << 30  # of a commit
 ROUNDS = 3  # in which what does not arrive is sent
 TITLE = "zyda-flows: {corpus}"
-NO_TOKEN = "no token for the hub: set HF_TOKEN, or run `hf auth login`; it must be one that may write"
+LOGIN = "no token for the hub: set HF_TOKEN, or run `hf auth login`; it must be one that may write"
 
 Answer = TypeVar("Answer")
 
@@ -66,7 +67,9 @@ class Repository:
                     return question()
                 except HfHubHTTPError as error:
                     if error.response is not None and error.response.status_code in (401, 403):
-                        raise Denied(f"{self.url}: the token may not write there: {first_sentence(error)}") from error
+                        raise Denied(
+                            f"{self.url}: the token may not write there: {first_sentence(error)}"
+                        ) from error
                     raise
                 except RuntimeError as error:  # of a thread of the client's, which uploads a file
                     raise error.__cause__ or error from None
@@ -78,7 +81,7 @@ class Repository:
         from huggingface_hub import get_token  # late
 
         if not get_token():
-            raise Denied(f"{self.url}: {NO_TOKEN}")
+            raise Denied(f"{self.url}: {LOGIN}")
         self.ask(lambda: self.api.create_repo(**self.its, private=private or None, exist_ok=True))
         self.ask(lambda: self.api.auth_check(**self.its, write=True))
 
@@ -97,7 +100,9 @@ class Repository:
 
         def find() -> int | None:
             every = self.api.get_repo_discussions(**self.its, discussion_type="pull_request")
-            return next((one.num for one in every if one.title == title and one.status in ("open", "draft")), None)
+            return next(
+                (one.num for one in every if one.title == title and one.status in ("open", "draft")), None
+            )
 
         number = self.ask(find)
         if number is None:
@@ -116,13 +121,15 @@ class Repository:
             self.ask(lambda: self.api.merge_pull_request(self.name, number, repo_type="dataset"))
         except ZydaError as error:
             where = f"{self.page}/discussions/{number}"
-            raise type(error)(f"{error}; all files are in the pull request {where}, which is not merged") from error
+            raise type(error)(
+                f"{error}; all files are in the pull request {where}, which is not merged"
+            ) from error
 
 
 def repository_of(name: str) -> Repository:
     """Return the repository of a name, `lab/corpus`. Raises BadInput where it is none."""
     from huggingface_hub.errors import HFValidationError  # late
-    from huggingface_hub.utils import validate_repo_id  # late
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # late
 
     short = name.removeprefix(DATASETS).removeprefix("datasets/").strip("/")
     try:
@@ -161,13 +168,36 @@ class Push:
         """The bytes to be sent."""
         return sum(file.size for file in self.to_send)
 
+    @property
+    def whole_size(self) -> int:
+        """The bytes of the corpus."""
+        return sum(file.size for file in self.files.values())
+
+    def sentences(self) -> Iterator[str]:
+        """Say what is to be done."""
+        if not (self.to_send or self.to_delete):
+            yield f"nothing to send: {self.repository.url} has the corpus as it is published"
+        else:
+            yield (
+                f"{counted(len(self.to_send), 'file')} of {len(self.files):,} to send, {self.size:,} bytes; "
+                f"{counted(len(self.to_delete), 'file')} to delete there"
+            )
+        if self.others:
+            yield f"{counted(len(self.others), 'file')} that no push has put there stay: {self.others[0]}" + (
+                ", ..." if len(self.others) > 1 else ""
+            )
+        if not self.manifest.recipe.get("license"):
+            yield "the recipe says no `license`, so the card has none"
+
     def begin(self) -> None:
         """Compare the repository with the corpus, and find or open the pull request where they differ."""
         self.ours = pushed_before(self.repository)
         main = self.repository.tree("main")
         self.compare(main)
         if self.to_send or self.to_delete:
-            self.revision, self.number = self.repository.pull_request(TITLE.format(corpus=self.manifest.corpus))
+            self.revision, self.number = self.repository.pull_request(
+                TITLE.format(corpus=self.manifest.corpus)
+            )
             waiting = self.repository.tree(self.revision)
             self.ours |= waiting.keys() - main.keys()  # of a push that was interrupted
             self.compare(waiting)
@@ -175,14 +205,16 @@ class Push:
     def compare(self, there: dict[str, tuple[int, str]]) -> None:
         """Find what of a revision is not as it is published."""
         self.to_send = [
-            file for file in self.files.values() if not is_as_published(self.folder, file, there.get(file.path))
+            file
+            for file in self.files.values()
+            if not is_as_published(self.folder, file, there.get(file.path))
         ]
         self.to_delete = sorted(path for path in there if path in self.ours and path not in self.files)
         known = {*self.ours, *self.files, ".gitattributes"}
         self.others = sorted(path for path in there if path not in known)
 
     def send(self, tell: Callable[[int], object]) -> None:
-        """Send what is to be sent to the pull request, until all is there. tell: is called with bytes that have gone.
+        """Send what is to be sent to the pull request, until all is there. tell: is called with the bytes sent.
 
         Raises Unavailable where something does not arrive, Denied where the corpus is another one by now.
         """
@@ -234,7 +266,7 @@ def push_of(recipe: Recipe, name: str, *, private: bool = False) -> Push:
 
 
 def pushed_before(repository: Repository) -> set[str]:
-    """Return the paths of what was pushed to a repository before, by its own manifest; nothing where it has none."""
+    """Return the paths of what was pushed to a repository before, by its manifest; nothing where it has none."""
     commit = repository.ask(lambda: repository.api.repo_info(**repository.its).sha)
     there = Folder(f"{repository.url}@{commit}")  # its client remembers what a branch had
     try:
@@ -244,13 +276,15 @@ def pushed_before(repository: Repository) -> set[str]:
         manifest = Published.model_validate_json(content)
         rows = PublishedFiles(there, manifest, "").rows("", ["path"])
     except (ValueError, Denied) as error:  # another's manifest
-        warn(f"{repository.url}/{MANIFEST} is of no corpus of ours; nothing is deleted there ({first_sentence(error)})")
+        warn(
+            f"{repository.url}/{MANIFEST} is of no corpus; nothing is deleted there ({first_sentence(error)})"
+        )
         return set()
     return {MANIFEST, *(file.path for file in manifest.named), *rows.column("path").to_pylist()}
 
 
 def is_as_published(folder: Folder, file: File, there: tuple[int, str] | None) -> bool:
-    """Say whether a file of a repository is that of the corpus: by its SHA-256, or that of git where it is small."""
+    """Say whether a file of a repository is that of the corpus: by its SHA-256, or git's digest."""
     if there is None or there[0] != file.size:
         return False
     if there[1] == file.sha256:
@@ -285,7 +319,7 @@ def local_files(folder: Folder, files: Sequence[File]) -> Iterator[dict[str, str
         for number, file in enumerate(files):
             paths[file.path] = str(Path(scratch, str(number)))
             with folder.open(f"{PUBLISHED}/{file.path}") as stream, Path(paths[file.path]).open("wb") as out:
-                for block in iter(lambda: stream.read(8 << 20), b""):  # noqa: B023
+                for block in iter(lambda: stream.read(8 << 20), b""):
                     out.write(block)
         yield paths
 

@@ -113,12 +113,19 @@ def test_settings_of_the_stack_can_be_had_for_other_programs(stack):
 def test_registered_deployments_are_those_of_the_file(stack):
     with get_client(sync_client=True) as client:
         found = {one.name: one for one in client.read_deployments()}
-    assert set(found) == {one["name"] for one in DEFINITIONS["deployments"]} == {"build", "watch", "report"}
+    assert set(found) == {one["name"] for one in DEFINITIONS["deployments"]}
+    assert set(found) == {"build", "watch", "report", "export", "push"}
     for definition in DEFINITIONS["deployments"]:
         assert found[definition["name"]].description.strip() == definition["description"].strip()
         assert found[definition["name"]].tags == definition["tags"]
     tags = [{*definition["tags"]} - {"zyda"} for definition in DEFINITIONS["deployments"]]
-    assert tags == [{"build"}, {"look"}, {"report"}]  # by which the dashboard shows builds without looks
+    assert tags == [
+        {"build"},
+        {"look"},
+        {"report"},
+        {"export"},
+        {"push"},
+    ]  # by which the dashboard shows builds without looks
 
 
 def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):

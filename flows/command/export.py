@@ -1,0 +1,84 @@
+"""`zyda export`: the published documents in files of another format, size and choice of columns."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.progress import bar_or_lines
+from flows.command.terminal import as_size, console, say, table_of
+from tasks.words import counted
+
+if TYPE_CHECKING:
+    from tasks.publish.exporting import ExportedFile, FileToExport
+
+EXAMPLES = (
+    "zyda export recipe.yaml --to /data/jsonl",
+    "zyda export recipe.yaml --to s3://lab/train --format parquet --columns doc_id,text --file-mib 1024",
+)
+
+
+def export(
+    recipe_path: RecipePath,
+    to: Annotated[str, typer.Option(metavar="URL", help="The folder for the files.")],
+    kind: Annotated[
+        str, typer.Option("--format", help="Of the files: jsonl.zst, jsonl or parquet.")
+    ] = "jsonl.zst",
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The columns to write; without, all of them.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="A source to write, any number of times; without, all of them.")
+    ] = None,
+    file_mib: Annotated[
+        float,
+        typer.Option(min=0.01, help="What goes into one file, in MiB of the Parquet that is published."),
+    ] = 256,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Write the published documents to files of your own: JSON Lines or Parquet, of any columns and size.
+
+    Start it again after an interruption, or when the corpus has changed: what is there already is not written
+    again. exported.parquet in the folder lists the files, each with its SHA-256.
+    """
+    recipe = load(recipe_path, storage, sample)
+    from tasks.publish.exporting import Export, ExportOptions  # late
+    from tasks.storage.folder import Folder, absolute  # late
+
+    names = tuple(filter(None, (columns or "").split(",")))
+    options = ExportOptions(format=kind, columns=names, sources=tuple(source or ()), file_mib=file_mib)
+    planned = Export(recipe, Folder(absolute(to)), options)
+    with bar_or_lines("written", sum(job.size for job in planned.jobs)) as tell:
+        files = planned.write(lambda jobs: in_processes(jobs, tell))
+    table = table_of("source", "files", "documents", "size", words=["source"])
+    for name in dict.fromkeys(file.source for file in files):
+        own = [file for file in files if file.source == name]
+        size = as_size(sum(file.size for file in own))
+        table.add_row(name, f"{len(own):,}", f"{sum(file.rows for file in own):,}", size)
+    console().print(table)
+    say(
+        f"{counted(len(files), 'file')} in {planned.to.url}, of which {len(planned.done):,} were there already"
+    )
+
+
+def in_processes(jobs: "Sequence[FileToExport]", tell: Callable[[int], object]) -> "Iterator[ExportedFile]":
+    """Write files in as many processes as there are cores; a failure ends it when those under way are written."""
+    from tasks.workers.dask_cluster import cores  # late
+
+    if not jobs:
+        return
+    pool = ProcessPoolExecutor(
+        min(cores(), len(jobs)), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    )
+    try:
+        sizes = {pool.submit(job): job.size for job in jobs}
+        for done in as_completed(sizes):
+            yield done.result()
+            tell(sizes[done])
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,81 @@
+"""The flow that writes a published corpus to files of another format."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from prefect import flow
+from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+from pydantic import Field
+
+from flows.dashboard.artifact_keys import artifact_key
+from flows.server.liveness import with_heartbeat
+from flows.server.run_names import name_by_corpus
+from tasks.publish.exporting import Export, ExportedFile, ExportOptions, FileToExport
+from tasks.recipe.fields import Recipe
+from tasks.recipe.loading import load_recipe
+from tasks.stage.fan_out import fan_out
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from tasks.stage.runner import task_runner
+from tasks.storage.folder import Folder, absolute
+
+Sample = Annotated[float, Field(gt=0, le=1)]
+AT_ONCE = 256  # files between two looks at how far it is
+
+
+@flow(name="export", flow_run_name=name_by_corpus("export"), task_runner=task_runner(), persist_result=False)
+def export(
+    recipe: str,
+    to: str,
+    format: Literal["jsonl.zst", "jsonl", "parquet"] = "jsonl.zst",  # noqa: A002 as it stands in the form
+    columns: list[str] | None = None,
+    sources: list[str] | None = None,
+    file_mib: Annotated[float, Field(gt=0)] = 256,
+    storage: str | None = None,
+    sample: Sample | None = None,
+) -> int:
+    """Write the published documents to files of another format, over the cluster; return how many files there are.
+
+    Args:
+        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
+        to: The folder for the files, as all workers see it: any fsspec URL.
+        format: Of the files: jsonl.zst, jsonl or parquet.
+        columns: The columns to write; without, all of them.
+        sources: The sources to write; without, all of them.
+        file_mib: What goes into one file, in MiB of the Parquet that is published.
+        storage: Where the corpus is, instead of where the recipe says: any fsspec URL.
+        sample: The part of the input that was used. A sample is a corpus of its own.
+    """
+    options = ExportOptions(
+        format=format, columns=tuple(columns or ()), sources=tuple(sources or ()), file_mib=file_mib
+    )
+    with with_heartbeat("zyda-export"):
+        corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
+        files = export_files.submit(corpus_recipe, absolute(to), options).result()
+        show_files(corpus_recipe, files)
+    return len(files)
+
+
+@task(task_run_name="export", **ONCE_A_BUILD)
+def export_files(recipe: Recipe, to: str, options: ExportOptions) -> list[ExportedFile]:
+    """Write what is not there yet."""
+    planned = Export(recipe, Folder(to), options)
+    return planned.write(over_cluster)
+
+
+def over_cluster(jobs: Sequence[FileToExport]) -> Iterator[ExportedFile]:
+    """Write files on the workers, and tell the dashboard how far it is."""
+    bar: Any = create_progress_artifact(progress=0.0, description="Exported files") if jobs else None
+    for start in range(0, len(jobs), AT_ONCE):
+        yield from fan_out(FileToExport.__call__, jobs[start : start + AT_ONCE], stage="export", source=None)
+        update_progress_artifact(bar, progress=100 * min(1.0, (start + AT_ONCE) / len(jobs)))
+
+
+def show_files(recipe: Recipe, files: Sequence[ExportedFile]) -> None:
+    """Put what was written of each source into the dashboard."""
+    rows = [
+        {"source": source, "files": len(own), "documents": sum(one.rows for one in own),
+         "bytes": sum(one.size for one in own)}
+        for source in dict.fromkeys(file.source for file in files)
+        if (own := [file for file in files if file.source == source])
+    ]  # fmt: skip
+    create_table_artifact(rows, artifact_key(recipe, "exported"), "What was exported")

@@ -1,0 +1,58 @@
+"""The flow that puts a published corpus on the Hugging Face hub."""
+
+from typing import Annotated, Any
+
+from prefect import flow
+from prefect.artifacts import create_link_artifact, create_progress_artifact, update_progress_artifact
+from prefect.logging import get_run_logger
+from pydantic import Field
+
+from flows.dashboard.artifact_keys import artifact_key
+from flows.server.liveness import with_heartbeat
+from flows.server.run_names import name_by_corpus
+from tasks.publish.pushing import push_of
+from tasks.recipe.loading import load_recipe
+
+Sample = Annotated[float, Field(gt=0, le=1)]
+
+
+@flow(name="push", flow_run_name=name_by_corpus("push"), persist_result=False)
+def push(
+    recipe: str, name: str, private: bool = False, storage: str | None = None, sample: Sample | None = None
+) -> str:
+    """Put the published corpus on the hub, where it becomes visible all at once; return its page.
+
+    The process that runs it needs a token of the hub: HF_TOKEN in its environment, or `hf auth login`.
+
+    Args:
+        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
+        name: The dataset repository on the hub, OWNER/NAME.
+        private: Make the repository a private one, if it is not there yet.
+        storage: Where the corpus is, instead of where the recipe says: any fsspec URL.
+        sample: The part of the input that was used. A sample is a corpus of its own.
+    """
+    log = get_run_logger()
+    with with_heartbeat("zyda-push"):
+        corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
+        pushed = push_of(corpus_recipe, name, private=private)
+        for sentence in pushed.sentences():
+            log.info("%s", sentence)
+        if pushed.to_send or pushed.to_delete:
+            pushed.send(Sent(pushed.size))
+        pushed.finish()
+        create_link_artifact(
+            pushed.repository.page, pushed.repository.name, artifact_key(corpus_recipe, "pushed")
+        )
+    return pushed.repository.page
+
+
+class Sent:
+    """Tells the dashboard how much has been sent, of so many bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.sent = size, 0
+        self.bar: Any = create_progress_artifact(progress=0.0, description="Sent to the hub")
+
+    def __call__(self, size: int) -> None:
+        self.sent += size
+        update_progress_artifact(self.bar, progress=100 * min(1.0, self.sent / max(1, self.size)))

@@ -1,0 +1,248 @@
+"""Exports: the same documents in other files, written once, whole, and listed with their digests."""
+
+import hashlib
+import json
+from io import BytesIO
+
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from small_corpus import Corpus, build_here, of_many_files, prose, published, rows, table_of, write_rows, zyda
+
+from tasks.errors import BadInput, Denied
+from tasks.publish import exporting
+from tasks.publish.exporting import Export, ExportOptions
+from tasks.storage.folder import Folder
+
+SOURCES = ("best", "middle", "worst")
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Return a published corpus with a column of mixed types, one of bytes' kin and one of nested objects."""
+    corpus = of_many_files(tmp_path, 4)
+    odd = [
+        {"name": "odd_1", "text": prose("odd 1"), "mixed": 1, "nested": {"a": [1, None]}, "far": 2**63},
+        {"name": "odd_2", "text": prose("odd 2") + '\n"\u2028\x00', "mixed": "one", "nested": None},
+        {"name": "odd_3", "text": prose("odd 3"), "mixed": {"x": 1.5}, "nested": {"a": []}},
+    ]
+    write_rows(tmp_path / "in/worst-8.jsonl.zst", odd)
+    corpus.recipe["shard_mib"] = 0.01
+    build_here(corpus.load())
+    return corpus
+
+
+def exported(corpus, to, **options):
+    """Export a corpus; return how many files were written."""
+    planned = Export(corpus.load(), Folder(str(to)), ExportOptions(**options))
+    planned.write(lambda jobs: [job() for job in jobs])
+    return len(planned.jobs)
+
+
+def documents_in(to, source, kind="jsonl.zst"):
+    """Read what was exported of a source, with other libraries."""
+    found = []
+    for path in sorted((to / source).rglob(f"*.{kind}")):
+        content = path.read_bytes()
+        if kind == "parquet":
+            found += pq.read_table(BytesIO(content)).to_pylist()
+        else:
+            lines = (
+                zstandard.ZstdDecompressor().decompressobj().decompress(content)
+                if kind == "jsonl.zst"
+                else content
+            )
+            found += [json.loads(line) for line in lines.split(b"\n") if line]
+    return found
+
+
+def listed(to):
+    return {row["path"]: row for row in pq.read_table(to / "exported.parquet").to_pylist()}
+
+
+@pytest.mark.parametrize("kind", ["jsonl.zst", "jsonl", "parquet"])
+def test_documents_are_those_that_are_published(corpus, tmp_path, kind):
+    to = tmp_path / "to"
+    exported(corpus, to, format=kind, file_mib=0.01)
+    for source in SOURCES:
+        expected = table_of(corpus.load(), source)
+        if kind != "parquet":
+            file = corpus.folder / "out/small/published" / table_of_files(corpus, source)[0]
+            as_json = [one.name for one in pq.read_schema(file) if one.metadata and b"zyda" in one.metadata]
+            assert ("mixed" in as_json) == (source == "worst")
+            expected = [
+                row | {name: json.loads(row[name]) for name in as_json if row[name] is not None}
+                for row in expected
+            ]
+        assert documents_in(to, source, kind) == expected
+    assert {path.relative_to(to).as_posix() for path in to.rglob("*.*")} == {*listed(to), "exported.parquet"}
+    for path, row in listed(to).items():
+        content = (to / path).read_bytes()
+        assert (row["size"], row["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+
+
+def test_columns_sources_and_sizes_are_those_that_were_asked_for(corpus, tmp_path):
+    exported(
+        corpus,
+        tmp_path / "to",
+        columns=("text", "doc_id"),
+        sources=("worst",),
+        format="parquet",
+        file_mib=1000,
+    )
+    (file,) = (tmp_path / "to").rglob("worst/*.parquet")
+    assert pq.read_schema(file).names == ["text", "doc_id"]
+    assert not (tmp_path / "to/best").exists()
+    small = exported(corpus, tmp_path / "small", sources=("worst",), format="parquet", file_mib=0.001)
+    assert small == len(table_of_files(corpus, "worst"))
+
+
+def table_of_files(corpus, source):
+    return [path for path in published(corpus.load()).files(source) if path.endswith(".parquet")]
+
+
+def test_jsonl_can_be_a_source_and_gives_the_same_texts(corpus, tmp_path):
+    exported(corpus, tmp_path / "to")
+    again = Corpus(tmp_path / "again")
+    sources = [{"name": source, "files": f"{tmp_path}/to/{source}/*.jsonl.zst"} for source in SOURCES]
+    recipe = again.load(sources=sources, name="again")
+    build_here(recipe)
+    for source in SOURCES:
+        texts = [row["text"] for row in table_of(recipe, source)]
+        assert texts == [row["text"] for row in table_of(corpus.load(), source)]
+    (odd,) = (row for row in table_of(recipe, "worst") if row["name"] == "odd_3")
+    assert json.loads(odd["mixed"]) == {"x": 1.5}
+
+
+def test_a_second_export_writes_what_changed_and_lets_go_of_what_is_no_more(corpus, tmp_path):
+    to = tmp_path / "to"
+    exported(corpus, to, file_mib=0.001)
+    assert exported(corpus, to, file_mib=0.001) == 0
+    (to / "worst/mine.txt").write_text("not of an export")
+    before = listed(to)
+    write_rows(corpus.folder / "in/worst-9.arrow", rows(new=prose("new")))
+    build_here(corpus.load())
+    written = exported(corpus, to, file_mib=0.001)
+    assert 0 < written < len(listed(to))
+    files = {path.relative_to(to).as_posix() for path in to.rglob("*.*")}
+    assert files == {*listed(to), "exported.parquet", "worst/mine.txt"}
+    assert before.keys() & listed(to).keys()
+    assert documents_in(to, "worst")[-1]["name"] == "new"
+
+
+@pytest.mark.parametrize("kind", ["jsonl.zst", "parquet"])
+def test_files_that_are_cut_or_changed_are_written_again(corpus, tmp_path, kind):
+    to = tmp_path / "to"
+    exported(corpus, to, format=kind, file_mib=0.001)
+    before = listed(to)
+    for harm in ("cut", "gone", "flipped", "emptied"):
+        path = to / next(iter(before))
+        content = bytearray(path.read_bytes())
+        if harm == "cut":
+            path.write_bytes(content[:-7])
+        elif harm == "gone":
+            path.unlink()
+        elif harm == "emptied":
+            path.write_bytes(b"")
+        else:
+            content[len(content) // 2] ^= 4
+            path.write_bytes(content)
+            (to / "exported.parquet").unlink()  # as if the export had been killed: then files are read
+        assert exported(corpus, to, format=kind, file_mib=0.001) >= 1
+        assert listed(to) == before
+        for name, row in before.items():
+            assert hashlib.sha256((to / name).read_bytes()).hexdigest() == row["sha256"]
+
+
+def test_an_interrupted_export_keeps_what_it_has_written(corpus, tmp_path, monkeypatch):
+    to, wrote = tmp_path / "to", []
+    write = exporting.write_lines
+
+    def failing(job, scratch):
+        if len(wrote) == 3:
+            raise KeyboardInterrupt
+        wrote.append(job.path)
+        write(job, scratch)
+
+    monkeypatch.setattr(exporting, "write_lines", failing)
+    with pytest.raises(KeyboardInterrupt):
+        exported(corpus, to, file_mib=0.001)
+    assert not (to / "exported.parquet").exists()
+    monkeypatch.setattr(
+        exporting, "write_lines", lambda job, scratch: (wrote.append(job.path), write(job, scratch))
+    )
+    exported(corpus, to, file_mib=0.001)
+    assert len(wrote) == len({*wrote}) == len(listed(to))
+
+
+def test_on_a_store_the_same_files_are_made(corpus, tmp_path, s3, request):
+    url = f"{s3}/{request.node.name}"
+    exported(corpus, tmp_path / "to")
+    planned = Export(corpus.load(), Folder(url), ExportOptions())
+    planned.write(lambda jobs: [job() for job in jobs])
+    folder = Folder(url)
+    assert {path: folder.digest_of(path) for path in folder.files("")} == {
+        path.relative_to(tmp_path / "to").as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (tmp_path / "to").rglob("*.*")
+    }
+    assert not Export(corpus.load(), folder, ExportOptions()).jobs
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (
+            {"columns": ("text", "nonsense")},
+            "source best: no column 'nonsense' is published; there are doc_id",
+        ),
+        ({"sources": ("worse",)}, "no such source; there are best, middle, worst"),
+        ({"format": "csv"}, "--format csv: there are jsonl.zst, jsonl, parquet"),
+    ],
+)
+def test_what_the_corpus_does_not_have_is_said_before_anything_is_written(corpus, tmp_path, options, fault):
+    with pytest.raises(BadInput, match=fault):
+        exported(corpus, tmp_path / "to", **options)
+    assert not (tmp_path / "to").exists()
+
+
+def test_an_export_into_the_corpus_itself_or_over_another_table_is_refused(corpus, tmp_path):
+    for place in ("out/small/published", "out/small", "out", "out/small/exports"):
+        with pytest.raises(BadInput, match="where the corpus itself is"):
+            exported(corpus, corpus.folder / place)
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to/exported.parquet").write_bytes(b"mine")
+    with pytest.raises(BadInput, match="is not what an export writes"):
+        exported(corpus, tmp_path / "to")
+    assert (tmp_path / "to/exported.parquet").read_bytes() == b"mine"
+
+
+def test_damage_of_the_corpus_and_a_build_meanwhile_are_told_apart(corpus, tmp_path):
+    def build_first(jobs):
+        write_rows(corpus.folder / "in/worst-9.arrow", rows(new=prose("new")))
+        (corpus.folder / "in/worst-2.arrow").unlink()
+        build_here(corpus.load(), replace=True)
+        return [job() for job in jobs]
+
+    planned = Export(corpus.load(), Folder(str(tmp_path / "to")), ExportOptions(file_mib=0.001))
+    with pytest.raises(Denied, match="was published anew meanwhile"):
+        planned.write(build_first)
+    path = corpus.folder / "out/small/published" / table_of_files(corpus, "best")[0]
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(Denied, match="zyda verify --repair mends it"):
+        exported(corpus, tmp_path / "other", file_mib=0.001)
+
+
+@pytest.mark.slow
+def test_the_command_writes_in_processes_and_says_what(corpus, tmp_path):
+    to = tmp_path / "to"
+    said = zyda("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,text", "--file-mib", "0.01")
+    assert said.returncode == 0, said.stderr
+    assert "0 were there already" in said.stdout
+    assert documents_in(to, "best") == [
+        {"doc_id": row["doc_id"], "text": row["text"]} for row in table_of(corpus.load(), "best")
+    ]
+    said = zyda("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,nothing")
+    assert said.returncode == 1
+    assert said.stderr.strip().count("\n") == 0
+    assert "no column 'nothing'" in said.stderr
