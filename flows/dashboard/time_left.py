@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 
 # Seconds on two cores that are idle otherwise: of a stage, and of a MB of text and of a shard in it.
 START, END = 6.0, 3.0
-ONCE, USUAL = {"prepare": 3.0, "ingest": 4.0, "minhash": 2.0, "audit": 1.5, "publish": 1.5}, 0.7
+ONCE = {
+    "prepare": 3.0,
+    "ingest": 4.0,
+    "minhash": 2.0,
+    "own_clusters": 0.3,
+    "overlap": 0.5,
+    "audit": 1.5,
+    "publish": 1.5,
+}
+USUAL = 0.7
 EACH_MB = {"ingest": 0.016, "minhash": 0.008, "publish": 0.008, "removals": 0.001, "index": 0.002}
 EACH_SHARD = {"removals": 0.03, "audit": 0.005, "index": 0.01}
 MODELS = "classify"

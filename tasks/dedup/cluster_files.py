@@ -95,7 +95,7 @@ def files_of_forest(job: RecordJob[ClusterFiles], whole: Forest, cuts: Sequence[
             whole.clusters(slice(at, min(end, at + forests.GROUP_ROWS)))
             for at in range(start, end, forests.GROUP_ROWS)
         )
-        path = artifact_path("clusters", None, name, job.key)
+        path = artifact_path(job.stage, None, name, job.key)
         artifacts.append(write_clusters(job.folder, path, name, groups))
     return ClusterFiles(artifacts=tuple(artifacts))
 

@@ -46,12 +46,17 @@ class JoinedFiles(Job[Made]):
     within_sources: of the edges, only those with both ends in one source.
     """
 
-    stage, version = "clusters", VERSION
+    version = VERSION
 
     artifacts: tuple[Artifact, ...]
     level: int
     number: int
     within_sources: bool = field(default=False, kw_only=True)
+
+    @property
+    def stage(self) -> str:
+        """The stage that reads the edges; what is joined after that depends on the forests alone."""
+        return "own_clusters" if self.within_sources and self.level == 0 else "clusters"
 
     @property
     def name(self) -> str:
@@ -104,7 +109,7 @@ class ForestOfFiles(JoinedFiles[Artifact], ArtifactJob):
 
     @property
     def params(self) -> object:
-        return [True, "within sources"] if self.within_sources and self.level == 0 else self.level == 0
+        return self.level == 0
 
     def make(self) -> Artifact:
         whole = self.forest()
@@ -127,8 +132,7 @@ class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
 
     @property
     def params(self) -> list[object]:
-        within = ["within sources"] if self.within_sources and self.level == 0 else []
-        return [self.level == 0, "clusters", self.cuts, *within]
+        return [self.level == 0, "clusters", self.cuts]
 
     def make(self) -> ClusterFiles:
         return self.recorded(files_of_forest(self, self.forest(), self.cuts))

@@ -120,17 +120,23 @@ class BestOfAll(RowsByPart):
 class DecidedFile(ArtifactJob):
     """The decisions about one file of clusters.
 
-    shared_files: the best of each cluster, by file; None where there is one file. key_of_stage: the stage's.
+    shared_files: the best of each cluster, by file; None where there is one file. of_stage, key_of_stage: of the
+    stage that asks, and its key.
     """
 
-    stage, version = "decisions", VERSION
+    version = VERSION
 
     clustered: Artifact
     number: int
     shared_files: Files | None
     order: Preference
     scope: Scope
+    of_stage: str
     key_of_stage: str
+
+    @property
+    def stage(self) -> str:
+        return self.of_stage
 
     @property
     def name(self) -> str:
@@ -191,6 +197,7 @@ def decided_by_ids(
                 of_files.files(number) if of_files else None,
                 order,
                 scope,
+                stage,
                 its_key,
             )
             for number, clusters_file in enumerate(tables)

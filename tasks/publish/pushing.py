@@ -1,7 +1,7 @@
 """Push: a published corpus to a dataset repository of the Hugging Face hub, visible all at once.
 
-What is not there yet goes to a pull request of its own, some files with each commit. When all files have the digests
-of the published ones there, the pull request is merged: until then the main branch is as it was. A push that was
+What is not there yet goes to a pull request of its own, some files with each commit. When all files there have the
+digests of the published ones, the pull request is merged: until then the main branch is as it was. A push that was
 interrupted leaves the pull request open, and the next one goes on with it.
 """
 

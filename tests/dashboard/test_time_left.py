@@ -53,12 +53,15 @@ class Recording:
         first = self.events.pop(0)
         self.began, self.ended = first["t"], self.events[-1]["t"]
         self.state = BuildState(Recipe.model_validate(first["recipe"]), self.clock)
+        self.stages = {event.get("stage") for event in self.events}
 
     def tell(self, event):
         self.clock.now = event["t"]
         match event["kind"]:
             case "begin":
                 self.state.begin()
+                for stage in self.state.rows.keys() - self.stages:  # there was none when this was recorded
+                    del self.state.rows[stage]
             case "hear":
                 self.state.hear(event["report"])
             case "wait_for":
