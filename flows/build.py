@@ -33,7 +33,7 @@ from tasks.stage.groups import receipts_of
 from tasks.stage.jobs import forget_attempts
 from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.rebuild_damaged import rebuilding_damaged
-from tasks.stage.results import Results, Runner, Work, flat_receipts, task_of
+from tasks.stage.results import Results, Runner, Step, Work, flat_receipts, task_of
 from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage
 from tasks.storage.artifacts import Receipt
@@ -134,6 +134,12 @@ def wait_for_receipts(step: Sequence[PrefectFuture[Any]]) -> list[Receipt]:
     return flat_receipts(all_but_poison([future.result for future in step]))
 
 
+def run_stage(step: Step, results: Results, runner: Runner) -> None:
+    """Run a stage for all that it is for, and add what it gives to the results."""
+    for call in results.calls(step):
+        results.add(step, call, runner.submit(step.work, step.subject, *call.inputs))
+
+
 def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Ledger:
     """Run every stage that the recipe enables and that is not finished, and publish the corpus."""
     pipeline.check(recipe)
@@ -146,8 +152,7 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
             results.receipts(runner)
             result(submit(step.work, recipe, results.all_trails()))
             continue
-        for call in results.calls(step):
-            results.add(step, call, submit(step.work, step.subject, *call.inputs))
+        run_stage(step, results, runner)
         if step.work.published_as:
             about_corpus[step.subject.name_of(step.work.published_as)] = step.name
 

@@ -2,10 +2,11 @@
 
 import logging
 import os
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +17,7 @@ from flows.server.signals import RESUME_ADVICE, end_in_order
 from tasks.errors import Unavailable
 
 if TYPE_CHECKING:
+    from prefect.task_runners import TaskRunner
     from rich.console import Console
 
     from tasks.accounts.ledger import Ledger
@@ -64,6 +66,27 @@ def run_build(
 
     recipe: the recipe as the flow will read it, by which its cluster is chosen.
     """
+    err = console(stderr=True, soft_wrap=True)
+
+    def look() -> None:
+        if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
+            with err.status("looking at the sources"):
+                look_before(recipe, replace=replace)
+
+    with prefect_and_cluster(recipe, "flows.build", look, "build") as runner:
+        from flows.build import build  # late
+
+        return build.with_options(task_runner=runner)(recipe_path, storage, sample, replace)
+
+
+@contextmanager
+def prefect_and_cluster(
+    recipe: "Recipe", flow_module: str, look: Callable[[], object], *labels: str
+) -> "Iterator[TaskRunner[Any]]":
+    """Give what runs a flow's tasks, with Prefect's server there and its own lines off the screen.
+
+    flow_module: is imported meanwhile. look: is called before anything starts. labels: tags of the run.
+    """
     from flows.server.local_server import prefect_server  # late
     from flows.server.server_watchdog import server_watchdog  # late
 
@@ -72,15 +95,12 @@ def run_build(
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     err = console(stderr=True, soft_wrap=True)
     with end_in_order(RESUME_ADVICE), ExitStack() as stack:
-        if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
-            with err.status("looking at the sources"):
-                look_before(recipe, replace=replace)
+        look()
         use_the_running_stack(err)
         with err.status("starting Prefect"):
-            server = stack.enter_context(prefect_server(meanwhile=partial(import_module, "flows.build")))
+            server = stack.enter_context(prefect_server(meanwhile=partial(import_module, flow_module)))
             from prefect import tags  # late
 
-            from flows.build import build  # late
             from tasks.stage.runner import task_runner, threads_for  # late
             from tasks.workers.trouble import cluster_explained  # late
         err.print(f"dashboard: {server.api.link}", highlight=False)
@@ -90,8 +110,8 @@ def run_build(
         stack.enter_context(server_watchdog(server))
         runner = task_runner(threads_for(recipe))
         stack.enter_context(cluster_explained())
-        stack.enter_context(tags("zyda", "build"))  # as runs of the deployment have them
-        return build.with_options(task_runner=runner)(recipe_path, storage, sample, replace)
+        stack.enter_context(tags("zyda", *labels))  # as runs of the deployment have them
+        yield runner
 
 
 def look_before(recipe: "Recipe", *, replace: bool) -> None:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.terminal import console
+from flows.command.arguments import Sample, SomeRecipePath, Storage, load
+from flows.command.build import prefect_and_cluster
+from flows.command.terminal import console, table_of
 from tasks.errors import Denied
 
 if TYPE_CHECKING:
@@ -14,14 +16,23 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "zyda params --threshold 0.85",
     "zyda params --fp-weight 2",
+    "zyda params recipe.yaml --try 0.4,0.6,0.85",
     "zyda params --values 256 --picture curve.svg",
 )
 SHOWN = 5
+MOST = 20  # thresholds that are tried at once
 POINTS = 21
 BAR = 40  # characters of a bar for certainty
 
 
 def params(
+    recipe_path: SomeRecipePath = None,
+    try_: Annotated[
+        str | None,
+        typer.Option(
+            "--try", metavar="A,B", help="Of the corpus of RECIPE: what would go at each of these thresholds."
+        ),
+    ] = None,
     threshold: Annotated[
         float, typer.Option(min=0.01, max=0.99, help="The Jaccard similarity from which on pairs are wanted.")
     ] = 0.8,
@@ -33,11 +44,22 @@ def params(
         float, typer.Option(min=0, help="What a false negative counts, beside a false positive.")
     ] = 1.0,
     picture: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the curve, as SVG.")] = None,
+    storage: Storage = None,
+    sample: Sample = None,
 ) -> None:
     """Find the bands and rows that err least for a similarity, and show how many pairs they find.
 
     More values err less, and take as much more time and room.
+
+    With a recipe and --try, deduplication is tried on its corpus at several thresholds: what each takes of each
+    source, and how many of the pairs are less alike. The corpus stays as it is published. Its texts are read once
+    for all of them, from where ingest has put them, and those of the pairs once more.
     """
+    if recipe_path or try_:
+        if not (recipe_path and try_):
+            raise Denied("give both: a recipe and --try, or neither")
+        try_bandings(recipe_path, thresholds_in(try_), storage, sample)
+        return
     from rich.table import Table  # late
 
     from tasks.signatures.banding import bandings  # late
@@ -77,6 +99,59 @@ def params(
     if picture:
         draw(best, Path(picture))
         out.print(f"drawn: {picture}", markup=False)
+
+
+def thresholds_in(text: str) -> list[float]:
+    """Read `0.4,0.6`. Raises Denied."""
+    try:
+        thresholds = [float(one) for one in text.split(",")]
+    except ValueError:
+        thresholds = []
+    if not (thresholds and all(0 < one < 1 for one in thresholds) and len(thresholds) <= MOST):
+        raise Denied(f"--try {text}: expected up to {MOST} numbers between 0 and 1, as 0.4,0.6,0.85")
+    return thresholds
+
+
+def try_bandings(
+    recipe_path: str, thresholds: list[float], storage: str | None, sample: float | None
+) -> None:
+    """Try several thresholds on a corpus, and print what each takes."""
+    recipe = load(recipe_path, storage, sample)
+    from tasks.planning.bandings import round_to_try  # late
+
+    round_to_try(recipe)
+    with prefect_and_cluster(recipe, "flows.bandings", lambda: None, "bandings") as runner:
+        from flows.bandings import try_bandings as flow  # late
+
+        with console(stderr=True).status("trying"):
+            found = flow.with_options(task_runner=runner)(recipe_path, thresholds, storage, sample)
+    out = console()
+    for unit in ("documents", "tokens"):
+        sources = [one.source for one in found.tried[0].sources]
+        table = table_of(
+            "threshold",
+            "bands",
+            "rows",
+            *sources,
+            "all",
+            words=(),
+            title=f"{unit.capitalize()} that would go",
+        )
+        for one in found.tried:
+            counts = [(of.removed, of.entering) for of in one.sources] + [(one.removed, one.entering)]
+            parts = [(getattr(gone, unit), getattr(whole, unit)) for gone, whole in counts]
+            cells = [f"{gone:,} ({gone / max(1, whole):.1%})" for gone, whole in parts]
+            table.add_row(f"{one.threshold:g}", str(one.bands), str(one.rows), *cells)
+        out.print(table)
+    table = table_of("threshold", "pairs compared", "less alike", "share", words=(), title="False positives")
+    for one in found.tried:
+        share = f"{one.below / one.pairs:.1%}" if one.pairs else ""
+        table.add_row(f"{one.threshold:g}", f"{one.pairs:,}", f"{one.below:,}", share)
+    out.print(table)
+    out.print(
+        "Pairs: a sample of the documents that would go, each with that one of those that would stay that is most "
+        "like it; less alike than the threshold, by their texts.", soft_wrap=True
+    )  # fmt: skip
 
 
 def shares_of(banding: "Banding") -> tuple[float, ...]:

@@ -114,7 +114,7 @@ def test_registered_deployments_are_those_of_the_file(stack):
     with get_client(sync_client=True) as client:
         found = {one.name: one for one in client.read_deployments()}
     assert set(found) == {one["name"] for one in DEFINITIONS["deployments"]}
-    assert set(found) == {"build", "watch", "report", "export", "push"}
+    assert set(found) == {"build", "watch", "report", "export", "push", "bandings"}
     for definition in DEFINITIONS["deployments"]:
         assert found[definition["name"]].description.strip() == definition["description"].strip()
         assert found[definition["name"]].tags == definition["tags"]

@@ -1,0 +1,129 @@
+"""The flow that tries several bandings on a corpus: what each would take."""
+
+from collections.abc import Sequence
+from operator import methodcaller
+from typing import Annotated, Any
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from prefect.futures import PrefectFuture
+from pydantic import Field
+
+from flows.build import run_stage, wait_for_receipts
+from flows.dashboard.artifact_keys import artifact_key
+from flows.server.exclusion import build_lock
+from flows.server.run_names import name_by_corpus
+from tasks import pipeline
+from tasks.dedup.reference.matches import load_references
+from tasks.planning.bandings import (
+    STAGES,
+    Tried,
+    TriedBandings,
+    keep,
+    make_keys,
+    round_to_try,
+    tried,
+    with_threshold,
+)
+from tasks.planning.prepare import prepare
+from tasks.recipe.fields import Recipe
+from tasks.recipe.loading import load_recipe
+from tasks.recipe.rounds import Round, Subject
+from tasks.stage.prefect_cache import keep_results_in_corpus
+from tasks.stage.results import Results, Runner, Step, Work, task_of
+from tasks.stage.runner import task_runner
+from tasks.stage.stage import Stage
+
+Sample = Annotated[float, Field(gt=0, le=1)]
+Threshold = Annotated[float, Field(gt=0, lt=1)]
+
+
+@flow(
+    name="bandings", flow_run_name=name_by_corpus("bandings"), task_runner=task_runner(), persist_result=False
+)
+def try_bandings(
+    recipe: str,
+    thresholds: Annotated[list[Threshold], Field(min_length=1, max_length=20)],
+    storage: str | None = None,
+    sample: Sample | None = None,
+) -> TriedBandings:
+    """Try what deduplication takes at several thresholds, each with the bands and rows that suit it.
+
+    Nothing that is published changes. What is made on the way is found by a build with the same bands and rows.
+
+    Args:
+        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
+        thresholds: Jaccard similarities from which on pairs are wanted.
+        storage: Where the corpus is, instead of where the recipe says: any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+    """
+    corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
+    round_to_try(corpus_recipe)
+    with build_lock(corpus_recipe, lambda _: None):
+        keep_results_in_corpus(corpus_recipe)
+        found = run_bandings(corpus_recipe, thresholds, on_prefect())
+    create_table_artifact(
+        rows_of(found), artifact_key(corpus_recipe, "bandings"), "What several bandings take"
+    )
+    return found
+
+
+def on_prefect() -> Runner:
+    """Return what runs stages as Prefect's tasks."""
+
+    def submit(work: Work, subject: Subject, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
+        return task_of(work).submit(subject, *inputs, **options)
+
+    return Runner(submit=submit, result=methodcaller("result"), finished=wait_for_receipts)
+
+
+def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) -> TriedBandings:
+    """Run the stages of the first round of near-duplicates for each threshold, after those before it."""
+    submit, result = runner.submit, runner.result
+    recipes = {threshold: with_threshold(recipe, threshold) for threshold in sorted(set(thresholds))}
+    plans = result(submit(prepare, recipe, replace=True))
+    references = result(submit(load_references, recipe)) if recipe.is_against_others else {}
+    number = round_to_try(recipe)
+    found = list[Tried]()
+    for threshold, variant in recipes.items():
+        results = Results(plans, references)
+        before, of_round = split_steps(variant, number)
+        for step in before:
+            run_stage(step, results, runner)
+        if not found:
+            results.receipts(runner)
+            result(submit(make_keys, [*recipes.values()], results.all_trails()))
+        for step in of_round:
+            run_stage(step, results, runner)
+        receipts = results.receipts(runner)
+        name_of = Round(variant, number).name_of
+        found.append(tried(variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0]))
+    return keep(recipe.folder, found)
+
+
+def split_steps(recipe: Recipe, number: int) -> tuple[list[Step], list[Step]]:
+    """Return the stages before a round that let documents go, and those of the round that are needed to try it."""
+    before, of_round = list[Step](), list[Step]()
+    for step in pipeline.steps(recipe):
+        if not isinstance(step.work, Stage):
+            continue
+        if isinstance(step.subject, Round) and step.subject.number == number:
+            if step.work.name in (*STAGES, "matches", "against"):
+                of_round.append(step)
+        elif not of_round and step.work.name not in ("own_clusters", "overlap", "audit"):
+            before.append(step)
+    return before, of_round
+
+
+def rows_of(found: TriedBandings) -> list[dict[str, Any]]:
+    """Return a row for each banding and source, and for all of them."""
+    return [
+        {"threshold": one.threshold, "bands": one.bands, "rows": one.rows, "source": source,
+         "documents": removed.documents, "of": entering.documents, "tokens": removed.tokens,
+         "pairs": one.pairs, "less alike": one.below}
+        for one in found.tried
+        for source, entering, removed in (
+            *((of.source, of.entering, of.removed) for of in one.sources),
+            ("all", one.entering, one.removed),
+        )
+    ]  # fmt: skip

@@ -1,0 +1,155 @@
+"""Bandings: what deduplication would take with other bands and rows, for several thresholds at once.
+
+The stages of a round are run with each of them, from the texts that ingest has left. What they make lies in the
+work folder, and a build with the same bands and rows finds it there. Signatures of other lengths are others, so a
+shard's text is read once for all of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from tasks.dedup.likeness import AUDIT
+from tasks.errors import BadRecipe
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
+from tasks.recipe.kinds import MinHashRound
+from tasks.signatures.banding import bandings
+from tasks.signatures.minhash import KeysOfRounds, KeysOfShard
+from tasks.stage.fan_out import fan_out
+from tasks.stage.groups import trails_of
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from tasks.stage.verdicts import load_histories
+from tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest, total
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, read_record, write_record
+from tasks.storage.tables import read_table, tables_of
+
+BANDINGS = "bandings.json"  # in the corpus's folder: what was tried last
+STAGES = ("minhash", "edges", "clusters", "decisions", "removals", "audit")  # of the round that is tried
+
+
+class SourceTaken(Record):
+    """What enters the round of a source, and what of it goes."""
+
+    source: str
+    entering: Counts
+    removed: Counts
+
+
+class Tried(Record):
+    """What a banding took. pairs: that its audit compared, below: of these, those less alike than the threshold."""
+
+    threshold: float
+    bands: int
+    rows: int
+    sources: tuple[SourceTaken, ...]
+    pairs: int
+    below: int
+
+    @property
+    def entering(self) -> Counts:
+        return total(one.entering for one in self.sources)
+
+    @property
+    def removed(self) -> Counts:
+        return total(one.removed for one in self.sources)
+
+
+class TriedBandings(Record):
+    """What several bandings took of a corpus, in the order of their thresholds."""
+
+    tried: tuple[Tried, ...]
+
+
+def tried_before(folder: Folder) -> TriedBandings | None:
+    """Return what was tried last, if anything was. Raises Damaged."""
+    return read_record(folder, BANDINGS, TriedBandings)
+
+
+def with_threshold(recipe: Recipe, threshold: float) -> Recipe:
+    """Return a recipe whose first round of near-duplicates has the bands and rows that suit a threshold, the last.
+
+    Raises BadRecipe where it has no such round.
+    """
+    number = round_to_try(recipe)
+    dedup = recipe.rounds[number - 1]
+    assert isinstance(dedup, MinHashRound)
+    best = bandings(threshold, dedup.values)[0]
+    fields = dedup.model_dump(exclude={"values", "bands", "rows"}) | {"bands": best.bands, "rows": best.rows}
+    tried = MinHashRound.model_validate({name: value for name, value in fields.items() if value is not None})
+    return recipe.model_copy(update={"rounds": (*recipe.rounds[: number - 1], tried)})
+
+
+def round_to_try(recipe: Recipe) -> int:
+    """Return the number of a recipe's first round of near-duplicates. Raises BadRecipe where it has none."""
+    for number, dedup in enumerate(recipe.rounds, 1):
+        if isinstance(dedup, MinHashRound):
+            return number
+    raise BadRecipe("dedup: it has no round of near-duplicates, whose bands could be others")
+
+
+@dataclass(frozen=True)
+class KeysOfBandings:
+    """The band keys of a shard in several rounds, to be made in one reading of its text; on whichever worker."""
+
+    folder: Folder
+    source: str
+    shard: Artifact
+    rounds: tuple[Dedup, ...]
+
+    def __call__(self) -> None:
+        missing = tuple(
+            dedup
+            for dedup in self.rounds
+            if KeysOfShard(self.folder, self.source, self.shard, dedup).made_before() is None
+        )
+        if missing:
+            keys = KeysOfRounds(missing)
+            for table in tables_of(self.folder, self.shard, ["doc_id", "text"]):
+                keys.add(table)
+            keys.write(self.folder, self.source, self.shard)
+
+
+@task(task_run_name="keys of all bandings", **ONCE_A_BUILD)
+def make_keys(recipes: Sequence[Recipe], trails: list[Any]) -> None:
+    """Make the band keys of all sources for several recipes, in one reading of the texts.
+
+    trails: of all sources, the receipts of the stages before the rounds.
+    """
+    recipe, rounds = recipes[0], tuple(one.rounds[-1] for one in recipes)
+    jobs = [
+        KeysOfBandings(recipe.folder, trail.source, history.shard, rounds)
+        for trail in trails_of(trails)
+        if not recipe.source(trail.source).exempt
+        for history in load_histories(recipe.folder, trail)
+    ]
+    fan_out(KeysOfBandings.__call__, jobs, stage="keys of all bandings", source=None)
+
+
+def tried(recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: Receipt) -> Tried:
+    """Say what a recipe's last round took. removals: the receipts of its sources."""
+    dedup = recipe.rounds[-1]
+    assert isinstance(dedup, MinHashRound)
+    (pairs,) = (read_table(recipe.folder, one) for one in load_manifest(recipe.folder, audit).artifacts)
+    assert pairs.schema.names == AUDIT.names
+    return Tried(
+        threshold=threshold,
+        bands=dedup.bands,
+        rows=dedup.rows,
+        sources=tuple(
+            SourceTaken(source=str(one.source), entering=one.entering, removed=one.removed)
+            for one in removals
+        ),
+        pairs=len(pairs),
+        below=pc.sum(pc.less(pairs.column("jaccard"), threshold)).as_py() or 0,
+    )
+
+
+def keep(folder: Folder, found: Sequence[Tried]) -> TriedBandings:
+    """Remember what several bandings took, for the report."""
+    ordered = TriedBandings(tried=tuple(sorted(found, key=lambda one: one.threshold)))
+    write_record(folder, BANDINGS, ordered)
+    return ordered
