@@ -21,14 +21,13 @@ from tasks.planning.bandings import (
     TriedBandings,
     keep,
     make_keys,
-    round_to_try,
     tried,
     with_threshold,
 )
 from tasks.planning.prepare import prepare
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import Round, Subject
+from tasks.recipe.rounds import Round, Subject, round_to_try
 from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.results import Results, Runner, Step, Work, task_of
 from tasks.stage.runner import task_runner

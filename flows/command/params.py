@@ -1,5 +1,6 @@
 """`zyda params`: which bands and rows suit a threshold: a table and the S-curve, also as a picture."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from flows.command.terminal import console, table_of
 from tasks.errors import Denied
 
 if TYPE_CHECKING:
+    from tasks.planning.bandings import SourceTaken, Tried
     from tasks.signatures.banding import Banding
 
 EXAMPLES = (
@@ -117,31 +119,27 @@ def try_bandings(
 ) -> None:
     """Try several thresholds on a corpus, and print what each takes."""
     recipe = load(recipe_path, storage, sample)
-    from tasks.planning.bandings import round_to_try  # late
+    from tasks.accounts.published import corpus_of  # late
+    from tasks.recipe.rounds import round_to_try  # late
 
     round_to_try(recipe)
+    corpus_of(recipe)
     with prefect_and_cluster(recipe, "flows.bandings", lambda: None, "bandings") as runner:
         from flows.bandings import try_bandings as flow  # late
 
         with console(stderr=True).status("trying"):
             found = flow.with_options(task_runner=runner)(recipe_path, thresholds, storage, sample)
     out = console()
+    of_sources: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
+        (one.source, [banding.sources[i] for banding in found.tried])
+        for i, one in enumerate(found.tried[0].sources)
+    ]
     for unit in ("documents", "tokens"):
-        sources = [one.source for one in found.tried[0].sources]
-        table = table_of(
-            "threshold",
-            "bands",
-            "rows",
-            *sources,
-            "all",
-            words=(),
-            title=f"{unit.capitalize()} that would go",
-        )
-        for one in found.tried:
-            counts = [(of.removed, of.entering) for of in one.sources] + [(one.removed, one.entering)]
-            parts = [(getattr(gone, unit), getattr(whole, unit)) for gone, whole in counts]
-            cells = [f"{gone:,} ({gone / max(1, whole):.1%})" for gone, whole in parts]
-            table.add_row(f"{one.threshold:g}", str(one.bands), str(one.rows), *cells)
+        columns = [f"{one.threshold:g} ({one.bands} x {one.rows})" for one in found.tried]
+        table = table_of("source", *columns, words=("source",), title=f"{unit.capitalize()} that would go")
+        for name, counts in [*of_sources, ("all", list(found.tried))]:
+            parts = [(getattr(of.removed, unit), getattr(of.entering, unit)) for of in counts]
+            table.add_row(name, *(f"{gone:,} ({gone / max(1, whole):.1%})" for gone, whole in parts))
         out.print(table)
     table = table_of("threshold", "pairs compared", "less alike", "share", words=(), title="False positives")
     for one in found.tried:

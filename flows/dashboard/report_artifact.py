@@ -4,8 +4,9 @@ from prefect.artifacts import create_markdown_artifact
 
 from flows.dashboard.artifact_keys import artifact_key
 from flows.reporting.markdown import without_code
+from flows.reporting.report_about import ABOUT
 from flows.reporting.report_markdown import as_markdown
-from flows.reporting.report_page import PAGE, page
+from flows.reporting.report_page import PAGE, about_page, page
 from tasks.lookup.report_data import Findings, findings_of
 from tasks.recipe.fields import Recipe
 
@@ -16,8 +17,9 @@ def write_report(recipe: Recipe) -> str:
 
 
 def written(recipe: Recipe, findings: Findings) -> str:
-    """Write the page and return its URL."""
+    """Write the pages and return the URL of the first."""
     folder = recipe.folder
+    folder.write(ABOUT, about_page(recipe, findings).encode())
     folder.write(PAGE, page(recipe, findings).encode())
     return f"{folder.url}/{PAGE}"
 

@@ -59,13 +59,21 @@ def origins(rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequen
     matrix = np.array(counts, float)
     shares = 100 * matrix / np.maximum(1, matrix.sum(axis=1, keepdims=True))
     written = [[f"{share:.3g} %" if share else "" for share in row] for row in shares.tolist()]
-    return heat_map(rows, columns, shares, written)
+    return heat_map(rows, columns, shares, written, "source of what is kept", "source of what goes")
 
 
 def heat_map(
-    rows: Sequence[str], columns: Sequence[str], shares: NDArray[np.float64], written: Sequence[Sequence[str]]
+    rows: Sequence[str],
+    columns: Sequence[str],
+    shares: NDArray[np.float64],
+    written: Sequence[Sequence[str]],
+    across: str = "",
+    down: str = "",
 ) -> str:
-    """Draw shares, (rows, columns) in per cent, as colours, with what is written into each field."""
+    """Draw shares, (rows, columns) in per cent, as colours, with what is written into each field.
+
+    across, down: what the columns are, and the rows.
+    """
     figure, plot = axes(3 + 0.62 * len(columns), 1.6 + 0.4 * len(rows))
     plot.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
     for i, row in enumerate(written):
@@ -74,6 +82,8 @@ def heat_map(
             plot.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
     plot.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
     plot.set_yticks(range(len(rows)), rows)
+    plot.set_xlabel(across)
+    plot.set_ylabel(down)
     plot.spines[:].set_visible(False)
     return svg(figure)
 

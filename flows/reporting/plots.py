@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tasks.accounts.ledger import Ledger
 from tasks.lookup.report_data import LENGTH_BINS, AuditFindings, Findings
+from tasks.planning.bandings import Tried
 from tasks.signatures.banding import Banding
 
 mpl.rcParams.update({
@@ -198,6 +199,35 @@ def lengths_of_removed(audit: AuditFindings) -> str:
     plot.set_xscale("log")
     plot.set_xlabel("characters of the removed document")
     plot.set_ylabel("pairs")
+    return svg(figure)
+
+
+def several_bandings(tried: Sequence[Tried], ledger: Ledger) -> str:
+    """Draw the tokens of each source that would go at several thresholds, stacked."""
+    names = [f"{one.threshold:g}" for one in tried]
+    tokens = {
+        source.source: np.array([one.sources[i].removed.tokens for one in tried], float)
+        for i, source in enumerate(tried[0].sources)
+    }
+    drawn = {
+        name: [source for source in members if source in tokens] for name, members in groups(ledger).items()
+    }
+    figure, plot = axes(8.5, 0.9 + 0.42 * max(2, len(tried)))
+    left, size = np.zeros(len(tried)), max(1.0, float(of_group(tokens, tuple(tokens)).max()))
+    for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
+        if members:
+            widths = of_group(tokens, members)
+            plot.barh(names, widths, left=left, label=name, color=colour)
+            segment(plot, left, widths, colour, size)
+            left += widths
+    for place, (total, one) in enumerate(zip(left.tolist(), tried, strict=True)):
+        plot.text(total, place, f" {short(total)}, {total / max(1, one.entering.tokens):.1%}", va="center")
+    plot.set_xlim(0, 1.2 * size)
+    plot.invert_yaxis()
+    plot.xaxis.set_major_formatter(short)
+    plot.set_xlabel("tokens that would go")
+    plot.set_ylabel("threshold, Jaccard")
+    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
     return svg(figure)
 
 

@@ -2,8 +2,10 @@
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from flows.reporting.markdown import plain
+from flows.reporting.report_about import about_sections
 from flows.reporting.report_head import head
 from flows.reporting.report_page import PAGE, sections
 from flows.reporting.report_parts import Fact, Section, Table
@@ -23,7 +25,7 @@ def as_markdown(recipe: Recipe, findings: Findings) -> str:
     ]
     left_out = 0
     size = sum(len(part.encode()) for part in parts)
-    for section in sections(findings):
+    for section in chain(sections(findings), about_sections(findings)):
         for part in section_parts(section):
             size += len(part.encode()) + 1
             if size > MOST_BYTES:
@@ -32,7 +34,9 @@ def as_markdown(recipe: Recipe, findings: Findings) -> str:
             else:
                 parts.append(part)
     if left_out:
-        parts.append(f"{left_out:,} tables or pictures had no room here and are in report.html alone.\n")
+        parts.append(
+            f"{left_out:,} tables or pictures had no room here and are in the report's pages alone.\n"
+        )
     return "\n".join(parts)
 
 
@@ -74,7 +78,7 @@ def table_text(table: Table) -> str:
         *(row_text(map(plain, row)) for row in rows),
     ]
     more = len(table.rows) - len(rows)
-    rest = f"\n{more:,} more rows are in report.html.\n" if more else ""
+    rest = f"\n{more:,} more rows are in the report's pages.\n" if more else ""
     return f"**{plain(table.title)}**\n\n" + "".join(written) + rest
 
 

@@ -82,7 +82,11 @@ def share(part: int, whole: int) -> str:
 def matrix_table(overlap: Overlap, kind: str, field: str, title: str) -> Table:
     rows, columns, matrix = overlap.matrix(kind, field)
     cells = [
-        [name, *(count(number) for number in numbers), count(sum(numbers))]
+        [
+            name,
+            *(f"{count(number)} ({share(number, sum(numbers))})" if number else "0" for number in numbers),
+            count(sum(numbers)),
+        ]
         for name, numbers in zip(rows, matrix, strict=True)
     ]
     return Table(title, ["", *columns, "all"], cells)

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from importlib.resources import files
-from itertools import pairwise
 
 from jinja2 import Environment
 
 from flows.reporting import cluster_plots, plots
+from flows.reporting.report_about import ABOUT, about_sections
 from flows.reporting.report_comparison import comparison
 from flows.reporting.report_head import head, recipe_text
-from flows.reporting.report_overlap import overlap_sections
-from flows.reporting.report_parts import Section, Table, Text, count
+from flows.reporting.report_parts import Fact, Section, Table, Text, count
 from flows.reporting.report_plan import taken
 from tasks.accounts.audited import MEASURES
 from tasks.accounts.ledger import Ledger, TokenPath, token_paths
@@ -25,13 +24,24 @@ MOST_SOURCES = 8  # that are named in a line
 
 def page(recipe: Recipe, findings: Findings) -> str:
     """Write the page."""
+    about = Fact("About this corpus", "what it has of duplicates, as papers show it", link=ABOUT)
+    first, *more = head(recipe, findings)
+    return rendered(recipe.corpus, "report", [first, about, *more], recipe_text(findings), sections(findings))
+
+
+def about_page(recipe: Recipe, findings: Findings) -> str:
+    """Write the page about the corpus itself: the figures and tables that papers on such corpora have."""
+    head_of_about = [*head(recipe, findings)[:1], Fact("The report", "how it was made", link=PAGE)]
+    return rendered(recipe.corpus, "about this corpus", head_of_about, None, about_sections(findings))
+
+
+def rendered(
+    name: str, title: str, lines: list[Fact], recipe: Text | None, chapters: Iterator[Section]
+) -> str:
+    """Write a page of chapters below a head."""
     template = Environment(autoescape=True).from_string((files("flows.reporting") / PAGE).read_text())
     return template.render(
-        name=recipe.corpus,
-        head=head(recipe, findings),
-        recipe=recipe_text(findings),
-        sections=list(sections(findings)),
-        many=MANY_ROWS,
+        name=name, title=title, head=lines, recipe=recipe, sections=list(chapters), many=MANY_ROWS
     )
 
 
@@ -112,8 +122,6 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
         notes = [note, *(few if shown < len(ledger.sources) else [])]
         plot = cluster_plots.shared_clusters(ledger, stats)
         yield Section(f"Who shares duplicates with whom{which}", notes, plot)
-    if of_round.overlap:
-        yield from overlap_sections(of_round.overlap, of_round.dedup, which)
     if of_round.audit:
         yield from audit(of_round.audit, which)
     if of_round.largest:
@@ -140,39 +148,11 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     ]
     title = f"Pairs below a {MEASURES[findings.headline.measure]}"
     table = Table(title, names, rows, has_total=len(rows) > 1)
-    yield from distributions(findings, which)
     texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in findings.worst]
     name = f"The removed documents that are least like what was kept{which}"
     yield Section(
         name, [f"Of the {count(findings.headline.pairs)} pairs that were audited."], "", [table], texts
     )
-
-
-def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
-    """Yield how the audited pairs are distributed, by similarity and by length, with the numbers of the plots."""
-    columns = findings.similarities
-    ends = next(iter(columns.values())).ends
-    rows = [
-        [f"{low:.2f} to {high:.2f}", *(count(histogram.counts[i]) for histogram in columns.values())]
-        for i, (low, high) in enumerate(pairwise(ends))
-        if any(any(histogram.counts[: i + 1]) for histogram in columns.values())
-    ]
-    names = ["", *(plots.SIMILARITY[name] for name in columns)]
-    notes = [
-        "Of the audited pairs. Edit similarity is one minus the edits from one text to the other, of their first "
-        "10,000 characters: insertions and deletions by both lengths; or, as the paper on Zyda has it, edits of "
-        "which one may replace a character, by the longer."
-    ]
-    table = Table("Pairs by similarity", names, rows)
-    yield Section(f"Similarities{which}", notes, plots.similarities(findings), [table])
-    lengths = findings.lengths
-    rows = [
-        [f"{low:,.0f} to {high:,.0f}", count(number)]
-        for (low, high), number in zip(pairwise(lengths.ends), lengths.counts, strict=True)
-        if number
-    ]
-    table = Table("Pairs by characters of the removed document", ["", "pairs"], rows)
-    yield Section(f"Lengths of duplicates{which}", [], plots.lengths_of_removed(findings), [table])
 
 
 def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:

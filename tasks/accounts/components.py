@@ -8,6 +8,7 @@ import pyarrow as pa
 from tasks.storage.artifacts import Counts, totals
 from tasks.storage.records import Record
 
+COMPONENTS_FILE = "components.parquet"
 COMPONENTS = pa.schema(
     [("source", pa.string()), ("component", pa.string()), ("stage", pa.string()), ("reason", pa.string())]
     + [(unit, pa.int64()) for unit in ("documents", "tokens", "bytes")]

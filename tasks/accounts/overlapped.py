@@ -67,7 +67,8 @@ class Overlap:
         """
         shown = self.shown(kind)
         rows = [source for source in shown if self.of(kind, source).documents]
-        others = len(self.sources) - len(shown)
+        going = {other for (one, _, other), counts in self.counts.items() if one == kind and counts.documents}
+        others = len(going - {*shown})
         columns = [*shown, *([f"{others:,} others"] if others else [])]
         places = {source: place for place, source in enumerate(shown)}
         matrix = [[0] * len(columns) for _ in rows]

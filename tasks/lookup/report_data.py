@@ -6,19 +6,23 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from tasks.accounts.audited import AuditCounts
+from tasks.accounts.components import COMPONENTS_FILE, ComponentCounts
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.overlapped import Overlap
-from tasks.accounts.published import Published
+from tasks.accounts.published import PUBLISHED, Published
 from tasks.dedup.audit import minhash_round_of
 from tasks.dedup.likeness import AUDIT
 from tasks.dedup.overlap import OVERLAP
 from tasks.errors import Damaged, Denied, ZydaError
+from tasks.log import warn
 from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
 from tasks.lookup.corpus_reader import Corpus, Place
+from tasks.planning.bandings import TriedBandings, tried_before
 from tasks.planning.build_history import Build, last_builds, time_of_manifest
 from tasks.planning.estimates import Plan
 from tasks.planning.spending import Spending, planned_for, spending_of_published
@@ -40,7 +44,7 @@ from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import ROUNDS, MinHashRound
 from tasks.recipe.rounds import Round, rounds_of
-from tasks.storage.artifacts import Manifest
+from tasks.storage.artifacts import Counts, Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
 BEGINNING = 400  # characters of a text that are shown
@@ -100,6 +104,7 @@ class Findings:
     labels of the clusters of round `mixed_round`. lengths: for each source, how many published documents fall
     between two LENGTH_BINS, (60,). not_drawn: documents outside of these bins. labels: for each label of a quality
     model, how many published documents have it, by source. spending: what the builds took, plan: what they were to.
+    tried: what several bandings would take. components: of each source that has any, what became of its documents.
     """
 
     manifest: Published
@@ -116,6 +121,8 @@ class Findings:
     not_drawn: int = 0
     places: list[str] = field(default_factory=list)
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
+    tried: TriedBandings | None = None
+    components: dict[str, list[ComponentCounts]] = field(default_factory=dict)
 
     @property
     def ledger(self) -> Ledger:
@@ -142,10 +149,32 @@ def findings_of(recipe: Recipe) -> Findings:
         mixed=MixedLabels(),
         mixed_round=number,
         places=corpus.places(),
+        tried=tried_bandings(corpus),
+        components=components_of(corpus),
     )
     for source in findings.ledger.sources:
         count_documents(findings, corpus, source, rounds[number - 1].name_of("cluster_id"))
     return findings
+
+
+def tried_bandings(corpus: Corpus) -> TriedBandings | None:
+    """Return what several bandings would take, where somebody has tried that."""
+    try:
+        return tried_before(corpus.folder)
+    except Damaged as error:
+        warn(f"{error}; zyda params --try makes it again")
+        return None
+
+
+def components_of(corpus: Corpus) -> dict[str, list[ComponentCounts]]:
+    """Read the accounts of components, by source."""
+    found = dict[str, list[ComponentCounts]]()
+    if any(file.path == COMPONENTS_FILE for file in corpus.manifest.accounts):
+        content = corpus.folder.read(f"{PUBLISHED}/{COMPONENTS_FILE}")
+        for row in pq.read_table(pa.BufferReader(content)).to_pylist():
+            counts = Counts(**{unit: row.pop(unit) for unit in ("documents", "tokens", "bytes")})
+            found.setdefault(row.pop("source"), []).append(ComponentCounts(**row, counts=counts))
+    return found
 
 
 def as_published(recipe: Recipe, manifest: Published) -> Recipe:

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow.compute as pc
 
 from tasks.dedup.likeness import AUDIT
-from tasks.errors import BadRecipe
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import MinHashRound
+from tasks.recipe.rounds import round_to_try
 from tasks.signatures.banding import bandings
 from tasks.signatures.minhash import KeysOfRounds, KeysOfShard
 from tasks.stage.fan_out import fan_out
@@ -81,14 +81,6 @@ def with_threshold(recipe: Recipe, threshold: float) -> Recipe:
     fields = dedup.model_dump(exclude={"values", "bands", "rows"}) | {"bands": best.bands, "rows": best.rows}
     tried = MinHashRound.model_validate({name: value for name, value in fields.items() if value is not None})
     return recipe.model_copy(update={"rounds": (*recipe.rounds[: number - 1], tried)})
-
-
-def round_to_try(recipe: Recipe) -> int:
-    """Return the number of a recipe's first round of near-duplicates. Raises BadRecipe where it has none."""
-    for number, dedup in enumerate(recipe.rounds, 1):
-        if isinstance(dedup, MinHashRound):
-            return number
-    raise BadRecipe("dedup: it has no round of near-duplicates, whose bands could be others")
 
 
 @dataclass(frozen=True)

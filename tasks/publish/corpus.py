@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 
 from tasks.accounts.audited import AuditCounts
-from tasks.accounts.components import ComponentCounts, component_table
+from tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, component_table
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.overlapped import Overlap
@@ -167,7 +167,7 @@ def accounts(
         "ledger.parquet": as_parquet(ledger.table()),
         "reasons.parquet": as_parquet(ledger.reasons()),
         **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
-        **({"components.parquet": as_parquet(component_table(components))} if components else {}),
+        **({COMPONENTS_FILE: as_parquet(component_table(components))} if components else {}),
         "ledger.json": as_json(ledger).encode(),
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
         "README.md": card(recipe, manifest, places, overlaps, components).encode(),

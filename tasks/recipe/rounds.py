@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from tasks.errors import BadRecipe
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.recipe.kinds import MinHashRound
 from tasks.storage.folder import Folder
 
 
@@ -29,6 +31,14 @@ class Round:
 
 def rounds_of(recipe: Recipe) -> list[Round]:
     return [Round(recipe, number + 1) for number in range(len(recipe.rounds))]
+
+
+def round_to_try(recipe: Recipe) -> int:
+    """Return the number of a recipe's first round of near-duplicates. Raises BadRecipe where it has none."""
+    for number, dedup in enumerate(recipe.rounds, 1):
+        if isinstance(dedup, MinHashRound):
+            return number
+    raise BadRecipe("dedup: it has no round of near-duplicates, whose bands could be others")
 
 
 Subject = Recipe | Round  # of a stage

@@ -183,7 +183,7 @@ def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(la
     recipe = labelled.load()
     build_here(recipe)
     text = as_markdown(recipe, findings_of(recipe))
-    assert len(re.findall(r"!\[[^]]*\]\(data:image/svg\+xml;base64,[A-Za-z0-9+/=]+\)", text)) == 7
+    assert len(re.findall(r"!\[[^]]*\]\(data:image/svg\+xml;base64,[A-Za-z0-9+/=]+\)", text)) == 12
     assert f"`{recipe.folder.url}/report.html`" in text
     assert not re.search(r"\]\(<?(file:|/)", text)
     assert re.search(r"^\| total \|", text, re.MULTILINE)

@@ -1,0 +1,103 @@
+"""The page about a corpus: its figures are counted from what is published, and it can be printed."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from report_pages import cells_of, page_of, read, titles
+from small_corpus import build_here, edited, prose, published, rows, table_of, write_rows
+
+from flows.bandings import run_bandings
+from tasks.stage.results import HERE
+
+
+def about_of(recipe):
+    """Make the report of a corpus; return its page about the corpus."""
+    page_of(recipe)
+    return Path(recipe.folder.url, "about.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def crossed(corpus):
+    """Give a corpus whose sources have duplicates of their own and of each other."""
+    for i in range(8):
+        text = prose(f"crossed {i}")
+        write_rows(corpus.folder / f"in/best-{i + 4}.parquet", rows(**{f"b{i}": text}))
+        write_rows(
+            corpus.folder / f"in/worst-{i + 4}.arrow",
+            rows(**{f"w{i}_{j}": edited(text, j + 1) for j in range(i % 3 + 1)}),
+        )
+    corpus.recipe["sources"][2]["component"] = {"path": "worst-([0-9]+)"}
+    return corpus
+
+
+def test_figures_are_those_of_the_published_tables(crossed):
+    recipe = crossed.load(dedup={"scope": "global"})
+    build_here(recipe)
+    run_bandings(recipe, [0.5, 0.8], HERE)
+    page = about_of(recipe)
+    assert titles(page) == [
+        "Own duplicates", "Where duplicates come from: what would go with scope global", "Similarities",
+        "Lengths of duplicates", "False positives by length", "Several bandings", "Components of worst",
+    ]  # fmt: skip
+    clusters = {row["doc_id"]: row["cluster_id"] for row in table_of(recipe, "clusters")}
+    source_of = {row["doc_id"]: s.name for s in recipe.sources for row in table_of(recipe, s.name)}
+    pairs = Counter()
+    for row in table_of(recipe, "removed"):
+        if row["stage"] == "removals":
+            assert clusters[row["doc_id"]] == clusters[row["kept_doc_id"]]
+            pairs[row["source"], source_of.get(row["kept_doc_id"], "middle")] += 1
+    matrix = cells_of(page, "Documents that would go with scope global")
+    names = re.search(r"Documents that would go with scope global.*?<tr>(.*?)</tr>", page, re.DOTALL)[1]
+    columns = re.findall(r"<th>(.*?)</th>", names)[1:-1]
+    for source, cells in matrix.items():
+        counts = [int(cell.split(" ")[0]) for cell in cells]
+        assert counts[:-1] == [pairs[source, column] for column in columns]
+        assert counts[-1] == sum(counts[:-1])
+        shares = [float(cell.split("(")[1].rstrip("%)")) for cell in cells[:-1] if "(" in cell]
+        assert sum(shares) == pytest.approx(100, abs=0.2)
+    assert sum(pairs.values()) == sum(int(cells[-1]) for cells in matrix.values())
+    audit = table_of(recipe, "audit")
+    similar = cells_of(page, "Pairs by similarity")
+    assert sum(int(cells[0]) for cells in similar.values()) == len(audit)
+    last = [row["jaccard"] for row in audit if row["jaccard"] >= 0.95]
+    assert int(similar["0.95 to 1.00"][0]) == len(last)
+    of_components = cells_of(page, "By component")
+    documents = Counter(row["component"] for row in table_of(recipe, "worst"))
+    assert {name: int(cells[1]) for name, cells in of_components.items()} == {
+        name: documents[name] for name in of_components
+    }
+    assert cells_of(page, "False positives by threshold").keys() >= {"0.5 (25 x 5)"}
+
+
+def test_it_is_linked_loads_nothing_and_names_its_axes(crossed):
+    recipe = crossed.load(dedup={"scope": "global"})
+    build_here(recipe)
+    assert '<a href="about.html">' in page_of(recipe)
+    page = about_of(recipe)
+    assert '<a href="report.html">' in page
+    assert not re.search(r"<(script|link|img)\b", page)
+    assert "source of what is kept" in page
+    assert page.count("<svg") == 4
+    assert "Several bandings" not in read(page)
+
+
+def test_a_damaged_record_of_bandings_is_said_and_passed_over(crossed, caplog):
+    recipe = crossed.load(dedup={"scope": "global"})
+    build_here(recipe)
+    run_bandings(recipe, [0.5], HERE)
+    recipe.folder.write("bandings.json", recipe.folder.read("bandings.json")[:-9])
+    assert "Several bandings" not in about_of(recipe)
+    assert "zyda params --try makes it again" in caplog.text
+
+
+def test_sources_that_changed_since_bandings_were_tried_are_said(crossed):
+    recipe = crossed.load(dedup={"scope": "global"})
+    build_here(recipe)
+    run_bandings(recipe, [0.5], HERE)
+    assert "have changed since" not in read(about_of(recipe))
+    write_rows(crossed.folder / "in/best-99.parquet", rows(new=prose("new")))
+    build_here(recipe)
+    assert "have changed since" in read(about_of(recipe))
+    assert published(recipe).exists("components.parquet")
