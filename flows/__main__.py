@@ -11,7 +11,8 @@ from flows.server.signals import RESUME_ADVICE, end_in_order
 
 UNWRITTEN = 120  # the exit status of a Python program whose last output could not be written
 STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
-KEPT_BY = {"build": RESUME_ADVICE, "up": STARTED}  # of other commands there is nothing to say
+LOOKED = "what was said is kept; zyda look RECIPE --results prints it"
+KEPT_BY = {"build": RESUME_ADVICE, "up": STARTED, "look": LOOKED}  # of other commands there is nothing to say
 
 
 @dataclass

@@ -20,6 +20,7 @@ from flows.command import (
     fetch,
     find,
     ledger,
+    look,
     params,
     plan,
     push,
@@ -38,7 +39,7 @@ LONGEST_LINE = 2000  # characters
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Make a corpus": (check, try_, params, fetch, plan, build),
-    "Look into a corpus": (ledger, explain, find, audit, report),
+    "Look into a corpus": (ledger, explain, find, look, audit, report),
     "Keep a corpus": (verify, clean),
     "Hand a corpus on": (export, push),
     "Run it from Prefect": (up, status, watch, down),

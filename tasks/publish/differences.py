@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Indel
 
+from tasks.storage.records import Record
+
 MOST_COMPARED = 20_000  # characters of each text
 BEFORE = 400  # characters that are compared before the first difference
 UNITS = 4_000  # lines or words of each text: two of as many that have nothing in common take 20 ms
@@ -46,6 +48,40 @@ def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[
     if len(lines) > most or is_cut:
         lines = [*lines[:most], REST]
     return tuple(line if len(line) <= WIDTH else f"{line[:WIDTH]} …" for line in lines)
+
+
+class Segment(Record):
+    """A part of a text, and whether the other text has it, too."""
+
+    text: str
+    is_same: bool = True
+
+
+def side_by_side(text: str, other: str) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+    """Cut two texts by what they have in common, as far as they are compared; what follows is left out."""
+    is_long = max(len(text), len(other)) > MOST_COMPARED
+    start = start_of_difference(text, other) if is_long and text != other else 0
+    sides = (text[start : start + MOST_COMPARED], other[start : start + MOST_COMPARED])
+    units, other_units = (WORD.findall(side)[:UNITS] for side in sides)
+    segments: tuple[list[Segment], list[Segment]] = ([], [])
+    if start:
+        for side in segments:
+            side.append(Segment(text=f"(the first {start:,} characters are the same)\n"))
+    places = [0, 0]
+    for a, b, c, d in changes(units, other_units):
+        for side, own, place, first, last in zip(
+            segments, (units, other_units), places, (a, c), (b, d), strict=True
+        ):
+            side.append(Segment(text="".join(own[place:first])))
+            side.append(Segment(text="".join(own[first:last]), is_same=False))
+        places = [b, d]
+    for side, own, place, whole in zip(segments, (units, other_units), places, (text, other), strict=True):
+        rest = "".join(own[place:])
+        side.append(Segment(text=rest))
+        if start + sum(map(len, own)) < len(whole):
+            side.append(Segment(text=" …"))
+    left, right = (tuple(one for one in side if one.text) for side in segments)
+    return left, right
 
 
 def start_of_difference(text: str, other: str) -> int:

@@ -1,0 +1,160 @@
+"""`zyda look`: a random sample of documents in a browser, to say of each whether what became of it is right."""
+
+import getpass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.terminal import console, say, table_of
+from tasks.errors import BadInput, Denied
+from tasks.words import counted
+
+if TYPE_CHECKING:
+    from tasks.lookup.judgements import Looking
+    from tasks.lookup.samples import Item
+    from tasks.recipe.fields import Recipe
+
+EXAMPLES = (
+    "zyda look recipe.yaml",
+    "zyda look recipe.yaml --what removed --stage rules --reason c4.lorem_ipsum --items 50",
+    "zyda look recipe.yaml --what clusters --to clusters.html",
+    "zyda look recipe.yaml --results",
+)
+WHATS = ("removed", "kept", "clusters")
+
+
+def look(
+    recipe_path: RecipePath,
+    what: Annotated[str, typer.Option(help="Documents that were removed or kept, or clusters.")] = "removed",
+    stage: Annotated[str | None, typer.Option(help="Of what was removed: by this stage alone.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Of what was removed: for this reason alone.")] = None,
+    source: Annotated[str | None, typer.Option(help="Of this source alone.")] = None,
+    items: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 30,
+    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Another one gives another sample.")] = 1,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the page to a file, texts and all, and serve nothing."),
+    ] = None,
+    add: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Add what somebody has saved from such a file.")
+    ] = None,
+    results: Annotated[bool, typer.Option("--results", help="Print what everybody has said so far.")] = False,
+    who: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Who looks; without, the user.")
+    ] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of this machine, for the page; 0 for any.")
+    ] = 0,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Look at a random sample of documents and say of each whether it is right that it went, or stayed.
+
+    The page is served on this machine alone, to whoever has the link. Two keys judge: r for right, w for wrong. A
+    document that went for another one stands beside it, with the differences marked. What was said is kept in the
+    folder `looked` beside the corpus, with who looked at what, by ids and without texts. End it with Ctrl-C.
+    """
+    recipe = load(recipe_path, storage, sample)
+    from tasks.accounts.published import corpus_of  # late
+
+    corpus_of(recipe)
+    if add:
+        add_judgements(recipe, Path(add))
+    if add or results:
+        print_results(recipe)
+        return
+    from tasks.lookup.judgements import Looking  # late
+    from tasks.lookup.samples import SampleOptions, sample_of  # late
+
+    if what not in WHATS:
+        raise BadInput(f"--what {what}: expected {', '.join(WHATS)}")
+    options = SampleOptions.model_validate(
+        {"what": what, "stage": stage, "reason": reason, "source": source, "items": items, "seed": seed}
+    )
+    with console(stderr=True).status("choosing"):
+        chosen = sample_of(recipe, options)
+    began = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    looking = Looking(who=who or getpass.getuser(), began=began, options=options)
+    if to:
+        write_page(recipe, chosen, looking, Path(to))
+    else:
+        serve_page(recipe, chosen, looking, port)
+
+
+def write_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", path: Path) -> None:
+    """Write the page to a file. Raises Denied where that cannot be."""
+    from flows.reporting.look_page import look_page, sample_as_json  # late
+
+    page = look_page(recipe.corpus, sample_as_json(chosen, looking, is_served=False))
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise Denied(f"{path}: the page cannot be written: {error.strerror or error}") from error
+    say(
+        f"{counted(len(chosen), 'item')} in {path}, with their texts; zyda look RECIPE --add reads what it saves"
+    )
+
+
+def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port: int) -> None:
+    """Serve the page until it is ended, and keep what is said on it."""
+    from flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
+    from flows.server.local_server import home  # late
+    from flows.server.login import Api, new_login, saved_api  # late
+    from flows.server.look_server import look_app, serve  # late
+    from tasks.lookup.judgements import Judgement, keep_looking  # late
+    from tasks.workers.ports import LOOPBACK, free_port  # late
+
+    stack = saved_api(home())
+    port = port or free_port()
+    api = Api(url=f"http://{LOOPBACK}:{port}", login=(stack and stack.login) or new_login())
+    said = list[Judgement]()
+    ids = {(item.doc_id, item.other) for item in chosen}
+
+    def take(content: bytes) -> None:
+        judgement = Judgement.model_validate_json(content, extra="forbid")
+        if (judgement.doc_id, judgement.other) not in ids:
+            raise ValueError("of no document of this sample")
+        said.append(judgement)
+        keep_looking(recipe.folder, looking.model_copy(update={"judgements": tuple(said)}))
+
+    page = look_page(recipe.corpus, empty_sample())
+    app = look_app(api, page, sample_as_json(chosen, looking, is_served=True), take)
+    say(f"{counted(len(chosen), 'item')} to look at: {api.url}/#{api.token}")
+    say("end with Ctrl-C")
+    serve(app, port)
+
+
+def add_judgements(recipe: "Recipe", path: Path) -> None:
+    """Add what a page that was written to a file has saved. Raises Denied, BadInput."""
+    from tasks.lookup.judgements import keep_looking, read_judgements  # late
+
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Denied(f"{path}: {error.strerror or error}") from error
+    looking = read_judgements(content)
+    keep_looking(recipe.folder, looking)
+    say(f"{counted(len(looking.judgements), 'judgement')} of {looking.who} added")
+
+
+def print_results(recipe: "Recipe") -> None:
+    """Print how often people found right what became of documents."""
+    from tasks.lookup.judgements import all_lookings, rates_of  # late
+
+    rates = rates_of(all_lookings(recipe.folder))
+    if not rates:
+        say("nobody has said anything yet")
+        return
+    table = table_of(
+        "what", "by", "source", "right", "of", "share", "95 % interval", words=("what", "by", "source")
+    )
+    for rate in rates:
+        low, high = rate.interval
+        table.add_row(
+            rate.what, rate.by, rate.source, f"{rate.right:,}", f"{rate.judged:,}", f"{rate.share:.1%}",
+            f"{low:.1%} to {high:.1%}",
+        )  # fmt: skip
+    console().print(table)

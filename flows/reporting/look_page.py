@@ -1,0 +1,46 @@
+"""The page on which people look at a sample and say what is right: served by `zyda look`, or whole in one file.
+
+It loads nothing, and its policy lets it run its own script alone; texts are data in it, and never markup.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment
+
+from tasks.lookup.judgements import Looking
+from tasks.lookup.samples import QUESTIONS, Item, described
+
+
+def look_page(name: str, sample: dict[str, Any]) -> str:
+    """Write the page with a sample in it."""
+    folder = files("flows.reporting")
+    script = (folder / "look.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    template = Environment(autoescape=True).from_string((folder / "look.html").read_text(encoding="utf-8"))
+    inert = json.dumps(sample).replace("<", "\\u003c")  # or a text could end the element that it stands in
+    return template.render(name=name, sample=inert, script=script, digest=f"sha256-{digest}")
+
+
+def empty_sample() -> dict[str, Any]:
+    """Return what the page is served with, until it has asked for the sample with its login."""
+    return {"is_served": True, "title": "", "question": "", "items": []}
+
+
+def sample_as_json(items: Sequence[Item], looking: Looking, *, is_served: bool) -> dict[str, Any]:
+    """Return a sample as the page reads it: with ids as texts, which JavaScript's numbers do not hold."""
+    return {
+        "is_served": is_served,
+        "title": f"{described(looking.options)}, seed {looking.options.seed}",
+        "question": QUESTIONS[looking.options.what],
+        "looking": looking.model_dump(mode="json", exclude={"judgements"}),
+        "items": [
+            item.model_dump(mode="json")
+            | {"doc_id": str(item.doc_id), "other": None if item.other is None else str(item.other)}
+            for item in items
+        ],
+    }

@@ -1,0 +1,60 @@
+"""The server of `zyda look`: on the loopback address, with the login of the others, for one sample."""
+
+import secrets
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from flows.server.login import Api
+from tasks.workers.ports import LOOPBACK
+
+HEADERS = {"X-Frame-Options": "DENY", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+MOST_BYTES = 10_000  # of a judgement
+
+
+def look_app(api: Api, page: str, sample: dict[str, Any], take: Callable[[bytes], None]) -> Starlette:
+    """Make the application. take: is called with each judgement, as JSON; raises ValueError for what is none."""
+
+    def is_ours(request: Request) -> bool:
+        given = request.headers.get("authorization", "")
+        return secrets.compare_digest(given.encode(), api.headers["Authorization"].encode())
+
+    def show(_: Request) -> Response:
+        return HTMLResponse(page, headers=HEADERS)  # nothing of the corpus is in it
+
+    def give(request: Request) -> Response:
+        return (
+            JSONResponse(sample, headers=HEADERS)
+            if is_ours(request)
+            else Response(status_code=HTTPStatus.UNAUTHORIZED)
+        )
+
+    async def judge(request: Request) -> Response:
+        if not is_ours(request):
+            return Response(status_code=HTTPStatus.UNAUTHORIZED)
+        content = b""
+        async for part in request.stream():
+            content += part
+            if len(content) > MOST_BYTES:
+                return Response(status_code=HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        try:
+            take(content)
+        except ValueError:
+            return Response(status_code=HTTPStatus.UNPROCESSABLE_ENTITY)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    return Starlette(
+        routes=[Route("/", show), Route("/sample", give), Route("/judgement", judge, methods=["POST"])]
+    )
+
+
+def serve(app: Starlette, port: int) -> None:
+    """Serve until the process is told to end."""
+    import uvicorn  # late
+
+    uvicorn.Server(uvicorn.Config(app, host=LOOPBACK, port=port, log_level="critical", lifespan="off")).run()

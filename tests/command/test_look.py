@@ -1,0 +1,288 @@
+"""Looking at a sample: which documents it has, that hostile texts are inert, and that what is said is kept."""
+
+import json
+import re
+import subprocess
+import threading
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from browser import new_page
+from small_corpus import COMMAND, Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
+
+from flows.reporting.look_page import look_page, sample_as_json
+from tasks.errors import BadInput
+from tasks.lookup.corpus_reader import Corpus as Reader
+from tasks.lookup.judgements import (
+    Judgement,
+    Looking,
+    all_lookings,
+    keep_looking,
+    rates_of,
+    read_judgements,
+    wilson,
+)
+from tasks.lookup.samples import SampleOptions, sample_of, text_of
+from tasks.publish.differences import side_by_side
+
+HOSTILE = (
+    "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "<svg onload=\"document.title='owned'\"></svg> \u202e \u2028 \x00 {{7*7}} ]]> --> <!-- \" ' ` ${document.title='owned'} "
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Return a published corpus with many duplicates, some of which are hostile, and a rule."""
+    corpus = Corpus(tmp_path_factory.mktemp("look"))
+    texts = {f"h{i}": f"{HOSTILE} {prose(f'hostile {i}')}" for i in range(12)}
+    write_rows(corpus.folder / "in/best-7.parquet", rows(**texts))
+    copies = {name: edited(text, 2) for name, text in texts.items()}
+    write_rows(corpus.folder / "in/worst-7.arrow", rows(**copies, tiny="tiny", small="small"))
+    corpus.recipe["dedup"] = {"scope": "global"}
+    corpus.recipe["documents"] = [{"filter": {"zyda1": {"length": [20, None], "mean_word_length": None}}}]
+    build_here(corpus.load())
+    return corpus
+
+
+def chosen(corpus, **options):
+    return sample_of(corpus.load(), SampleOptions(**options))
+
+
+def ids(items):
+    return [(item.doc_id, item.other) for item in items]
+
+
+def test_samples_are_of_what_was_asked_for_and_the_same_for_a_seed(corpus):
+    recipe = corpus.load()
+    removed = {row["doc_id"]: row for row in table_of(recipe, "removed")}
+    items = chosen(corpus, items=1000)
+    assert {item.doc_id: item.other for item in items} == {
+        i: row["kept_doc_id"] for i, row in removed.items()
+    }
+    some = chosen(corpus, items=5)
+    assert ids(some) == ids(items)[:5] == ids(chosen(corpus, items=5))
+    assert ids(some) != ids(chosen(corpus, items=5, seed=2))
+    rules = chosen(corpus, stage="rules", items=50)
+    assert (
+        {item.doc_id for item in rules}
+        == {i for i, row in removed.items() if row["stage"] == "rules"}
+        != set()
+    )
+    assert all(item.other is None and item.reason for item in rules)
+    assert {item.source for item in chosen(corpus, source="worst", items=50)} == {"worst"}
+    kept = {row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)}
+    assert {item.doc_id for item in chosen(corpus, what="kept", items=1000)} == kept
+    clusters = {row["cluster_id"] for row in table_of(recipe, "clusters")}
+    members = {(row["doc_id"], row["cluster_id"]) for row in table_of(recipe, "clusters")}
+    found = chosen(corpus, what="clusters", items=1000)
+    assert {item.doc_id for item in found} == clusters
+    assert all((item.other, item.doc_id) in members for item in found)
+
+
+def test_every_document_is_as_likely_to_be_chosen(corpus):
+    counts = dict.fromkeys((item.doc_id for item in chosen(corpus, items=1000)), 0)
+    for seed in range(200):
+        for item in chosen_ids(corpus, seed):
+            counts[item] += 1
+    expected = 200 * 4 / len(counts)
+    assert all(abs(count - expected) < 4 * expected**0.5 + 5 for count in counts.values())
+
+
+def chosen_ids(corpus, seed):
+    from tasks.lookup.samples import removed_rows
+
+    return [row["doc_id"] for row in removed_rows(Reader(corpus.load()), SampleOptions(items=4, seed=seed))]
+
+
+def test_texts_are_those_of_the_sources_with_differences_marked(corpus):
+    reader = Reader(corpus.load())
+    for item in chosen(corpus, items=1000):
+        text = reader.text(item.doc_id)
+        assert text_of(reader, item.doc_id) == text
+        assert "".join(one.text for one in item.left) == text
+        if item.other is not None:
+            other = reader.text(item.other)
+            assert "".join(one.text for one in item.right) == other
+            same = ["".join(one.text for one in side if one.is_same) for side in (item.left, item.right)]
+            assert same[0] == same[1]
+            assert (
+                all(one.is_same for one in item.left)
+                == all(one.is_same for one in item.right)
+                == (text == other)
+            )
+
+
+def test_long_texts_are_cut_and_say_so():
+    text = "same " * 9000
+    left, right = side_by_side(f"{text}here {text}", f"{text}there {text}")
+    assert "the first" in left[0].text
+    assert left[-1].text == right[-1].text == " …"
+    assert [one.text for one in left if not one.is_same] == ["here"] or any(
+        "here" in one.text for one in left
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"stage": "nothing"}, "--stage nothing: documents went by rules, removals, filter"),
+        ({"reason": "nothing"}, "--reason nothing: documents went for"),
+        ({"source": "nobody"}, "--source nobody: there are best, middle, worst"),
+        ({"what": "kept", "stage": "rules"}, "are of documents that went, and not of kept"),
+        ({"stage": "filter", "source": "best"}, "there is nothing to look at: removed, stage filter"),
+    ],
+)
+def test_what_there_is_not_is_said(corpus, options, fault):
+    with pytest.raises(BadInput, match=fault):
+        chosen(corpus, **options)
+
+
+def judged(right, wrong, who="ann", **fields):
+    base = {
+        "source": "best",
+        "stage": "removals",
+        "reason": "duplicate",
+        "at": "2026-01-01T00:00:00Z",
+    } | fields
+    one = [Judgement(doc_id=i, is_right=i < right, **base) for i in range(right + wrong)]
+    return Looking(who=who, began="2026-01-01T00:00:00Z", options=SampleOptions(), judgements=tuple(one))
+
+
+def test_rates_have_wilsons_interval_and_the_last_word_counts():
+    (of_source, of_all) = rates_of([judged(8, 2)])
+    assert (of_source.right, of_source.judged, of_source.share) == (8, 10, 0.8)
+    # R: prop.test(8, 10, correct = FALSE)
+    assert of_source.interval == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
+    assert of_all.source == "all"
+    again = judged(10, 0)
+    assert rates_of([judged(8, 2), again])[1].right == 10
+    assert rates_of([judged(8, 2), judged(8, 2, who="ben")])[1].judged == 20
+    assert wilson(0, 5)[0] == 0.0
+    assert wilson(5, 5)[1] == 1.0
+
+
+def test_what_was_said_is_kept_without_texts_and_damage_is_passed_over(corpus, caplog):
+    folder = corpus.load().folder.folder("elsewhere")
+    keep_looking(folder, judged(3, 1))
+    keep_looking(folder, judged(1, 1, who="../../ben"))
+    assert all(path.startswith("looked/2026") and path.count("/") == 1 for path in folder.files("looked"))
+    assert [one.who for one in all_lookings(folder)] == ["../../ben", "ann"]
+    path = folder.files("looked")[1]
+    folder.write(path, folder.read(path).replace(b'"is_right":true', b'"is_right":false', 1))
+    assert [one.who for one in all_lookings(folder)] == ["../../ben"]
+    assert "is cut or changed" in caplog.text
+    for content in (b"", b"{}", b'{"who": 1}', b"[]", b'{"who":"a","began":"b","options":{},"more":1}'):
+        with pytest.raises(BadInput, match="not what a page"):
+            read_judgements(content)
+
+
+def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp_path):
+    file = tmp_path / "look.html"
+    said = zyda("look", str(corpus.path), "--items", "40", "--to", str(file), "--as", "cat")
+    assert said.returncode == 0, said.stderr
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"file://{file}")
+    total = page.locator("#where").inner_text()
+    count = int(re.search(r"of (\d+)", total)[1])
+    is_hostile = 0
+    for number in range(count):
+        assert page.title() == "small: looking"
+        assert page.locator("#texts img, #texts svg, #texts script").count() == 0
+        is_hostile += HOSTILE[:30] in page.locator("pre").first.inner_text()
+        page.keyboard.press("r" if number % 4 else "w")
+    texts = ["".join(one.text for one in item.left) for item in chosen(corpus, items=40)]
+    assert is_hostile == sum(HOSTILE[:30] in text for text in texts) >= 10
+    assert page.title() == "small: looking"
+    assert requests == [f"file://{file}"]
+    expected = [
+        cell for row in page.locator("tr").all()[1:] for cell in [row.locator("td").all_inner_texts()]
+    ]
+    with page.expect_download() as download:
+        page.locator("#save").click()
+    saved = tmp_path / "looked.json"
+    download.value.save_as(saved)
+    assert {one["doc_id"] for one in json.loads(saved.read_text())["judgements"]} == {
+        row["doc_id"] for row in table_of(corpus.load(), "removed")
+    }
+    before = all_lookings(corpus.load().folder)
+    added = zyda("look", str(corpus.path), "--add", str(saved))
+    assert added.returncode == 0, added.stderr
+    (looking,) = [one for one in all_lookings(corpus.load().folder) if one not in before]
+    assert looking.who == "cat"
+    rates = {(rate.by, rate.source): rate for rate in rates_of([looking])}
+    assert {tuple(row[:4]) for row in expected} == {
+        (by, source, str(rate.right), str(rate.judged)) for (by, source), rate in rates.items()
+    }
+    for row in expected:
+        low, high = rates[row[0], row[1]].interval
+        assert row[5] == f"{100 * low:.1f} % to {100 * high:.1f} %"
+
+
+@contextmanager
+def served(corpus, *more):
+    """Serve a sample by the command; give its link and its process."""
+    process = subprocess.Popen(
+        [*COMMAND, "look", str(corpus.path), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    killer = threading.Timer(120, process.kill)
+    killer.start()
+    try:
+        line = process.stdout.readline()
+        yield re.search(r"http://\S+", line)[0], process
+    finally:
+        killer.cancel()
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.slow
+def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
+    with served(corpus, "--items", "6", "--as", "dora", "--seed", "7") as (link, process):
+        address, token = link.split("/#")
+        assert address.startswith("http://127.0.0.1:")
+        shell = httpx.get(f"{address}/")
+        assert prose("hostile 1")[:20] not in shell.text
+        for headers in ({}, {"Authorization": "Basic eA=="}):
+            assert httpx.get(f"{address}/sample", headers=headers).status_code == 401
+            assert httpx.post(f"{address}/judgement", headers=headers, content=b"{}").status_code == 401
+        own = {"Authorization": f"Basic {token}"}
+        alien = Judgement(doc_id=5, source="best", is_right=True, at="now").model_dump_json()
+        for content in (b"", b"{}", alien.encode()):
+            assert httpx.post(f"{address}/judgement", headers=own, content=content).status_code == 422
+        assert httpx.post(f"{address}/judgement", headers=own, content=b"x" * 20_000).status_code == 413
+        page = new_page(browser)
+        page.goto(f"{address}/")
+        page.get_by_text("Not signed in").wait_for()
+        page.goto("about:blank")
+        page.goto(link)
+        for number in range(6):
+            page.get_by_text(f"{number + 1} of 6, {number} judged").wait_for()
+            page.keyboard.press("w" if number == 2 else "r")
+        page.locator("table").wait_for()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("w")
+        page.locator("table").wait_for()
+        assert page.title() == "small: looking"
+        process.send_signal(2)
+        assert process.communicate(timeout=60)[1] == (
+            "zyda: interrupted; what was said is kept; zyda look RECIPE --results prints it\n"
+        )
+    results = zyda("look", str(corpus.path), "--results")
+    assert "removals: duplicate" in " ".join(results.stdout.split())
+    (looking,) = [one for one in all_lookings(corpus.load().folder) if one.who == "dora"]
+    assert len(looking.judgements) == 7
+    rates = rates_of([looking])
+    assert sum(rate.judged for rate in rates if rate.source == "all") == 6
+    assert sum(rate.right for rate in rates if rate.source == "all") == 4
+    assert b"hostile" not in corpus.load().folder.read(looking.path)
+
+
+def test_page_ends_no_element_by_a_text(corpus):
+    items = chosen(corpus, items=40)
+    looking = Looking(who="x", began="now", options=SampleOptions())
+    written = look_page("a<b", sample_as_json(items, looking, is_served=False))
+    assert written.count("<script") == written.count("</script>") == 2
+    assert "a&lt;b" in written
