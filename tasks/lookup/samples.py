@@ -124,10 +124,10 @@ def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) ->
 def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
     """Choose documents that went."""
     wanted = {"stage": options.stage, "reason": options.reason, "source": options.source}
-    evidence = ["value", "threshold", "jaccard", "containment", "n_tokens", "component"]
+    evidence = ["value", "threshold", "jaccard", "containment", "component"]
 
     def tables() -> Iterator[pa.Table]:
-        for table in corpus.blocks("removed", [*REMOVED.names, *evidence[:4], "component"]):
+        for table in corpus.blocks("removed", [*REMOVED.names, *evidence]):
             mask = np.ones(len(table), np.bool_)
             for name, value in wanted.items():
                 if value is not None:
@@ -141,7 +141,7 @@ def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
         facts = [f"went by {row['stage']}: {row['reason']}{why and ', '}{why}"]
         facts += [f"{name} {row[name]:.4g}" if isinstance(row[name], float) else f"{name} {row[name]}"
                   for name in evidence if row.get(name) is not None]  # fmt: skip
-        row["other"], row["facts"] = row.get("kept_doc_id"), facts
+        row["other"], row["facts"] = row.get("kept_doc_id"), [*facts, f"{row['n_tokens']:,} tokens"]
     return rows
 
 
@@ -202,7 +202,10 @@ def with_texts(corpus: Corpus, row: dict[str, Any]) -> Item:
     places = [corpus.place(one) for one in (doc_id, other) if one is not None]
     facts = [
         *row["facts"],
-        *(f"{place.doc_id}: {place.source}, {place.file}, row {place.row}" for place in places),
+        *(
+            f"{side}{place.doc_id} of {place.source}, {place.file}, row {place.row}"
+            for side, place in zip(("left: " if other else "", "right: "), places, strict=False)
+        ),
     ]
     text, left, right = text_of(corpus, doc_id), tuple[Segment, ...](), tuple[Segment, ...]()
     if other is None:
