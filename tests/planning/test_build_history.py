@@ -2,10 +2,11 @@
 
 import json
 import re
+import shutil
 
 import pytest
 from report_pages import cells_of, page_of, read, titles
-from small_corpus import build_here, contents, edited, prose, published, rows, table_of, write_rows
+from small_corpus import Corpus, build_here, contents, edited, prose, published, rows, table_of, write_rows
 
 from tasks.accounts.published import published_manifest
 from tasks.lookup.verify_and_clean import orphans_of
@@ -117,12 +118,21 @@ def sealed_again(content):
     return b'{"sha256":"' + sha256(body).hexdigest().encode() + BODY + body + b"}"
 
 
+@pytest.fixture(scope="module")
+def built_thrice(tmp_path_factory):
+    """Return a corpus that was built with three widths, to be copied."""
+    corpus = Corpus(tmp_path_factory.mktemp("sources")).elsewhere(tmp_path_factory.mktemp("thrice"))
+    for width in (20, 21, 22):
+        build_here(corpus.load(dedup={"width": width}))
+    return corpus
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_damaged_record_fails_neither_build_nor_report(corpus, damage, number):
-    for width in (20, 21, 22):
-        recipe = corpus.load(dedup={"width": width})
-        build_here(recipe)
+def test_damaged_record_fails_neither_build_nor_report(built_thrice, tmp_path, damage, number):
+    shutil.copytree(built_thrice.folder / "out", tmp_path / "out")
+    corpus = built_thrice.elsewhere(tmp_path)
+    recipe = corpus.load(dedup={"width": 22})
     whole = contents(recipe)
     DAMAGES[damage](corpus.folder / f"out/small/{HISTORY}/{number:06d}.json")
     page = page_of(recipe)
