@@ -1,11 +1,11 @@
 """From band keys, or from edges, to clusters on this machine: documents, seconds and memory.
 
-    python -m benchmarks.clusters [DOCUMENTS ...] [--edges] [--clustered SHARE] [--limit SHARE]
+    python -m benchmarks.clusters [DOCUMENTS ...] [--edges] [--clustered SHARE] [--shape SHAPE] [--limit SHARE]
 
 Synthetic band keys of a realistic kind: a tenth of the documents are in clusters, whose sizes follow a
 power law with one of a hundredth of all documents at the top. With --edges the edges are made without keys, of
 any share of clustered documents, and found by two processes: in one step that holds all, and as a build does, with
---limit of what a task may have.
+--limit of what a task may have. Of the shapes but `power` the clusters are known, and compared.
 """
 
 import argparse
@@ -109,10 +109,33 @@ def edges_of(documents: int, share: float, rows: int) -> Iterator[tuple[int, pa.
             yield band, pa.table([firsts[is_edge], members[is_edge]], schema=EDGES)
 
 
-def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list[Artifact]:
+def edges_of_shape(shape: str, documents: int, rows: int) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the edges of all documents, `rows` of them or fewer, in one band: those that are worst for somebody.
+
+    `chain`: each document and the next, in an order that is no order of their ids. `star`: each and the first, one
+    bucket. `pairs`: each other one and the next.
+    """
+    step = documents * 618 // 1000 | 1
+    while np.gcd(step, documents) != 1:
+        step += 2
+    for start in range(0, documents, rows):
+        places = np.arange(start, min(start + rows, documents - 1))
+        if shape == "star":
+            ends = np.zeros(len(places), np.int64), places + 1
+        elif shape == "chain":
+            ends = places * step % documents, (places + 1) * step % documents
+        else:
+            places = places[places % 2 == 0]
+            ends = places, places + 1
+        a, b = (end.astype(np.uint64) for end in ends)
+        yield 0, pa.table([np.minimum(a, b), np.maximum(a, b)], schema=EDGES)
+
+
+def write_edges(folder: Folder, documents: int, share: float, rows: int, shape: str) -> list[Artifact]:
     """Write edges as a build has them: files of one band each, those of a band together."""
     artifacts = list[Artifact]()
-    for number, (band, table) in enumerate(edges_of(documents, share, rows)):
+    tables = edges_of(documents, share, rows) if shape == "power" else edges_of_shape(shape, documents, rows)
+    for number, (band, table) in enumerate(tables):
         name = f"{band}-{number:05d}"
         artifacts.append(write_table(folder, artifact_path("edges", None, name, "0"), name, table))
     return sorted(artifacts, key=lambda artifact: artifact.name)
@@ -152,14 +175,26 @@ class Spread:
         return made
 
 
-def from_edges(documents: int, share: float, limit: float) -> None:
+def expect_shape(folder: Folder, made: Sequence[Artifact], shape: str, documents: int) -> None:
+    """Raise AssertionError where clusters are not those of a shape."""
+    at = 0
+    for file in made:
+        table = read_table(folder, file, ["doc_id", "cluster_id"])
+        ids, found = (column.to_numpy() for column in table.columns)
+        assert (ids == np.arange(at, at + len(ids))).all()
+        assert (found == (ids & ~np.uint64(1) if shape == "pairs" else 0)).all()
+        at += len(ids)
+    assert at == documents - (documents % 2 if shape == "pairs" else 0)
+
+
+def from_edges(documents: int, share: float, limit: float, shape: str) -> None:
     """Find the clusters of edges in one step that holds all, and as a build does."""
     with (
         tempfile.TemporaryDirectory() as scratch,
         ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool,
     ):
         folder = Folder(scratch)
-        edges = pool.submit(write_edges, folder, documents, share, int(limit * (8 << 20))).result()
+        edges = pool.submit(write_edges, folder, documents, share, int(limit * (8 << 20)), shape).result()
         cuts = tuple(range(int(limit * (8 << 20)), documents, int(limit * (8 << 20))))
         count, digests = sum(artifact.rows for artifact in edges), list[str]()
         for way, of_way in {"one last step": 1e9, "as a build": limit}.items():
@@ -172,7 +207,10 @@ def from_edges(documents: int, share: float, limit: float) -> None:
                 {"step": kind, "tasks": int(tasks), "CPU s": cpu, "peak MiB": peak, "seconds": wall}
                 for kind, (tasks, cpu, peak, wall) in spread.kinds.items()
             ]
-            title = f"{documents:,} documents, {sum(one.rows for one in made):,} clustered, {count:,} edges"
+            if shape != "power":
+                expect_shape(folder, made, shape, documents)
+            clustered = sum(one.rows for one in made)
+            title = f"{shape}: {documents:,} documents, {clustered:,} clustered, {count:,} edges"
             show(f"{title}, {way}: {spent:,.0f} s", rows)
         print("the same bytes" if len(set(digests)) == 1 else "OTHER BYTES")
 
@@ -184,12 +222,13 @@ def main() -> None:
     parser.add_argument(
         "--clustered", type=float, default=0.8, help="the share of documents that are in clusters"
     )
+    parser.add_argument("--shape", choices=("power", "chain", "star", "pairs"), default="power")
     parser.add_argument("--limit", type=float, default=0.1, help="of what a task of a build may have")
     asked = parser.parse_args()
     rows: list[dict[str, str | float]] = []
     for documents in map(int, asked.documents):
         if asked.edges:
-            from_edges(documents, asked.clustered, asked.limit)
+            from_edges(documents, asked.clustered, asked.limit, asked.shape)
             continue
         with tempfile.TemporaryDirectory() as scratch:
             folder = Folder(str(Path(scratch)))
