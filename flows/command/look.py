@@ -32,6 +32,7 @@ def look(
     stage: Annotated[str | None, typer.Option(help="Of what was removed: by this stage alone.")] = None,
     reason: Annotated[str | None, typer.Option(help="Of what was removed: for this reason alone.")] = None,
     source: Annotated[str | None, typer.Option(help="Of this source alone.")] = None,
+    of_round: Annotated[int, typer.Option("--round", min=1, help="Of clusters: of this round.")] = 1,
     items: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 30,
     seed: Annotated[int, typer.Option(min=0, max=2**32, help="Another one gives another sample.")] = 1,
     to: Annotated[
@@ -72,7 +73,15 @@ def look(
     if what not in WHATS:
         raise BadInput(f"--what {what}: expected {', '.join(WHATS)}")
     options = SampleOptions.model_validate(
-        {"what": what, "stage": stage, "reason": reason, "source": source, "items": items, "seed": seed}
+        {
+            "what": what,
+            "stage": stage,
+            "reason": reason,
+            "source": source,
+            "round": of_round,
+            "items": items,
+            "seed": seed,
+        }
     )
     with console(stderr=True).status("choosing"):
         chosen = sample_of(recipe, options)

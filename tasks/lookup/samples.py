@@ -36,12 +36,16 @@ QUESTIONS = {
 
 
 class SampleOptions(Record):
-    """What is sampled: `what`, of one stage, reason or source alone where they are given, so many, by a seed."""
+    """What is sampled: `what`, of one stage, reason or source alone where they are given, so many, by a seed.
+
+    round: of whose clusters.
+    """
 
     what: What = "removed"
     stage: str | None = None
     reason: str | None = None
     source: str | None = None
+    round: int = 1
     items: int = 30
     seed: int = 1
 
@@ -86,6 +90,8 @@ def check_options(corpus: Corpus, options: SampleOptions) -> None:
     ledger = corpus.manifest.ledger
     if options.source is not None and options.source not in ledger.sources:
         raise BadInput(f"--source {options.source}: there are {', '.join(ledger.sources)}")
+    if options.round != 1 and (options.what != "clusters" or place_of(options) not in corpus.places()):
+        raise BadInput(f"--round {options.round}: there are no clusters of such a round")
     if options.what != "removed" and (options.stage or options.reason):
         raise BadInput(f"--stage and --reason are of documents that went, and not of {options.what}")
     stages = [stage for stage in ledger.stages if ledger.removed(stage).documents]
@@ -96,6 +102,11 @@ def check_options(corpus: Corpus, options: SampleOptions) -> None:
         raise BadInput(
             f"--reason {options.reason}: documents went for {', '.join(sorted(reasons)) or 'no reason'}"
         )
+
+
+def place_of(options: SampleOptions) -> str:
+    """Return the folder of the clusters of a round."""
+    return "clusters" if options.round == 1 else f"clusters{options.round}"
 
 
 def hashes_of(ids: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
@@ -163,7 +174,7 @@ def cluster_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
     sources = {number: name for name, number in numbers.items()}
 
     def tables() -> Iterator[pa.Table]:
-        for table in corpus.blocks("clusters", names):
+        for table in corpus.blocks(place_of(options), names):
             mask = np.ones(len(table), np.bool_)
             if options.source:
                 of_source = [
@@ -175,7 +186,7 @@ def cluster_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
 
     chosen = {row["cluster_id"]: row["cluster_size"] for row in smallest(tables(), "cluster_id", options)}
     members = dict[int, list[int]]()
-    for table in corpus.blocks("clusters", names[:2]) if chosen else ():
+    for table in corpus.blocks(place_of(options), names[:2]) if chosen else ():
         ids, of_clusters = (column.to_numpy() for column in table.columns)
         for place in np.flatnonzero(np.isin(of_clusters, np.array([*chosen], np.uint64))).tolist():
             of_one = members.setdefault(int(of_clusters[place]), [])

@@ -81,6 +81,22 @@ def test_samples_are_of_what_was_asked_for_and_the_same_for_a_seed(corpus):
     assert all((item.other, item.doc_id) in members for item in found)
 
 
+def test_clusters_of_a_later_round_can_be_looked_at(corpus, tmp_path):
+    twice = corpus.elsewhere(tmp_path)
+    twice.recipe["dedup"] = [{"exact": "text", "scope": "global"}, {"scope": "global"}]
+    recipe = twice.load()
+    build_here(recipe)
+    for number, place in ((1, "clusters"), (2, "clusters2")):
+        found = sample_of(recipe, SampleOptions(what="clusters", round=number, items=1000))
+        assert (
+            {item.doc_id for item in found} == {row["cluster_id"] for row in table_of(recipe, place)} != set()
+        )
+    with pytest.raises(BadInput, match="--round 3: there are no clusters of such a round"):
+        sample_of(recipe, SampleOptions(what="clusters", round=3))
+    with pytest.raises(BadInput, match="--round 2"):
+        sample_of(recipe, SampleOptions(what="kept", round=2))
+
+
 def test_every_document_is_as_likely_to_be_chosen(corpus):
     counts = dict.fromkeys((item.doc_id for item in chosen(corpus, items=1000)), 0)
     for seed in range(200):

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from disturbances import code_run_by, is_refused, pids_alive, task_runs_of
@@ -23,6 +24,7 @@ from small_corpus import (
     kept_names,
     prose,
     rows,
+    table_of,
     write_rows,
     zyda,
 )
@@ -30,6 +32,7 @@ from small_corpus import (
 from deployments.stack import Stack
 from flows.dashboard.artifact_keys import artifact_key
 from flows.server.login import saved_api, use_api
+from tasks.planning.bandings import tried_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
@@ -147,6 +150,25 @@ def test_deployments_build_and_report(stack, corpus):
     assert contents(recipe) == contents(undisturbed)
     assert run("report/report", recipe=str(corpus.path)).state.is_completed()
     assert (corpus.folder / "out/small/report.html").exists()
+
+
+def test_deployments_export_and_try_bandings(stack, corpus):
+    to = corpus.folder / "exported"
+    options = {"to": str(to), "format": "parquet", "columns": ["doc_id", "name"]}
+    assert run("export/export", recipe=str(corpus.path), **options).state.is_completed()
+    recipe = corpus.load()
+    for source in recipe.sources:
+        exported = [
+            row for path in sorted((to / source.name).glob("*")) for row in pq.read_table(path).to_pylist()
+        ]
+        assert exported == [
+            {"doc_id": row["doc_id"], "name": row["name"]} for row in table_of(recipe, source.name)
+        ]
+    assert run("bandings/bandings", recipe=str(corpus.path), thresholds=[0.5, 0.9]).state.is_completed()
+    assert [one.threshold for one in tried_before(recipe.folder).tried] == [0.5, 0.9]
+    failed = run("export/export", recipe=str(corpus.path), to=str(corpus.folder / "out"))
+    assert failed.state.is_failed()
+    assert "that is where the corpus itself is" in failed.state.message
 
 
 def test_dashboard_has_the_page_the_accounts_and_the_report(stack, corpus):

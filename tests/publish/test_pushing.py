@@ -212,3 +212,21 @@ def test_main_that_moves_during_a_push_is_said_and_keeps_what_it_has(hub, corpus
     with pytest.raises((Denied, Unavailable), match=r"discussions/1, which is not merged"):
         pushed.finish()
     assert on_hub(hub).keys() == {"note.md"}
+
+
+def test_flow_shows_where_it_is_and_how_much_was_sent(hub, corpus, server):
+    from prefect.client.orchestration import get_client
+
+    from flows.dashboard.artifact_keys import artifact_key
+    from flows.push import push as flow
+
+    page = flow(str(corpus.path), NAME)
+    assert page == f"{hub.endpoint}/datasets/{NAME}"
+    assert on_hub(hub) == on_disk(corpus.load())
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(limit=200)
+    (link,) = [one for one in found if one.key == artifact_key(corpus.load(), "pushed")]
+    assert page in link.data
+    assert 100 in [one.data for one in found if one.description == "Sent to the hub"]
+    flow(str(corpus.path), NAME)
+    assert len(hub.pulls[NAME]) == 1
