@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from small_corpus import REPOSITORY, STEPS, Corpus, prose
+from stand_in_hub import StandInHub
 
 from tasks import pipeline
 
@@ -69,6 +70,13 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
     run("zyda watch recipe.yaml --stop")
 
 
+@pytest.fixture(scope="module")
+def hub():
+    made = StandInHub()
+    yield made
+    made.close()
+
+
 WANTS_MORE = r"Missing argument|zyda: give a RECIPE"
 STANDS_FOR = {
     "RECIPE": "recipe.yaml",
@@ -76,6 +84,7 @@ STANDS_FOR = {
     "FILE-OR-TEXT": "text.txt",
     "s3://...": "elsewhere",
     "URL": "copies",
+    "OWNER/NAME": "lab/readme",
     "0.001": "0.5",  # of a dozen documents
 }
 
@@ -88,12 +97,21 @@ def as_typed(line):
 
 
 @pytest.mark.parametrize("line", [line for line in commands() if "zyda " in line])
-def test_command_of_the_readme_runs(line, terminal_of_a_reader, tmp_path):
+def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
     typed = as_typed(line)
     assert not re.search(r"\b[A-Z]{2,}|\.\.\.", typed), "what stands for what here?"
     more = {}
     if typed == "zyda down":  # not the one that other tests use
         more = {"PREFECT_HOME": str(tmp_path)}
+    elif typed.startswith("zyda push "):
+        more = {
+            "HF_ENDPOINT": hub.endpoint,
+            "HF_TOKEN": "hf_write",
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_OFFLINE": "0",
+        }
+    elif typed.startswith("zyda look "):
+        typed += f" --to {tmp_path}/look.html"  # or it serves until somebody ends it
     said = terminal_of_a_reader(typed, **more)
     if re.fullmatch(r"zyda [a-z]+", typed) and re.search(WANTS_MORE, said.stderr):  # a command's name alone
         said = terminal_of_a_reader(f"{typed} --help")
