@@ -38,6 +38,9 @@ def export(
         float,
         typer.Option(min=0.01, help="What goes into one file, in MiB of the Parquet that is published."),
     ] = 256,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read the files that are there, and compare their digests.")
+    ] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
@@ -50,9 +53,9 @@ def export(
     from tasks.publish.exporting import Export, ExportOptions  # late
     from tasks.storage.folder import Folder, absolute  # late
 
-    names = tuple(filter(None, (columns or "").split(",")))
+    names = () if columns is None else tuple(columns.split(","))
     options = ExportOptions(format=kind, columns=names, sources=tuple(source or ()), file_mib=file_mib)
-    planned = Export(recipe, Folder(absolute(to)), options)
+    planned = Export(recipe, Folder(absolute(to)), options, verify=verify)
     with bar_or_lines("written", sum(job.size for job in planned.jobs)) as tell:
         files = planned.write(lambda jobs: in_processes(jobs, tell))
     table = table_of("source", "files", "documents", "size", words=["source"])

@@ -114,9 +114,11 @@ def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port:
     from flows.server.login import Api, new_login, saved_api  # late
     from flows.server.look_server import look_app, serve  # late
     from tasks.lookup.judgements import Judgement, keep_looking  # late
-    from tasks.workers.ports import LOOPBACK, free_port  # late
+    from tasks.workers.ports import LOOPBACK, free_port, is_free  # late
 
     stack = saved_api(home())
+    if port and not is_free(port):
+        raise Denied(f"--port {port}: something listens there; choose another one")
     port = port or free_port()
     api = Api(url=f"http://{LOOPBACK}:{port}", login=(stack and stack.login) or new_login())
     said = list[Judgement]()
@@ -138,6 +140,7 @@ def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port:
 
 def add_judgements(recipe: "Recipe", path: Path) -> None:
     """Add what a page that was written to a file has saved. Raises Denied, BadInput."""
+    from tasks.lookup.corpus_reader import Corpus  # late
     from tasks.lookup.judgements import keep_looking, read_judgements  # late
 
     try:
@@ -145,6 +148,10 @@ def add_judgements(recipe: "Recipe", path: Path) -> None:
     except OSError as error:
         raise Denied(f"{path}: {error.strerror or error}") from error
     looking = read_judgements(content)
+    corpus = Corpus(recipe)
+    for one in looking.judgements:
+        if corpus.file_of(one.doc_id)[0] != one.source:
+            raise BadInput(f"{path}: document {one.doc_id} is of no source {one.source[:100]} of this corpus")
     keep_looking(recipe.folder, looking)
     say(f"{counted(len(looking.judgements), 'judgement')} of {looking.who} added")
 

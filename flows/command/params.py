@@ -1,6 +1,7 @@
 """`zyda params`: which bands and rows suit a threshold: a table and the S-curve, also as a picture."""
 
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,15 +58,17 @@ def params(
     source, and how many of the pairs are less alike. The corpus stays as it is published. Its texts are read once
     for all of them, from where ingest has put them, and those of the pairs once more.
     """
-    if recipe_path or try_:
-        if not (recipe_path and try_):
-            raise Denied("give both: a recipe and --try, or neither")
+    if recipe_path or try_ is not None:
+        if not recipe_path or try_ is None:
+            raise Denied("to try thresholds on a corpus, give its RECIPE and --try 0.4,0.6; else neither")
         try_bandings(recipe_path, thresholds_in(try_), storage, sample)
         return
     from rich.table import Table  # late
 
     from tasks.signatures.banding import bandings  # late
 
+    if not all(map(isfinite, (fp_weight, fn_weight))):
+        raise Denied("--fp-weight, --fn-weight: expected finite numbers")
     if not (fp_weight or fn_weight):
         raise Denied("--fp-weight 0 --fn-weight 0: one of them has to count")
     best, *alternatives = bandings(threshold, values, fp_weight, fn_weight)[:SHOWN]

@@ -1,6 +1,8 @@
 """The dataset card: the README.md that the Hugging Face hub shows, and reads its settings from."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
+from html import escape
 from typing import Any
 
 import yaml
@@ -73,6 +75,7 @@ with `clusters` that table, with `removed` what all sources have in common there
 - `manifest.json`: the recipe, all of the above that is counted, and the SHA-256 of the files beside it.
 """
 MOST_COMPONENTS = 200  # of a source, which the card names
+LONGEST = 100  # characters of a component's name
 FEW = 4  # reasons that are said in a sentence
 OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."
 
@@ -164,7 +167,7 @@ def components_as_markdown(components: Mapping[str, Sequence[ComponentCounts]]) 
     tables = list[str]()
     for source, ends in components.items():
         rows = [
-            [name or "(none)", *(f"{of:,}" for one in counts for of in (one.documents, one.tokens))]
+            [in_cell(name), *(f"{of:,}" for one in counts for of in (one.documents, one.tokens))]
             for name, counts in start_and_end(ends).items()
         ]
         if rows:
@@ -173,6 +176,14 @@ def components_as_markdown(components: Mapping[str, Sequence[ComponentCounts]]) 
             names = ["component", "documents", "tokens", "left", "tokens"]
             tables.append(f"Components of `{source}`:\n\n{as_table(names, rows[:MOST_COMPONENTS])}{more}\n")
     return "".join(tables)
+
+
+def in_cell(name: str | None) -> str:
+    """Write the name of a component, which may be any text, into a cell of a table."""
+    if name is None:
+        return "(none)"
+    short = name if len(name) <= LONGEST else f"{name[:LONGEST]} …"
+    return re.sub(r"([\\|`*_\[\]])", r"\\\1", escape(" ".join(short.split()), quote=False))
 
 
 def dedup_sentences(dedup: Dedup) -> str:

@@ -7,6 +7,7 @@ that it listed before and are of no use any more go then.
 
 import hashlib
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -137,7 +138,7 @@ def write_parquet(job: FileToExport, scratch: Path) -> None:
 def whole_file(folder: Folder, path: str, kind: str, rows: int) -> tuple[int, str] | None:
     """Return the size and the SHA-256 of a file that was exported before, None where it is not there whole."""
     size = folder.size_of(path)
-    if not size:
+    if not size or kind == "jsonl":  # which has no checksums, so that nobody could tell
         return None
     digest = hashlib.sha256()
     try:
@@ -165,13 +166,15 @@ def whole_file(folder: Folder, path: str, kind: str, rows: int) -> tuple[int, st
 class Export:
     """An export of the corpus that is published now. jobs: the files that are still to be written.
 
+    verify: whether files that are there are read, and compared with their digests.
+
     Raises BadInput for columns or sources that it does not have, and Denied where nothing is published.
     """
 
-    def __init__(self, recipe: Recipe, to: Folder, options: ExportOptions) -> None:
+    def __init__(self, recipe: Recipe, to: Folder, options: ExportOptions, *, verify: bool = False) -> None:
         self.folder, self.manifest = corpus_of(recipe)
         self.to, self.options = to, options
-        expect_elsewhere(self.folder, to)
+        expect_elsewhere(recipe, to)
         to.check_writable()
         files = self.files_to_read()
         with explained(self.folder, self.manifest):
@@ -179,11 +182,15 @@ class Export:
         before = {one.path: one for one in listed_before(to)}
         sizes = {path: int(info["size"]) for path, info in to.listed("").items()} if before else {}
         self.before = before
-        self.done = [
+        sized = [
             before[job.path]
             for job in planned
             if job.path in before and sizes.get(job.path) == before[job.path].size
         ]
+        self.done = [
+            one for one in sized if not verify or to.difference(one.path, one.size, one.sha256) is None
+        ]
+        self.refused = [one.path for one in sized if one not in self.done]
         there = {one.path for one in self.done}
         self.jobs = [job for job in planned if job.path not in there]
 
@@ -205,6 +212,8 @@ class Export:
         spread: calls each, on whichever worker. Raises NotConserved where rows are missing, and Denied where the
         corpus was published anew meanwhile: then what is whole is kept for the next.
         """
+        for path in self.refused:
+            self.to.remove(path)
         with explained(self.folder, self.manifest):
             files = [*self.done, *spread(self.jobs)]
         files.sort(key=lambda file: file.path)
@@ -214,9 +223,10 @@ class Export:
         self.to.write(TABLE, table)
         for path in self.before.keys() - {file.path for file in files}:
             self.to.remove(path)
-        if self.to.is_local:
-            with suppress(OSError):  # another may be writing there
-                Path(self.to.path(SCRATCH)).rmdir()
+        emptied = {folder_of(path) for path in self.before} - {folder_of(file.path) for file in files}
+        for place in (SCRATCH, *sorted(emptied, reverse=True)) if self.to.is_local else ():
+            with suppress(OSError):  # something else is there, or another is writing
+                Path(self.to.path(place)).rmdir()
         return files
 
     def check(self, files: Sequence[ExportedFile]) -> None:
@@ -242,10 +252,19 @@ def explained(folder: Folder, manifest: Published) -> Iterator[None]:
         ) from error
 
 
-def expect_elsewhere(folder: Folder, to: Folder) -> None:
-    """Raise BadInput where an export would lie in the corpus itself."""
+def expect_elsewhere(recipe: Recipe, to: Folder) -> None:
+    """Raise BadInput where an export would lie in the corpus itself, or where a source would read it."""
+    folder = recipe.folder
     if f"{to.url}/".startswith(f"{folder.url}/") or f"{folder.url}/".startswith(f"{to.url}/"):
         raise BadInput(f"--to {to.url}: that is where the corpus itself is; choose another folder")
+    for source in recipe.sources:
+        for pattern in source.files:
+            fixed = re.split(r"[*?\[]", pattern)[0]
+            if fixed != pattern and f"{to.url}/".startswith(f"{fixed.rpartition('/')[0]}/"):
+                raise BadInput(
+                    f"--to {to.url}: source {source.name} reads {pattern}, which may take what is exported for its "
+                    "own; choose another folder"
+                )
 
 
 def listed_before(to: Folder) -> list[ExportedFile]:
@@ -304,6 +323,8 @@ def check_columns(
     options: ExportOptions, schemas: dict[str, pa.Schema], artifacts: dict[str, list[Artifact]]
 ) -> None:
     """Raise BadInput for a column that a source has not, and NotConserved where its files differ in theirs."""
+    if len(set(options.columns)) < len(options.columns):
+        raise BadInput(f"--columns {','.join(options.columns)}: one is named twice")
     if options.format not in FORMATS:
         raise BadInput(f"--format {options.format}: there are {', '.join(FORMATS)}")
     for source, of_source in artifacts.items():

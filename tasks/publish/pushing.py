@@ -80,7 +80,7 @@ class Repository:
         """Make the repository, if it is not there, and see whether it may be written to."""
         from huggingface_hub import get_token  # late
 
-        if not get_token():
+        if not (get_token() or "").isascii() or not get_token():
             raise Denied(f"{self.url}: {LOGIN}")
         self.ask(lambda: self.api.create_repo(**self.its, private=private or None, exist_ok=True))
         self.ask(lambda: self.api.auth_check(**self.its, write=True))
@@ -175,7 +175,9 @@ class Push:
 
     def sentences(self) -> Iterator[str]:
         """Say what is to be done."""
-        if not (self.to_send or self.to_delete):
+        if not (self.to_send or self.to_delete) and self.number is not None:
+            yield "all files are in the pull request of a push before; it is merged now"
+        elif not (self.to_send or self.to_delete):
             yield f"nothing to send: {self.repository.url} has the corpus as it is published"
         else:
             yield (
@@ -221,6 +223,7 @@ class Push:
         for _ in range(ROUNDS):
             for batch in batches(self.to_send):
                 self.expect_unchanged()
+                self.expect_whole(batch)
                 with local_files(self.folder, batch) as paths:
                     message = f"{len(batch):,} files of {self.manifest.corpus}"
                     self.repository.commit(partial(additions, batch, paths), message, self.revision)
@@ -242,6 +245,14 @@ class Push:
         self.expect_unchanged()
         if self.number is not None:
             self.repository.merge(self.number)
+
+    def expect_whole(self, files: Sequence[File]) -> None:
+        """Raise Denied where published files are not as they were written."""
+        for file in files:
+            path = f"{PUBLISHED}/{file.path}"
+            if fault := self.folder.difference(path, file.size, file.sha256):
+                self.expect_unchanged()  # or it has been replaced
+                raise Denied(f"{self.folder.url}/{path} {fault}; zyda verify --repair mends it")
 
     def expect_unchanged(self) -> None:
         if published_manifest(self.folder) != self.manifest:

@@ -28,12 +28,8 @@ def check_paths(source: str, component: ComponentOf | None, files: Sequence[Inpu
         return
     others = [file.url for file in files if not of_url(component.path, file.url)]
     if others:
-        few = (
-            f"nor do {len(others) - 1:,} more of its {len(files):,} files"
-            if len(others) > 1
-            else "all others do"
-        )
-        fault = f"component.path: its URL does not match {component.path}; {few}"
+        count = f"of {len(files):,} files {len(others):,} do not"
+        fault = f"component.path: its URL does not match {component.path}; {count}"
         raise bad_input(source, fault, file=others[0])
 
 
@@ -47,7 +43,8 @@ def components_of(component: ComponentOf, table: pa.Table, file: InputFile) -> p
     """Return the component of each row of a file: (n,) strings. Raises ValueError for a column that names none."""
     if component.path is not None:
         return pa.repeat(pa.scalar(of_url(component.path, file.url), COMPONENT.type), len(table))
-    return texts_in(table, str(component.column))
+    names = texts_in(table, str(component.column))
+    return pc.if_else(pc.equal(names, ""), pa.scalar(None, COMPONENT.type), names)
 
 
 def texts_in(table: pa.Table, path: str) -> pa.Array:
@@ -63,6 +60,8 @@ def texts_in(table: pa.Table, path: str) -> pa.Array:
         return pa.array(decoded, COMPONENT.type)
     while below and pa.types.is_struct(column.type) and column.type.get_field_index(below[0]) >= 0:
         column = pc.struct_field(column, below.pop(0))
+    if below and not (pa.types.is_struct(column.type) or pa.types.is_null(column.type)):
+        raise ValueError(f"column {name!r} is {column.type}, which has no fields")
     if below:
         return pa.nulls(len(table), COMPONENT.type)
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import threading
 from contextlib import contextmanager
@@ -235,6 +236,30 @@ def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp
     for row in expected:
         low, high = rates[row[0], row[1]].interval
         assert row[5] == f"{100 * low:.1f} % to {100 * high:.1f} %"
+
+
+def test_judgements_of_another_corpus_are_not_added(corpus, tmp_path):
+    file = tmp_path / "looked.json"
+    (document,) = chosen(corpus, items=1)
+    for doc_id, source in ((document.doc_id, "nosuch"), (2**60, "best")):
+        one = Judgement(doc_id=doc_id, source=source, is_right=True, at="now")
+        file.write_text(
+            Looking(who="x", began="now", options=SampleOptions(), judgements=(one,)).model_dump_json()
+        )
+        said = zyda("look", str(corpus.path), "--add", str(file))
+        assert said.returncode == 1
+        assert said.stderr.count("\n") == 1
+        assert str(doc_id) in said.stderr
+
+
+def test_a_port_that_is_taken_is_said_before_the_link(corpus):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        said = zyda("look", str(corpus.path), "--port", str(taken.getsockname()[1]))
+    assert said.returncode == 1
+    assert "something listens there" in said.stderr
+    assert not said.stdout
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Components: named by a column or by the path of a file, published as a column and in folders, accounted for."""
 
 import json
+import re
 from collections import Counter
 
 import pyarrow as pa
@@ -158,9 +159,9 @@ def test_on_a_store_each_file_in_a_folder_is_there_once(corpus, s3, request):
     [
         (
             {"path": "parts/([0-9]+)/"},
-            "component.path: its URL does not match parts.*; nor do 1 more of its 2 files",
+            "component.path: its URL does not match parts.*; of 2 files 2 do not",
         ),
-        ({"path": "data/(CC-MAIN-2024-10)/"}, "does not match data.*; all others do"),
+        ({"path": "data/(CC-MAIN-2024-10)/"}, "does not match data.*; of 2 files 1 do not"),
         ({"column": "subset"}, "component.column: no column 'subset'"),
     ],
 )
@@ -225,6 +226,26 @@ def test_values_of_columns_and_of_fields_at_any_level():
     assert texts_in(table, "json.x.y").to_pylist() == ["true", None]
     assert texts_in(table, "day").to_pylist() == ["1970-01-01", "1970-01-02"]
     assert texts_in(table, "nowhere").to_pylist() == [None, None]
+    with pytest.raises(ValueError, match="which has no fields"):
+        texts_in(table, "day.of")
+
+
+def test_names_of_components_are_inert_in_the_card(corpus):
+    odd = ["<b>h|i</b>", "<script>alert(9)</script>", "x" * 400, "", "a\nb", "`code` [link](javascript:1)"]
+    write_rows(
+        corpus.folder / "in/plain.parquet",
+        [{"text": prose(f"odd {i}"), "part": name} for i, name in enumerate(odd)],
+    )
+    recipe = changed(corpus, 2, component={"column": "part", "folders": True})
+    build_here(recipe)
+    card = published(recipe).read("README.md").decode()
+    table = card.partition("Components of `plain`")[2].partition("\n\n")[2].partition("\n\n")[0]
+    lines = table.splitlines()[2:]
+    assert len(lines) == len(odd)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {6}
+    assert not re.search(r"<b>|<script|x{101}", card.partition("## How it was made")[0])
+    assert {row["component"] for row in table_of(recipe, "plain")} == {name or None for name in odd}
+    assert table_of(recipe, "plain/other")
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,26 @@ def test_files_that_are_cut_or_changed_are_written_again(corpus, tmp_path, kind)
             assert hashlib.sha256((to / name).read_bytes()).hexdigest() == row["sha256"]
 
 
+def test_a_changed_file_of_the_same_size_is_found_where_digests_are_compared(corpus, tmp_path):
+    to = tmp_path / "to"
+    exported(corpus, to, format="jsonl", file_mib=0.001)
+    path = to / next(iter(listed(to)))
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"e", b"E", 1))
+    assert exported(corpus, to, format="jsonl", file_mib=0.001) == 0
+    options = ExportOptions(format="jsonl", file_mib=0.001)
+    (job,) = (planned := Export(corpus.load(), Folder(str(to)), options, verify=True)).jobs
+    planned.write(lambda jobs: [job() for job in jobs])
+    assert path.read_bytes() == before
+    assert job.path == path.relative_to(to).as_posix()
+
+
+def test_sources_that_are_left_out_leave_no_folder(corpus, tmp_path):
+    exported(corpus, tmp_path / "to")
+    exported(corpus, tmp_path / "to", sources=("best",))
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["best", "exported.parquet"]
+
+
 def test_an_interrupted_export_keeps_what_it_has_written(corpus, tmp_path, monkeypatch):
     to, wrote = tmp_path / "to", []
     write = exporting.write_lines
@@ -195,6 +215,8 @@ def test_on_a_store_the_same_files_are_made(corpus, tmp_path, s3, request):
             {"columns": ("text", "nonsense")},
             "source best: no column 'nonsense' is published; there are doc_id",
         ),
+        ({"columns": ("text", "text")}, "--columns text,text: one is named twice"),
+        ({"columns": ("",)}, "no column '' is published"),
         ({"sources": ("worse",)}, "no such source; there are best, middle, worst"),
         ({"format": "csv"}, "--format csv: there are jsonl.zst, jsonl, parquet"),
     ],
@@ -208,6 +230,11 @@ def test_what_the_corpus_does_not_have_is_said_before_anything_is_written(corpus
 def test_an_export_into_the_corpus_itself_or_over_another_table_is_refused(corpus, tmp_path):
     for place in ("out/small/published", "out/small", "out", "out/small/exports"):
         with pytest.raises(BadInput, match="where the corpus itself is"):
+            exported(corpus, corpus.folder / place)
+    for place in ("in", "in/deeper"):
+        with pytest.raises(
+            BadInput, match=r"source best reads .*in/best-\*\.parquet, which may take what is exported"
+        ):
             exported(corpus, corpus.folder / place)
     (tmp_path / "to").mkdir()
     (tmp_path / "to/exported.parquet").write_bytes(b"mine")

@@ -126,7 +126,9 @@ def test_an_interrupted_push_goes_on_where_it_was_and_shows_nothing_before(hub, 
     assert {file.path for file in again.to_send} == on_disk(recipe).keys() - waiting.keys()
     again_size = again.size
     again.send(lambda _: None)
+    assert "all files are in the pull request" in next(push_of(recipe, NAME).sentences())
     again.finish()
+    assert "nothing to send" in next(push_of(recipe, NAME).sentences())
     assert on_hub(hub) == on_disk(recipe)
     assert len(hub.pulls[NAME]) == 1
     assert hub.uploaded - sent == again_size
@@ -151,15 +153,16 @@ def test_a_corpus_that_is_built_anew_while_it_is_pushed_is_not_mixed(hub, corpus
     assert on_hub(hub) == on_disk(recipe)
 
 
-def test_a_damaged_file_is_not_pushed(hub, corpus):
+@pytest.mark.parametrize(
+    "harm", [lambda content: content[:-9], lambda content: bytes([*content[:9], 1, *content[10:]])]
+)
+def test_a_damaged_file_is_not_pushed(hub, corpus, harm):
     recipe = corpus.load()
     path = next(path for path in on_disk(recipe) if path.startswith("best/"))
     damaged = corpus.folder / "out/small/published" / path
     damaged.chmod(0o644)
-    content = bytearray(damaged.read_bytes())
-    content[100] ^= 1
-    damaged.write_bytes(content)
-    with pytest.raises(Unavailable, match=f"{path} was sent 3 times"):
+    damaged.write_bytes(harm(damaged.read_bytes()))
+    with pytest.raises(Denied, match=f"{path} has .*; zyda verify --repair mends it"):
         push(recipe)
     assert on_hub(hub) == {}
 
@@ -183,7 +186,9 @@ def test_a_name_that_is_none_is_refused_before_anything(hub, corpus, name):
 
 def test_a_token_that_may_not_write_is_said_in_a_line_before_anything_is_sent(hub, corpus, monkeypatch):
     hub.commit(NAME, {"README.md": b"# another's"})
-    for token, said in (("hf_read", "the token may not write there"), ("", "no token for the hub")):
+    for token, said in (
+        ("hf_read", "the token may not write there"), ("", "no token for the hub"), ("hf_é", "no token for the hub")
+    ):  # fmt: skip
         monkeypatch.setenv("HF_TOKEN", token)
         monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(corpus.folder / "none"))
         monkeypatch.setattr("huggingface_hub.constants.HF_STORED_TOKENS_PATH", str(corpus.folder / "none"))
