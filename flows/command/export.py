@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "zyda export recipe.yaml --to /data/jsonl",
-    "zyda export recipe.yaml --to s3://lab/train --format parquet --columns doc_id,text --file-mib 1024",
+    "zyda export recipe.yaml --to /x --format parquet",
 )
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "zyda look recipe.yaml",
-    "zyda look recipe.yaml --what removed --stage rules --reason c4.lorem_ipsum --items 50",
-    "zyda look recipe.yaml --what clusters --to clusters.html",
+    "zyda look recipe.yaml --reason c4.lorem_ipsum",
+    "zyda look recipe.yaml --what clusters --to look.html",
     "zyda look recipe.yaml --results",
 )
 WHATS = ("removed", "kept", "clusters")

@@ -35,7 +35,7 @@ def test_commands_are_listed_in_groups():
     assert said.returncode == 0
     listed = re.findall(r"^│ ([a-z]+)  ", said.stdout, re.MULTILINE)
     assert listed == NAMES
-    assert len(re.findall("^╭─ (?!Options)", said.stdout, re.MULTILINE)) == 4
+    assert len(re.findall("^╭─ (?!Options)", said.stdout, re.MULTILINE)) == 5
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -100,7 +100,7 @@ def test_output_that_finds_no_room_is_one_line():
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("zyda exp", ["explain"]),
+        ("zyda expl", ["explain"]),
         ("zyda build rec", ["recipes/a.yaml", "recipes/b.yml"]),
         ("zyda watch recipes/b", ["recipes/b.yml"]),
         ("zyda check recipes/odd[", ["recipes/odd[1].yaml"]),
