@@ -35,6 +35,7 @@ KINDS = {
     "work/edges/": EdgeFiles,
     "work/files/": FileList,
     "work/clusters/": ClusterFiles,
+    "work/own_clusters/": ClusterFiles,
 }
 
 
