@@ -9,7 +9,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture
 from pydantic import Field
 
-from flows.build import run_stage, wait_for_receipts
+from flows.build import Sample, run_stage, wait_for_receipts
 from flows.dashboard.artifact_keys import artifact_key
 from flows.server.exclusion import build_lock
 from flows.server.run_names import name_by_corpus
@@ -33,7 +33,6 @@ from tasks.stage.results import Results, Runner, Step, Work, task_of
 from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage
 
-Sample = Annotated[float, Field(gt=0, le=1)]
 Threshold = Annotated[float, Field(gt=0, lt=1)]
 
 

@@ -8,6 +8,7 @@ from prefect.artifacts import create_progress_artifact, create_table_artifact, u
 from pydantic import Field
 
 from flows.dashboard.artifact_keys import artifact_key
+from flows.report import Sample
 from flows.server.liveness import with_heartbeat
 from flows.server.run_names import name_by_corpus
 from tasks.publish.exporting import Export, ExportedFile, ExportOptions, FileToExport
@@ -18,7 +19,6 @@ from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.runner import task_runner
 from tasks.storage.folder import Folder, absolute
 
-Sample = Annotated[float, Field(gt=0, le=1)]
 AT_ONCE = 256  # files between two looks at how far it is
 
 

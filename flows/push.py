@@ -1,19 +1,17 @@
 """The flow that puts a published corpus on the Hugging Face hub."""
 
-from typing import Annotated, Any
+from typing import Any
 
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_progress_artifact, update_progress_artifact
 from prefect.logging import get_run_logger
-from pydantic import Field
 
 from flows.dashboard.artifact_keys import artifact_key
+from flows.report import Sample
 from flows.server.liveness import with_heartbeat
 from flows.server.run_names import name_by_corpus
 from tasks.publish.pushing import push_of
 from tasks.recipe.loading import load_recipe
-
-Sample = Annotated[float, Field(gt=0, le=1)]
 
 
 @flow(name="push", flow_run_name=name_by_corpus("push"), persist_result=False)

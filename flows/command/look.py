@@ -44,7 +44,10 @@ def look(
     ] = None,
     results: Annotated[bool, typer.Option("--results", help="Print what everybody has said so far.")] = False,
     who: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Who looks; without, the user.")
+        str | None,
+        typer.Option(
+            "--as", metavar="NAME", help="Who looks, or has looked at what is added; without, the user."
+        ),
     ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of this machine, for the page; 0 for any.")
@@ -63,7 +66,7 @@ def look(
 
     corpus_of(recipe)
     if add:
-        add_judgements(recipe, Path(add))
+        add_judgements(recipe, Path(add), who)
     if add or results:
         print_results(recipe)
         return
@@ -85,7 +88,7 @@ def look(
     )
     with console(stderr=True).status("choosing"):
         chosen = sample_of(recipe, options)
-    began = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     looking = Looking(who=who or getpass.getuser(), began=began, options=options)
     if to:
         write_page(recipe, chosen, looking, Path(to))
@@ -138,8 +141,11 @@ def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port:
     serve(app, port)
 
 
-def add_judgements(recipe: "Recipe", path: Path) -> None:
-    """Add what a page that was written to a file has saved. Raises Denied, BadInput."""
+def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
+    """Add what a page that was written to a file has saved. who: has judged, if not who wrote the page.
+
+    Raises Denied, BadInput.
+    """
     from tasks.lookup.corpus_reader import Corpus  # late
     from tasks.lookup.judgements import keep_looking, read_judgements  # late
 
@@ -148,6 +154,7 @@ def add_judgements(recipe: "Recipe", path: Path) -> None:
     except OSError as error:
         raise Denied(f"{path}: {error.strerror or error}") from error
     looking = read_judgements(content)
+    looking = looking.model_copy(update={"who": who or looking.who})
     corpus = Corpus(recipe)
     for one in looking.judgements:
         if corpus.file_of(one.doc_id)[0] != one.source:

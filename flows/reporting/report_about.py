@@ -9,7 +9,7 @@ from flows.reporting.report_parts import Section, Table, count
 from tasks.accounts.audited import MEASURES
 from tasks.accounts.components import start_and_end
 from tasks.lookup.report_data import AuditFindings, Findings
-from tasks.planning.bandings import SourceTaken, Tried
+from tasks.planning.bandings import SourceTaken, Tried, other_fields
 from tasks.storage.artifacts import Counts
 
 ABOUT = "about.html"
@@ -75,6 +75,8 @@ def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
         before = {one.source: one.entering for one in tried[0].sources}
         if any(now.get(source) != counts for source, counts in before.items()):
             notes.append("The sources have changed since that was tried; zyda params --try does it again.")
+    if not any(other_fields(of_round.dedup) == tried[0].others for of_round in findings.rounds):
+        notes.append("The recipe's `dedup` has changed since; zyda params --try does it again.")
     columns = [f"{one.threshold:g} ({one.bands} x {one.rows})" for one in tried]
     of_sources: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
         (one.source, [banding.sources[i] for banding in tried]) for i, one in enumerate(tried[0].sources)

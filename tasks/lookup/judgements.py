@@ -10,7 +10,7 @@ from tasks.errors import BadInput, Damaged
 from tasks.log import warn
 from tasks.lookup.samples import SampleOptions, What
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record, read_record, write_record
+from tasks.storage.records import Record, digest_of, read_record, write_record
 
 LOOKED = "looked"  # the folder of a corpus that they are in
 Z = 1.959964  # of a normal distribution, 95 % lie within so many standard deviations
@@ -35,11 +35,13 @@ class Looking(Record):
     began: str
     options: SampleOptions
     judgements: tuple[Judgement, ...] = ()
+    added: str = ""  # of what came from a page in a file, which several people may have had: a hash of it
 
     @property
     def path(self) -> str:
         """Where it lies in the corpus's folder."""
-        return f"{LOOKED}/{re.sub('[^0-9TZ]', '', self.began)}-{re.sub('[^A-Za-z0-9_.-]', '_', self.who)[:40]}.json"
+        began, who = re.sub("[^0-9TZ]", "", self.began), re.sub("[^A-Za-z0-9_.-]", "_", self.who)[:40]
+        return f"{LOOKED}/{'-'.join(filter(None, (began, who, self.added)))}.json"
 
 
 def keep_looking(folder: Folder, looking: Looking) -> None:
@@ -62,7 +64,8 @@ def all_lookings(folder: Folder) -> list[Looking]:
 def read_judgements(content: bytes) -> Looking:
     """Read what a page that was written to a file has saved. Raises BadInput."""
     with suppress(ValueError):
-        return Looking.model_validate_json(content, extra="forbid")
+        looking = Looking.model_validate_json(content, extra="forbid")
+        return looking.model_copy(update={"added": digest_of(looking.model_dump(mode="json"))[:8]})
     raise BadInput("that is not what a page of zyda look saves")
 
 

@@ -24,7 +24,7 @@ from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.verdicts import load_histories
 from tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest, total
 from tasks.storage.folder import Folder
-from tasks.storage.records import Record, read_record, write_record
+from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.tables import read_table, tables_of
 
 BANDINGS = "bandings.json"  # in the corpus's folder: what was tried last
@@ -40,7 +40,10 @@ class SourceTaken(Record):
 
 
 class Tried(Record):
-    """What a banding took. pairs: that its audit compared, below: of these, those less alike than the threshold."""
+    """What a banding took. pairs: that its audit compared, below: of these, those less alike than the threshold.
+
+    others: a hash of what else the recipe says of the round.
+    """
 
     threshold: float
     bands: int
@@ -48,6 +51,7 @@ class Tried(Record):
     sources: tuple[SourceTaken, ...]
     pairs: int
     below: int
+    others: str
 
     @property
     def entering(self) -> Counts:
@@ -136,8 +140,14 @@ def tried(recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: 
             for one in removals
         ),
         pairs=len(pairs),
+        others=other_fields(dedup),
         below=pc.sum(pc.less(pairs.column("jaccard"), threshold)).as_py() or 0,
     )
+
+
+def other_fields(dedup: Dedup) -> str:
+    """Hash what a recipe says of a round but for its bands and rows."""
+    return digest_of(dedup.model_dump(mode="json", exclude={"values", "bands", "rows"}))
 
 
 def keep(folder: Folder, found: Sequence[Tried]) -> TriedBandings:

@@ -27,6 +27,7 @@ from tasks.words import counted
 DATASETS = f"{HUB}datasets/"
 MOST_FILES, MOST_BYTES = 64, 16 << 30  # of a commit
 ROUNDS = 3  # in which what does not arrive is sent
+GIT_ATTRIBUTES = ".gitattributes"  # which the hub keeps by itself
 TITLE = "zyda-flows: {corpus}"
 LOGIN = "no token for the hub: set HF_TOKEN, or run `hf auth login`; it must be one that may write"
 
@@ -96,12 +97,21 @@ class Repository:
         return self.ask(listed)
 
     def pull_request(self, title: str) -> tuple[str, int]:
-        """Return the open pull request of a title, or a new one: its revision and its number."""
+        """Return the open pull request of a title by the token's owner, or a new one: its revision and its number.
+
+        One by somebody else would bring along whatever that person has put there.
+        """
 
         def find() -> int | None:
-            every = self.api.get_repo_discussions(**self.its, discussion_type="pull_request")
+            owner = self.api.whoami()["name"]
+            every = self.api.get_repo_discussions(**self.its, discussion_type="pull_request", author=owner)
             return next(
-                (one.num for one in every if one.title == title and one.status in ("open", "draft")), None
+                (
+                    one.num
+                    for one in every
+                    if (one.title, one.author) == (title, owner) and one.status in ("open", "draft")
+                ),
+                None,
             )
 
         number = self.ask(find)
@@ -202,6 +212,12 @@ class Push:
             )
             waiting = self.repository.tree(self.revision)
             self.ours |= waiting.keys() - main.keys()  # of a push that was interrupted
+            known = {*self.ours, *self.files, GIT_ATTRIBUTES}
+            if changed := [path for path in waiting if path not in known and waiting[path] != main[path]]:
+                raise Denied(
+                    f"{self.repository.page}/discussions/{self.number}: this pull request of a push changes "
+                    f"{changed[0]}, which no push does; close it and push again"
+                )
             self.compare(waiting)
 
     def compare(self, there: dict[str, tuple[int, str]]) -> None:
@@ -212,7 +228,7 @@ class Push:
             if not is_as_published(self.folder, file, there.get(file.path))
         ]
         self.to_delete = sorted(path for path in there if path in self.ours and path not in self.files)
-        known = {*self.ours, *self.files, ".gitattributes"}
+        known = {*self.ours, *self.files, GIT_ATTRIBUTES}
         self.others = sorted(path for path in there if path not in known)
 
     def send(self, tell: Callable[[int], object]) -> None:

@@ -252,6 +252,21 @@ def test_judgements_of_another_corpus_are_not_added(corpus, tmp_path):
         assert str(doc_id) in said.stderr
 
 
+def test_what_several_people_save_of_one_page_is_all_kept(corpus, tmp_path):
+    file = tmp_path / "looked.json"
+    (document,) = chosen(corpus, items=1)
+    for who, is_right in (("eve", True), ("fay", False)):
+        one = Judgement(doc_id=document.doc_id, source=document.source, is_right=is_right, at="now")
+        looking = Looking(
+            who="writer", began="2026-05-05T00:00:00Z", options=SampleOptions(), judgements=(one,)
+        )
+        file.write_text(looking.model_dump_json(exclude={"added"}))
+        for _ in range(2):  # once more changes nothing
+            assert zyda("look", str(corpus.path), "--add", str(file), "--as", who).returncode == 0
+    found = [one for one in all_lookings(corpus.load().folder) if one.began == "2026-05-05T00:00:00Z"]
+    assert [(one.who, one.judgements[0].is_right) for one in found] == [("eve", True), ("fay", False)]
+
+
 def test_a_port_that_is_taken_is_said_before_the_link(corpus):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -235,3 +235,17 @@ def test_flow_shows_where_it_is_and_how_much_was_sent(hub, corpus, server):
     assert 100 in [one.data for one in found if one.description == "Sent to the hub"]
     flow(str(corpus.path), NAME)
     assert len(hub.pulls[NAME]) == 1
+
+
+def test_pull_requests_of_strangers_and_changes_of_what_is_others_are_not_merged(hub, corpus):
+    hub.commit(NAME, {".gitattributes": b"*.parquet", "note.md": b"theirs"})
+    push_of(corpus.load(), NAME)
+    hub.pulls[NAME][0]["author"] = "mallory"
+    hub.change(NAME, "refs/pr/1", {"note.md": hub.tree(NAME, "main")[1][".gitattributes"]}, set())
+    pushed = push_of(corpus.load(), NAME)
+    assert pushed.number == 2
+    before = on_hub(hub)
+    hub.change(NAME, "refs/pr/2", {"note.md": hub.tree(NAME, "main")[1][".gitattributes"]}, set())
+    with pytest.raises(Denied, match=r"discussions/2: .* changes note\.md, which no push does"):
+        push_of(corpus.load(), NAME)
+    assert on_hub(hub) == before

@@ -101,3 +101,13 @@ def test_sources_that_changed_since_bandings_were_tried_are_said(crossed):
     build_here(recipe)
     assert "have changed since" in read(about_of(recipe))
     assert published(recipe).exists("components.parquet")
+
+
+def test_bandings_of_other_shingles_are_said_to_be(crossed):
+    recipe = crossed.load(dedup={"scope": "global"})
+    build_here(recipe)
+    run_bandings(recipe, [0.5], HERE)
+    assert "has changed since" not in read(about_of(recipe))
+    other = crossed.load(dedup={"scope": "global", "shingle": "words", "width": 5})
+    build_here(other)
+    assert "The recipe's `dedup` has changed since" in read(about_of(other))
