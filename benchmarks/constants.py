@@ -26,8 +26,7 @@ from tasks.signatures.keys import band_keys
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
 from tasks.storage.folder import Folder
-from tasks.tokens.byte_level import character_classes
-from tasks.tokens.counter import Counter
+from tasks.tokens.engine import Engine
 
 DOCUMENTS = 4_000_000  # of whose band keys clusters are made
 REPEATS = 3
@@ -49,9 +48,7 @@ class Trial:
 # Ours first.
 TRIED = {
     ("textkernels.sketch", "SCRATCH_HASHES", "signatures"): [1 << n for n in (14, 10, 12, 16, 18)],
-    ("textkernels.bpe", "BATCH", "token counts"): [256, 64, 1024, 4096],
-    ("textkernels.bpe", "SHORT", "first token counts"): [32, 8, 128],
-    ("tasks.tokens.counter", "BATCH_DOCUMENTS", "token counts"): [256, 16, 64, 1024, 4096],
+    ("tasks.tokens.engine", "BATCH_BYTES", "token counts"): [1 << n for n in (22, 16, 19, 25)],
     ("tasks.sources.formats.parquet", "BATCH_ROWS", "sketches of what is read"): [1024, 64, 256, 4096, 16384],
     ("tasks.signatures.bands", "GROUP_ROWS", "clusters"): [1 << n for n in (16, 13, 19)],
     ("tasks.signatures.bands", "RANGE_ROWS", "clusters"): [1 << n for n in (23, 19, 21)],
@@ -62,19 +59,8 @@ def signatures(trial: Trial) -> Callable[[], object]:
     return partial(band_keys, load_texts(Path(trial.folder)), MinHashRound())
 
 
-def counter_of(trial: Trial) -> Counter:
-    tokenizer = Tokenizer.from_file(trial.tokenizer)
-    return Counter(tokenizer, character_classes(tokenizer))
-
-
 def token_counts(trial: Trial) -> Callable[[], object]:
-    return partial(counter_of(trial).count, load_texts(Path(trial.folder)))
-
-
-def first_token_counts(trial: Trial) -> Callable[[], object]:
-    """Count with no word seen before: a counter for each time, made beforehand."""
-    texts, counters = load_texts(Path(trial.folder)), [counter_of(trial) for _ in range(REPEATS + 1)]
-    return lambda: counters.pop().count(texts)
+    return partial(Engine(Tokenizer.from_file(trial.tokenizer)).count, load_texts(Path(trial.folder)))
 
 
 def sketches_of_what_is_read(trial: Trial) -> Callable[[], object]:
@@ -100,7 +86,6 @@ def clusters(trial: Trial) -> Callable[[], object]:
 WORKS = {
     "signatures": signatures,
     "token counts": token_counts,
-    "first token counts": first_token_counts,
     "sketches of what is read": sketches_of_what_is_read,
     "clusters": clusters,
 }

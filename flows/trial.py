@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from flows.build import run_pipeline
 from tasks.accounts.ledger import Ledger
 from tasks.ingest.ingest import companions_of, ingest, manifest_of
-from tasks.ingest.pieces import IngestedPiece, PieceToIngest, ingest_chunks, read_piece
+from tasks.ingest.pieces import IngestedPiece, PieceToIngest, ingest_chunks, read_piece, with_engine
 from tasks.ingest.plan import SourcePlan
 from tasks.planning.prepare import prepare, rows_of_sample, source_plan
 from tasks.planning.survey import SourceSurvey
@@ -37,7 +37,8 @@ from tasks.stage.progress import documents_in
 from tasks.stage.results import HERE, Runner
 from tasks.storage.artifacts import Artifact, Counts, Manifest
 from tasks.storage.tables import tables_of
-from tasks.tokens.counter import store_tokenizer
+from tasks.tokens.engine import Engine
+from tasks.tokens.stored import store_tokenizer
 from tasks.workers.attempts import ALLOWED_DEATHS
 from tasks.workers.process import IMPORTED
 from tasks.workers.window import DEATHS
@@ -310,8 +311,11 @@ class PartOfPiece(PieceToIngest):
     part: PartRead
 
     def make(self) -> IngestedPiece:
-        tally = Tally()
-        return self.recorded(ingest_chunks(self, self.part.chunks(self, tally), tally))
+        def ingest(engine: Engine) -> IngestedPiece:
+            self.part.rows, tally = 0, Tally()
+            return ingest_chunks(self, self.part.chunks(self, tally), tally, engine)
+
+        return self.recorded(with_engine(self, ingest))
 
 
 def with_pieces(pieces: Sequence[tuple[InputFile, Piece]]) -> list[InputFile]:

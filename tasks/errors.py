@@ -11,6 +11,7 @@
     ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
     ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one task
     ├── WrongBits       a GPU that computes something else than a CPU
+    ├── WrongTokens     a library of tokens that differs from tokenizers more often than may be
     ├── NoServer        a Prefect server that does not start or does not answer (`flows.server.local_server`)
     ├── NotUnderstood   a `zyda watch` that is not clear: which recipe, how often (`deployments.schedules`)
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
@@ -117,6 +118,14 @@ class PoisonShards(LostWorkers, SeveralFaults):
     advice = (
         "Give each worker more memory (start fewer of them), or make shard_mib smaller in the recipe, or take the "
         "file at fault out of it. Then build again: only these shards are left."
+    )
+
+
+class WrongTokens(ZydaError, ArithmeticError):
+    """A library that gives other tokens than `tokenizers`, for more than a document here and there."""
+
+    advice = (
+        "Set ZYDA_TOKENS=exact for the build: tokenizers counts alone then, slowly. Tell us of the tokenizer."
     )
 
 

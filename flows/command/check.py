@@ -69,7 +69,7 @@ def rows_of(files: "Sequence[InputFile]") -> int | None:
 
 def judges_of(recipe: "Recipe") -> list[str]:
     """Say which tokenizer and models were found in order, and what counts the tokens."""
-    from tasks.tokens.counter import counted_by, load_tokenizer  # late
+    from tasks.tokens.stored import counted_by, load_tokenizer  # late
 
     lines = [f"tokenizer: {recipe.tokenizer}, {counted_by(load_tokenizer(recipe.tokenizer))}"]
     lines += [f"model of {s.name}: {s.classify.model}" for s in recipe.sources if s.classify]

@@ -25,7 +25,7 @@ from tasks.errors import ZydaError, one_line
 from tasks.recipe.fields import Recipe
 from tasks.stage.fan_out import current_run
 from tasks.stage.progress import TOPIC
-from tasks.tokens.counter import counted_by, load_tokenizer
+from tasks.tokens.stored import counted_by, load_tokenizer
 from tasks.workers.events import follow
 
 LOOK_SECONDS = 0.5

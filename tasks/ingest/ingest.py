@@ -13,7 +13,7 @@ from functools import partial
 import pyarrow as pa
 
 from tasks.documents.planning import later_statistics
-from tasks.errors import BadInput, bad_input
+from tasks.errors import BadInput, WrongTokens, bad_input
 from tasks.ingest.companions import COMPANIONS, Companion, OnGpus
 from tasks.ingest.pieces import VERSION, IngestedPiece, PieceToIngest
 from tasks.ingest.plan import SourcePlan
@@ -32,6 +32,7 @@ from tasks.storage.tables import read_table
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import FollowUp
 
+MOST_DIFFERING = 1e-4
 NO_DOCUMENT = "Look at what its `files` name; a source without documents is to be taken out of the recipe."
 
 
@@ -102,11 +103,17 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
 
 
 def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -> Manifest:
-    """Say what was made of a source's pieces. Raises BadInput where they have no document."""
+    """Say what was made of a source's pieces. Raises BadInput where they have no document, WrongTokens."""
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:
         raise without_documents(recipe, plan.source, pieces)
+    differing = sum(piece.differing for piece in pieces)
+    if differing > max(1, MOST_DIFFERING * out.documents):
+        found = (
+            f"{differing:,} of {out.documents:,} documents have other tokens by fastokens than by tokenizers"
+        )
+        raise WrongTokens(f"source {plan.source}: {found}; nothing new is published")
     return Manifest(
         stage="ingest",
         source=plan.source,
@@ -119,5 +126,6 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -
             packed=pack(common_schema(pieces)),
             set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),
             model=plan.model,
+            differing=differing or None,
         ).written(),
     )

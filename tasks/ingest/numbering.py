@@ -21,7 +21,7 @@ from tasks.sources.components import COMPONENT, components_of
 from tasks.sources.listing import InputFile
 from tasks.sources.rows import BadRow, Chunk, Tally
 from tasks.storage.artifacts import CleaningCounts, totals
-from tasks.tokens.counter import Counter
+from tasks.tokens.engine import Engine
 
 MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
 ROWS_COUNTED_AT_ONCE = 1 << 22
@@ -54,7 +54,7 @@ class Reader:
     file: InputFile
     first: int
     parameters: IngestParameters
-    counter: Counter
+    engine: Engine
     max_rows: int = MAX_ROWS
     max_text: int = MAX_TEXT
     blank: int = 0
@@ -109,7 +109,7 @@ class Reader:
             texts = documents.text
         sizes = self.check_sizes(texts, rows)
         try:
-            tokens = self.counter.count(texts)
+            tokens = self.engine.count(texts)
         except BadInput as error:
             raise bad_input(self.source, str(error), file=self.file.url) from error
         counted = [

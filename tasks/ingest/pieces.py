@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.documents.planning import STATISTICS, later_statistics
 from tasks.errors import NotConserved, bad_input
@@ -15,7 +17,8 @@ from tasks.ids import first_id
 from tasks.ingest.companions import Companion
 from tasks.ingest.numbering import Reader, larger_tables, number_parts
 from tasks.ingest.plan import IngestParameters
-from tasks.sources.columns import unify
+from tasks.log import warn
+from tasks.sources.columns import as_one_array, unify
 from tasks.sources.listing import InputFile, Piece
 from tasks.sources.reading import read, version_of
 from tasks.sources.rows import BadRow, Chunk, Tally
@@ -24,8 +27,9 @@ from tasks.stage.jobs import RecordJob
 from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, artifact_path, total
 from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, write_artifact, write_table
-from tasks.tokens.counter import stored_counter
+from tasks.storage.tables import parquet_writer, tables_of, write_artifact, write_table
+from tasks.tokens.engine import Engine, EngineDiffers
+from tasks.tokens.stored import stored_engine
 
 VERSION = 4
 ROW_GROUP_BYTES = 32 << 20
@@ -44,7 +48,7 @@ class IngestedPiece(Record):
     """The record of one piece: its shards, and every row of it accounted for.
 
     `rows` is how many it has by its footer, its batches or the ends of its lines. `cleaned` is what each cleaning
-    changed.
+    changed. `differing` is how many documents the fast library of tokens was found to see otherwise than its judge.
     """
 
     shards: tuple[Artifact, ...]
@@ -53,6 +57,12 @@ class IngestedPiece(Record):
     spans: ValueRanges
     rows: int
     cleaned: dict[str, CleaningCounts] = {}
+    differing: int = 0
+
+    @model_serializer(mode="wrap")
+    def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what hardly any has: a record of before is as it was written."""
+        return {name: value for name, value in dump(self).items() if name != "differing" or value}
 
     @property
     def seen(self) -> Counts:
@@ -100,16 +110,35 @@ class PieceToIngest(RecordJob[IngestedPiece]):
 
 def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     """Ingest one piece of a file."""
-    tally = Tally()
-    ingested = ingest_chunks(job, read_piece(job, tally), tally)
-    check_rows(job, ingested, tally)
-    return ingested
+
+    def ingest(engine: Engine) -> IngestedPiece:
+        tally = Tally()
+        ingested = ingest_chunks(job, read_piece(job, tally), tally, engine)
+        check_rows(job, ingested, tally)
+        return ingested
+
+    return with_engine(job, ingest)
 
 
-def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally) -> IngestedPiece:
+def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -> IngestedPiece:
+    """Ingest a piece, and once more by `tokenizers` alone where a document was found to have other tokens by it."""
+    stored = partial(stored_engine, job.folder, job.parameters.tokenizer)
+    try:
+        return ingest(stored(is_exact=job.parameters.is_exact))
+    except EngineDiffers:
+        ingested = ingest(stored(is_exact=True))
+    texts = (
+        table.column("text") for shard in ingested.shards for table in tables_of(job.folder, shard, ["text"])
+    )
+    differing = sum(stored(is_exact=False).differing(as_one_array(column).drop_null()) for column in texts)
+    found = f"fastokens gives other tokens for {differing:,} of its documents; tokenizers counted them all"
+    warn(f"source {job.source}, {job.whose}: {found}")
+    return ingested.model_copy(update={"differing": differing})
+
+
+def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, engine: Engine) -> IngestedPiece:
     """Ingest what is read of a piece. tally: counts its rows by the time that all is read."""
-    counter = stored_counter(job.folder, job.parameters.tokenizer)
-    reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, counter)
+    reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, engine)
     bad = list[BadRow]()
     tables = reader.documents(chunks, bad)
     parts = groupby(

@@ -13,7 +13,10 @@ from tasks.storage.records import Record
 
 
 class IngestParameters(Record):
-    """All that decides what the shards of a source hold, besides its files."""
+    """All that decides what the shards of a source hold, besides its files.
+
+    is_exact: `tokenizers` alone counts, for EXACT is asked for.
+    """
 
     text: str
     classified: bool
@@ -24,6 +27,7 @@ class IngestParameters(Record):
     selection: Selection = ALL
     documents: DocumentPlan = DocumentPlan()
     component: ComponentOf | None = None
+    is_exact: bool = False
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -32,6 +36,7 @@ class IngestParameters(Record):
             "documents": not self.documents.steps,
             "selection": self.selection == ALL,
             "component": self.component is None,
+            "is_exact": not self.is_exact,
         }
         return {name: value for name, value in dump(self).items() if not idle.get(name)}
 

@@ -32,12 +32,12 @@ from tasks.storage.artifacts import WORK
 from tasks.storage.artifacts import Manifest as StageManifest
 from tasks.storage.folder import Folder
 from tasks.storage.records import KEY, Record, read_record
-from tasks.tokens.counter import OF_TOKENIZERS, damaged_tokenizers
+from tasks.tokens.stored import TOKENIZER, damaged_tokenizers
 from tasks.workers.dask_cluster import cores
 
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
-KEPT = (f"{REGISTER}/", *OF_TOKENIZERS, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
+KEPT = (f"{REGISTER}/", TOKENIZER, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
 NOT_ITSELF = "is cut or changed, or of another place or version"
 AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, and is no build
 

@@ -31,7 +31,7 @@ from tasks.storage.artifacts import WORK, Receipt
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record
 from tasks.storage.stores import explain_errors
-from tasks.tokens.counter import load_tokenizer
+from tasks.tokens.stored import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
 

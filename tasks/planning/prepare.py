@@ -4,6 +4,7 @@ Nothing is written until the whole recipe has been judged; then the register and
 for each source, which is what ingest starts from.
 """
 
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -18,7 +19,7 @@ from tasks.sources.listing import InputFile, save_listing
 from tasks.sources.register import Register, extend_register, known_files, number_files, number_sources
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.tokens.counter import store_tokenizer
+from tasks.tokens.stored import EXACT, store_tokenizer
 
 
 @task(task_run_name="prepare", **ONCE_A_BUILD)
@@ -68,6 +69,7 @@ def source_plan(
         for file in files
     ]
     parameters = IngestParameters(
+        is_exact=os.environ.get(EXACT, "") == "exact",
         text=source.text,
         classified=source.classify is not None,
         set_aside=recipe.on_bad_rows_of(source) == "set_aside",

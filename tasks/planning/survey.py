@@ -18,7 +18,7 @@ from tasks.sources.copies import files_of
 from tasks.sources.listing import InputFile, sampled_files
 from tasks.sources.reading import InspectedFile
 from tasks.sources.register import Register
-from tasks.tokens.counter import load_tokenizer
+from tasks.tokens.stored import load_tokenizer
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,14 @@ class Ingested(Facts):
     """The facts of ingest's manifest.
 
     packed: the columns of its shards. set_aside: the tables of rows that are no documents. model: where one judges.
+    differing: documents
+    of which the library that counts tokens was found to give others than `tokenizers`, which then counted.
     """
 
     packed: str = Field(alias="schema")
     set_aside: tuple[Artifact, ...] = ()
     model: Model | None = None
+    differing: int | None = None
 
     @property
     def columns(self) -> pa.Schema:

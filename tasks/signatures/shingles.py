@@ -15,11 +15,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.recipe.kinds import MinHashRound
-from tasks.tokens.byte_level import CODE_POINTS, SPARSE, unsafe_characters
 from textkernels import sketch
 from textkernels.buffers import text_buffers
 from textkernels.sets import distinct
 from textkernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
+
+CODE_POINTS = 0x110000
+SPARSE = 0x40000  # from here on nearly all code points are unassigned or private
+SURROGATES = range(0xD800, 0xE000)
 
 
 @lru_cache(maxsize=1)
@@ -34,9 +37,29 @@ def folded_characters() -> NDArray[np.uint32]:
             folded[code] = DROPPED
         else:
             folded[code] = ord(character.lower()[0]) + 2
-    is_changed = unsafe_characters(lambda text: unicodedata.normalize("NFC", text))
-    folded[np.flatnonzero(is_changed)] |= UNSAFE
+    folded[changed_by_nfc()] |= UNSAFE
     return folded
+
+
+def changed_by_nfc() -> NDArray[np.bool_]:
+    """Mark every code point that NFC may change, alone or with its neighbours: (0x110000,) bool.
+
+    Besides those that change alone these are the ones that combine with what is before them, those
+    that may change places, and those that Python's Unicode does not know, which may be any of these.
+    """
+    unsafe = np.zeros(CODE_POINTS, np.bool_)
+    unsafe[SPARSE:] = True
+    for code in (*range(0x80, SURROGATES.start), *range(SURROGATES.stop, SPARSE)):
+        character = chr(code)
+        if unicodedata.combining(character) or unicodedata.category(character) == "Cn":
+            unsafe[code] = True
+        decomposed = unicodedata.decomposition(character)
+        if decomposed and not decomposed.startswith("<"):
+            unsafe[[int(part, 16) for part in decomposed.split(" ")[1:]]] = True
+        if unicodedata.normalize("NFC", character) != character:
+            unsafe[code] = True
+    unsafe[0x1100:0x1200] = True  # Hangul letters, which make syllables
+    return unsafe
 
 
 def word_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -1,5 +1,5 @@
-"""Tokens: how many a text has, by the very tokenizer that a recipe names.
+"""Tokens: the ids of a text, and so how many it has, by the very tokenizer that a recipe names.
 
-`counter` counts a column of text; for tokenizers that cut as GPT-2 does it takes a compiled path, whose
-tables `byte_level` reads from the tokenizer itself.
+`engine` encodes a column of text, and checks the library that does so against the one that defines what is
+right. `stored` keeps a copy of the tokenizer with a corpus. `check` ends a build in which the two disagree.
 """

@@ -34,7 +34,7 @@ from tasks.sources.register import load_register
 from tasks.sources.rows import Chunk, Tally, arrow_chunk
 from tasks.storage import stores
 from tasks.storage.folder import Folder
-from tasks.tokens.counter import stored_counter
+from tasks.tokens.stored import stored_engine
 
 pytestmark = pytest.mark.early(4)
 
@@ -634,8 +634,8 @@ def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
     recipe = corpus.load()
     plan = prepare.fn(recipe)[0]
     file = load_listing(recipe.folder, plan.listing)[0]
-    counter = stored_counter(recipe.folder, plan.parameters.tokenizer)
-    reader = Reader("best", file, 0, plan.parameters, counter, **limits)
+    engine = stored_engine(recipe.folder, plan.parameters.tokenizer)
+    reader = Reader("best", file, 0, plan.parameters, engine, **limits)
     with pytest.raises(BadInput, match=said):
         list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, Tally()), []))
 

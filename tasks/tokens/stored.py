@@ -1,0 +1,87 @@
+"""The tokenizer of a corpus: loaded from where a recipe says, and a copy of it kept with the corpus."""
+
+from functools import lru_cache
+from logging import ERROR, getLogger
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from tasks.errors import BadRecipe, Damaged
+from tasks.log import warn
+from tasks.storage.artifacts import WORK
+from tasks.storage.folder import Folder
+from tasks.storage.records import digest_of
+from tasks.tokens.engine import Engine
+
+EXACT = "ZYDA_TOKENS"  # in the environment of a build: `exact` has tokenizers count alone
+UNHEARD_OF = "zydaq \U0010fffd"
+TOKENIZER = f"{WORK}/tokenizer-"
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """Load a tokenizer.json, or the tokenizer of a hub name. Raises BadRecipe where there is none."""
+    try:
+        is_file = name.endswith(".json") or Path(name).is_file()
+        # It warns of each retry, and says at the end that all failed.
+        getLogger("huggingface_hub").setLevel(ERROR)
+        tokenizer = Tokenizer.from_file(name) if is_file else Tokenizer.from_pretrained(name)
+        tokenizer.encode(
+            UNHEARD_OF, add_special_tokens=False
+        )  # fails where there is no token for what is unknown
+        return tokenizer
+    except Exception as error:  # the library raises bare exceptions
+        raise BadRecipe(
+            f"tokenizer: {name} cannot be loaded: {error}; "
+            "expected a tokenizer.json or the hub name of a repository with one"
+        ) from error
+
+
+def store_tokenizer(folder: Folder, name: str) -> str:
+    """Keep a copy of the tokenizer with the corpus, for workers to read; return its digest."""
+    tokenizer = load_tokenizer(name)
+    text = tokenizer.to_str()
+    digest = digest_of(text)
+    if reason := Engine(tokenizer).why_slow:
+        warn(f"{name} is counted by its own library, slowly: {reason}")
+    if folder.read_if_there(tokenizer_path(digest)) != text.encode():
+        folder.write(tokenizer_path(digest), text.encode())
+    return digest
+
+
+def counted_by(tokenizer: Tokenizer) -> str:
+    """Say what counts a tokenizer's tokens here, and about how fast: docs/speed.md has the machine."""
+    reason = Engine(tokenizer).why_slow
+    if reason is None:
+        return "counted by fastokens, about 100 MB/s of text a core, and checked against tokenizers"
+    return f"counted by its own library (tokenizers), about 2 to 3 MB/s of text a core: {reason}"
+
+
+def tokenizer_path(digest: str) -> str:
+    return f"{TOKENIZER}{digest}.json"
+
+
+def damaged_tokenizers(folder: Folder) -> list[str]:
+    """List what is stored of tokenizers and is not as it was written."""
+    damaged = list[str]()
+    for path in folder.files(WORK):
+        try:
+            if path.startswith(TOKENIZER) and path.endswith(".json"):
+                stored_tokenizer(folder, path.removeprefix(TOKENIZER).removesuffix(".json"))
+        except Damaged:
+            damaged.append(path)
+    return damaged
+
+
+def stored_tokenizer(folder: Folder, digest: str) -> str:
+    """Read a tokenizer. Raises Damaged where it is not that of its digest."""
+    path = tokenizer_path(digest)
+    text = (folder.read_if_there(path) or b"").decode(errors="replace")
+    if digest_of(text) != digest:
+        raise Damaged(f"{folder.url}/{path} has another content than was written", path)
+    return text
+
+
+@lru_cache(maxsize=4)
+def stored_engine(folder: Folder, digest: str, *, is_exact: bool = False) -> Engine:
+    """Load the tokenizer of a corpus once for all the shards that a worker ingests."""
+    return Engine(Tokenizer.from_str(stored_tokenizer(folder, digest)), is_exact=is_exact)
