@@ -21,11 +21,13 @@ from flows.command import (
     find,
     ledger,
     look,
+    mix,
     params,
     plan,
     push,
     report,
     status,
+    trace_,
     try_,
     up,
     verify,
@@ -42,6 +44,7 @@ PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Look into a corpus": (ledger, explain, find, look, audit, report),
     "Keep a corpus": (verify, clean),
     "Hand a corpus on": (export, push),
+    "Train on corpora": (mix, trace_),
     "Run it from Prefect": (up, status, watch, down),
 }
 

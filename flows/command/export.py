@@ -1,14 +1,12 @@
 """`zyda export`: the published documents in files of another format, size and choice of columns."""
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.processes import done_by, own_processes
 from flows.command.progress import bar_or_lines
 from flows.command.terminal import as_size, console, say, table_of
 from tasks.words import counted
@@ -71,17 +69,9 @@ def export(
 
 def in_processes(jobs: "Sequence[FileToExport]", tell: Callable[[int], object]) -> "Iterator[ExportedFile]":
     """Write files in as many processes as there are cores; a failure ends it when those under way are written."""
-    from tasks.workers.dask_cluster import cores  # late
-
     if not jobs:
         return
-    pool = ProcessPoolExecutor(
-        min(cores(), len(jobs)), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
-    )
-    try:
-        sizes = {pool.submit(job): job.size for job in jobs}
-        for done in as_completed(sizes):
-            yield done.result()
-            tell(sizes[done])
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with own_processes() as pool:
+        for job, file in done_by(pool, jobs):
+            yield file
+            tell(job.size)

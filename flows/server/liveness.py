@@ -32,7 +32,7 @@ from pydantic import BaseModel
 from flows.server.crashed_page import mark_page_as_crashed
 from tasks.storage.births import birth_of, is_process
 
-OURS = ("build", "watch", "report", "export", "push", "bandings")
+OURS = ("build", "watch", "report", "export", "push", "bandings", "mix")
 LEASE_SECONDS = 60  # the least that Prefect's server grants
 STARTING = 600  # seconds that a run may take to start its cluster and to say that it lives
 TAKEN = 600  # seconds after which a run that a worker took and that never began is given up

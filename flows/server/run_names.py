@@ -23,3 +23,8 @@ def name_by_corpus(flow: str) -> Callable[[], str]:
         return f"{flow} {corpus_recipe.corpus}"
 
     return name
+
+
+def name_by_mixture() -> str:
+    """Name a run that mixes corpora by the file that describes the mixture."""
+    return f"mix {str(flow_run.parameters.get('mixture')).rpartition('/')[2].rpartition('.')[0]}"

@@ -27,23 +27,7 @@ def load_recipe(
 
     Relative paths in it are relative to the recipe's own folder. Raises BadRecipe with all faults.
     """
-    try:
-        text = read_text(path)
-        content = yaml.load(text, Loader=UniqueKeys)  # noqa: S506 (a SafeLoader)
-    except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error)
-        raise BadRecipe(f"{path}: cannot be read: {reason}".replace("\0", "\\0")) from error
-    except RecursionError as error:
-        raise BadRecipe(f"{path}: not a recipe: it is nested too deep") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        reason = str(getattr(error, "problem", None) or error).replace("\n", " ")
-        reason += "; write spaces for tabs" if r"'\t'" in reason else ""
-        reason += "; is this line as far to the right as those it belongs to?" if "<block" in reason else ""
-        raise BadRecipe(f"{path}{line}: not YAML that a recipe can hold: {reason}") from error
-    if not isinstance(content, dict):
-        raise BadRecipe(f"{path}: a recipe is a mapping with name, storage, tokenizer and sources")
+    text, content = read_mapping(path, "recipe", "name, storage, tokenizer and sources")
     if sample is not None:
         content["sample"] = sample
     folders = {name: url for name, url in (("storage", storage), ("inputs", inputs)) if url is not None}
@@ -58,6 +42,33 @@ def load_recipe(
     placed._file = path, text
     placed._engine = requested_engine()
     return placed
+
+
+def read_mapping(
+    path: str, kind: str, fields: str, loader: "type[UniqueKeys] | None" = None
+) -> tuple[str, dict[str, Any]]:
+    """Read a YAML file of ours: its text, and the mapping in it. Raises BadRecipe.
+
+    kind: what it is, a recipe say. fields: those that it has to have, in words.
+    """
+    try:
+        text = read_text(path)
+        content = yaml.load(text, Loader=loader or UniqueKeys)  # noqa: S506 (a SafeLoader)
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "strerror", None) or error)
+        raise BadRecipe(f"{path}: cannot be read: {reason}".replace("\0", "\\0")) from error
+    except RecursionError as error:
+        raise BadRecipe(f"{path}: not a {kind}: it is nested too deep") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        reason = str(getattr(error, "problem", None) or error).replace("\n", " ")
+        reason += "; write spaces for tabs" if r"'\t'" in reason else ""
+        reason += "; is this line as far to the right as those it belongs to?" if "<block" in reason else ""
+        raise BadRecipe(f"{path}{line}: not YAML that a {kind} can hold: {reason}") from error
+    if not isinstance(content, dict):
+        raise BadRecipe(f"{path}: a {kind} is a mapping with {fields}")
+    return text, content
 
 
 def read_text(path: str) -> str:
@@ -122,6 +133,7 @@ class UniqueKeys(yaml.SafeLoader):
     """
 
     composed = 0
+    names: frozenset[str] = frozenset(NAMES)
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.composed += 1
@@ -137,7 +149,7 @@ class UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[str]()
         for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag not in NAMES:
+            if not isinstance(key, yaml.ScalarNode) or key.tag not in self.names:
                 raise yaml.constructor.ConstructorError(
                     problem="a name is expected here", problem_mark=key.start_mark
                 )
@@ -147,6 +159,12 @@ class UniqueKeys(yaml.SafeLoader):
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+class NumberedKeys(UniqueKeys):
+    """Reads the same, where whole numbers may be names, too."""
+
+    names = frozenset({*NAMES, "tag:yaml.org,2002:int"})
 
 
 def written_out(node: yaml.Node, sizes: dict[int, float]) -> float:

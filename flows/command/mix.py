@@ -1,0 +1,122 @@
+"""`zyda mix`: from published corpora to the files that a training run reads."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.command.arguments import recipes_like
+from flows.command.processes import done_by, own_processes
+from flows.command.terminal import as_size, console, say, table_of
+from tasks.words import counted
+
+if TYPE_CHECKING:
+    from tasks.mixing.mixing import Mixed, Mixing
+
+EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml")
+BAR = 24  # characters of the longest
+
+
+def mix(
+    mixture: Annotated[
+        str,
+        typer.Argument(
+            metavar="MIXTURE", help="The YAML file that describes it.", autocompletion=recipes_like
+        ),
+    ],
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what each part gives, and write no mixture.")
+    ] = False,
+    storage: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where it goes, instead of where the file says.")
+    ] = None,
+) -> None:
+    """Mix published corpora into the files that a training run reads: shuffled tokens, exactly accounted.
+
+    Every document is encoded once for each tokenizer; a mixture with other weights uses what there is. Start it
+    again after an interruption: what is finished is not done again. mixture.json has the account of each part,
+    and every file with its SHA-256.
+    """
+    from tasks.mixing.mixing import Mixing  # late
+    from tasks.mixing.mixture import load_mixture  # late
+    from tasks.mixing.planning import inputs_of  # late
+
+    inputs = inputs_of(load_mixture(mixture, storage=storage))
+    with spreading() as spread:
+        mixing = Mixing(inputs, spread)
+        print_plan(mixing)
+        if not plan:
+            print_mixed(mixing.mix(), mixing)
+
+
+@contextmanager
+def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
+    """Give what does the jobs of a step, with a bar on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # late
+
+    err = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with own_processes() as pool, Progress(*columns, console=err, disable=not err.is_terminal) as bars:
+
+        def spread(jobs: Sequence[Any], step: str) -> list[Any]:
+            bar = bars.add_task(step, total=len(jobs))
+            if len(jobs) == 1:
+                found = {id(jobs[0]): jobs[0]()}
+                bars.advance(bar)
+            else:
+                found = {}
+                for job, made in done_by(pool, jobs):
+                    found[id(job)] = made
+                    bars.advance(bar)
+            return [found[id(job)] for job in jobs]
+
+        yield spread
+
+
+def print_plan(mixing: "Mixing") -> None:
+    """Say what each part gives."""
+    plan = mixing.plan
+    total = max(1, sum(amount.tokens for amount in plan.amounts))
+    table = table_of(
+        "part", "documents", "unique tokens", "copied in an epoch", "epochs", "tokens", "share", "", "unused",
+        words=["part", ""],
+    )  # fmt: skip
+    for tally, amount in zip(plan.tallies, plan.amounts, strict=True):
+        share = amount.tokens / total
+        unused = tally.tokens - amount.tokens if amount.epochs < 1 else 0
+        table.add_row(
+            tally.name, f"{tally.documents:,}", f"{tally.tokens - tally.repeated:,}", f"{tally.repeated:,}",
+            f"{amount.epochs:.4g}", f"{amount.tokens:,}", f"{share:.2%}", "█" * round(BAR * share), f"{unused:,}",
+        )  # fmt: skip
+    console().print(table)
+    held_out = sum(tally.held_out for tally in plan.tallies)
+    size = sum(amount.tokens for amount in plan.amounts) * mixing.encoding.width
+    lines = [f"{total:,} tokens to train on, {as_size(size)} in {mixing.encoding.width} bytes each"]
+    if held_out:
+        tokens = sum(tally.held_out_tokens for tally in plan.tallies)
+        lines.append(f"held out: {counted(held_out, 'document')}, {counted(tokens, 'token')}")
+    if plan.left_out:
+        lines.append(f"of no part: {counted(plan.left_out, 'document')}")
+    for line in lines:
+        say(line)
+
+
+def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:
+    """Say what was written, and where."""
+    place = mixing.folder.folder(mixed.place)
+    files = [file for output in (*mixed.outputs, *mixed.texts) for file in output.files]
+    say(f"{counted(len(files), 'file')}, {as_size(sum(file.size for file in files))}, in {place.url}")
+    if padded := sum(output.padded for output in mixed.outputs):
+        say(f"padded: {padded:,} tokens, {padded / mixed.tokens:.3%}")
+    if cut := sum(output.cut for output in mixed.outputs):
+        say(
+            f"cut: {cut:,} tokens, {cut / mixed.tokens:.3%}, in another sequence than their document begins in"
+        )
+    if "megatron" in mixed.mixture["formats"]:
+        train = [output.name for output in mixed.outputs if output.name.startswith("train")]
+        say(
+            "--data-path "
+            + " ".join(f"{place.url}/megatron/{name}" for name in train[:4])
+            + " ..." * (len(train) > 4)
+        )

@@ -1,0 +1,29 @@
+"""Work of a command in as many processes as there are cores."""
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+Job = TypeVar("Job", bound=Callable[[], Any])
+
+
+@contextmanager
+def own_processes() -> Iterator[ProcessPoolExecutor]:
+    """Give processes that leave Ctrl-C to this one; what has not begun when the block is left is not done."""
+    from tasks.workers.dask_cluster import cores  # late
+
+    pool = ProcessPoolExecutor(cores(), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def done_by(pool: ProcessPoolExecutor, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
+    """Yield jobs with what each gave, as they end. Raises what the first that failed raised."""
+    running = {pool.submit(job): job for job in jobs}
+    for done in as_completed(running):
+        yield running[done], done.result()

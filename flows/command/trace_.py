@@ -1,0 +1,139 @@
+"""`zyda trace`: from a position in a mixture back to the document that is there."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.terminal import console, say, table_of
+from tasks.errors import BadInput, ZydaError
+
+if TYPE_CHECKING:
+    from tasks.mixing.tracing import Found, Trace
+
+EXAMPLES = (
+    "zyda trace MIX 123456",
+    "zyda trace MIX 17 --by sequence --file train-00000",
+    "zyda trace MIX 0 --to 8192",
+)
+BYS = ("token", "sequence")
+MOST_ROWS = 1000
+MOST_CHARACTERS = 2000
+
+
+def trace_(
+    mixture: Annotated[str, typer.Argument(metavar="MIX", help="The mixture's folder, with mixture.json.")],
+    position: Annotated[int, typer.Argument(min=0, metavar="POSITION", help="Counted from 0.")],
+    by: Annotated[str, typer.Option(help="What is counted: token or sequence.")] = "token",
+    file: Annotated[
+        str | None,
+        typer.Option(help="Count in this file, train-00000 say; without, in all of them in order."),
+    ] = None,
+    to: Annotated[
+        int | None,
+        typer.Option(metavar="POSITION", help="A range: up to this position, which is no part of it."),
+    ] = None,
+    sources: Annotated[
+        bool, typer.Option("--sources", help="Of a range: add up by part and source.")
+    ] = False,
+) -> None:
+    """Say which document is at a position of a mixture: its source, file and row, which copy it is, and its text.
+
+    Of a range, such as a batch, it is a table of all documents, or what the range is made of.
+    """
+    from tasks.mixing.tracing import Trace  # late
+    from tasks.storage.folder import absolute  # late
+
+    if by not in BYS:
+        raise BadInput(f"--by {by}: expected {' or '.join(BYS)}")
+    if to is not None and to <= position:
+        raise BadInput(f"--to {to}: expected more than {position}")
+    found = Trace.at(absolute(mixture))
+    if to is None and by == "token" and not sources:
+        output, at = found.output(file, position)
+        print_piece(found, next(found.pieces(output, at, at + 1), None), at)
+        return
+    ranges = list(ranges_of(found, file, by, position, to or position + 1))
+    if sources:
+        print_composition(found, ranges)
+    else:
+        print_pieces(found, ranges)
+
+
+def ranges_of(
+    found: "Trace", file: str | None, by: str, position: int, to: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yield a range of positions as ranges of the tokens of files."""
+    if by == "sequence":
+        for sequence in range(position, to):
+            output, first, end = found.by_sequence(file, sequence)
+            yield output.name, first, end
+        return
+    output, first = found.output(file, position)
+    last_output, last = found.output(file, to - 1)
+    names = [one.name for one in found.outputs]
+    for one in found.outputs[names.index(output.name) : names.index(last_output.name) + 1]:
+        yield one.name, first if one is output else 0, last + 1 if one is last_output else one.tokens
+
+
+def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:
+    """Print all that is known of the document at a token."""
+    from rich.text import Text  # late
+
+    out = console(soft_wrap=True)
+    if piece is None:
+        say("that token fills a sequence, and is of no document")
+        return
+    try:
+        piece = found.with_text(piece)
+    except ZydaError as error:
+        say(str(error))
+    place = f"file {piece.file}, row {piece.row}" if piece.file else "its file is not known"
+    out.print(f"document {piece.doc_id} of {piece.corpus}: source {piece.source}, {place}", markup=False)
+    out.print(
+        f"part {piece.part}, copy {piece.copy_number + 1}, token {piece.offset + at - piece.start:,} of it",
+        markup=False,
+    )
+    last = piece.start + piece.tokens - 1
+    out.print(
+        f"{piece.output}: sequence {piece.sequence:,}, tokens {piece.start:,} to {last:,}",
+        markup=False,
+    )
+    if piece.text is not None:
+        more = (
+            f" ... {len(piece.text) - MOST_CHARACTERS:,} characters more"
+            if len(piece.text) > MOST_CHARACTERS
+            else ""
+        )
+        out.print(Text(piece.text[:MOST_CHARACTERS] + more))
+
+
+def print_pieces(found: "Trace", ranges: list[tuple[str, int, int]]) -> None:
+    """Print a table of the documents in some ranges."""
+    columns = ("file", "token", "tokens", "sequence", "doc_id", "corpus", "source", "part", "copy")
+    table = table_of(*columns, words=["file", "corpus", "source", "part"])
+    pieces = (
+        piece for name, first, end in ranges for piece in found.pieces(found.output(name, 0)[0], first, end)
+    )
+    for piece in islice(pieces, MOST_ROWS):
+        table.add_row(
+            piece.output, f"{piece.start:,}", f"{piece.tokens:,}", f"{piece.sequence:,}", str(piece.doc_id),
+            piece.corpus, piece.source, piece.part, str(piece.copy_number + 1),
+        )  # fmt: skip
+    console().print(table)
+    if next(pieces, None):
+        say(f"and more; only the first {MOST_ROWS:,} are shown")
+
+
+def print_composition(found: "Trace", ranges: list[tuple[str, int, int]]) -> None:
+    """Print what some ranges are made of."""
+    sums = dict[tuple[str, str], list[int]]()
+    for name, first, end in ranges:
+        for of, counts in found.composition(found.output(name, 0)[0], first, end).items():
+            sums[of] = [a + b for a, b in zip(sums.get(of, [0, 0]), counts, strict=True)]
+    total = max(1, sum(tokens for _, tokens in sums.values()))
+    table = table_of("part", "source", "documents", "tokens", "share", words=["part", "source"])
+    for (part, source), (documents, tokens) in sorted(sums.items()):
+        table.add_row(part, source, f"{documents:,}", f"{tokens:,}", f"{tokens / total:.2%}")
+    console().print(table)

@@ -1,0 +1,64 @@
+"""The flow that mixes published corpora into the files that a training run reads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+
+from flows.dashboard.artifact_keys import key_of
+from flows.server.liveness import with_heartbeat
+from flows.server.run_names import name_by_mixture
+from tasks.mixing.mixing import Mixed, Mixing
+from tasks.mixing.mixture import load_mixture
+from tasks.mixing.planning import Inputs, inputs_of
+from tasks.stage.fan_out import fan_out
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from tasks.stage.runner import task_runner
+
+AT_ONCE = 256  # jobs between two looks at how far it is
+
+
+@flow(name="mix", flow_run_name=name_by_mixture, task_runner=task_runner(), persist_result=False)
+def mix(mixture: str, storage: str | None = None) -> str:
+    """Mix published corpora into the files that a training run reads, over the cluster; return their folder.
+
+    Args:
+        mixture: The mixture's YAML file, as the machine that runs the flow sees it.
+        storage: Where the mixture goes, instead of where the file says: any fsspec URL.
+    """
+    with with_heartbeat("zyda-mix"):
+        inputs = inputs_of(load_mixture(mixture, storage=storage))
+        mixed: Mixed = mix_files.submit(inputs).result()
+        show(inputs, mixed)
+    return inputs.folder.folder(mixed.place).url
+
+
+@task(task_run_name="mix", **ONCE_A_BUILD)
+def mix_files(inputs: Inputs) -> Mixed:
+    """Write what is not there yet."""
+    return Mixing(inputs, over_cluster).mix()
+
+
+def over_cluster(jobs: Sequence[Any], step: str) -> list[Any]:
+    """Do the jobs of a step on the workers, and tell the dashboard how far it is."""
+    made = list[Any]()
+    bar: Any = None
+    for start in range(0, len(jobs), AT_ONCE):
+        made += fan_out(call, jobs[start : start + AT_ONCE], stage=step, source=None)
+        if len(jobs) > AT_ONCE:
+            bar = bar or create_progress_artifact(progress=0.0, description=step)
+            update_progress_artifact(bar, progress=100 * min(1.0, (start + AT_ONCE) / len(jobs)))
+    return made
+
+
+def call(job: Any) -> Any:
+    return job()
+
+
+def show(inputs: Inputs, mixed: Mixed) -> None:
+    """Put the account of the parts into the dashboard."""
+    rows = [part.model_dump(exclude_none=True) for part in mixed.parts]
+    create_table_artifact(
+        rows, key_of(mixed.name, "mixture", inputs.folder.url), "What the mixture has of each part"
+    )

@@ -1,0 +1,7 @@
+"""Mixing: from published corpora to the files that a training run reads, and back from a position to a document.
+
+`mixture` is the file that describes one, and `planning` finds what it is made of. `tokenising` encodes each
+published file once. `choosing` says which documents are of which part, and how often; `amounts` makes weights and a
+budget into numbers of copies. `scattering` and `gathering` shuffle all copies in two passes through storage, and
+write them in the `formats` of trainers. `mixing` runs all of it, and `tracing` goes back.
+"""

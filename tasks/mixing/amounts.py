@@ -1,0 +1,205 @@
+"""From weights and a budget to how often the documents of each part are there.
+
+A part is there for whole epochs, and for a part of one: those of its documents that are drawn first, by a hash,
+until it has its tokens. Which these are, a histogram of the draws tells, and one look at the documents of the bin
+in which the last of them is.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.errors import BadRecipe
+from tasks.mixing.choosing import BINS, CHOSEN, SHIFT
+from tasks.mixing.mixture import Mixture, Part
+from tasks.storage.artifacts import Artifact
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
+from tasks.storage.tables import read_table
+
+LEAST = 1e-9  # of an epoch that is a part of one
+
+
+class PartTally(Record):
+    """What a part has: documents, and the tokens of one epoch, of which `repeated` are copies in it."""
+
+    name: str
+    documents: int = 0
+    copies: int = 0
+    tokens: int = 0
+    repeated: int = 0
+    held_out: int = 0
+    held_out_tokens: int = 0
+
+
+class Amount(Record):
+    """How often the documents of a part are there: `whole` epochs, and once more those up to the draw `last`.
+
+    last: the largest draw of those, with the doc_id of the last of them; None where there are none. target: the
+    tokens that it was to have.
+    """
+
+    part: str
+    whole: int
+    last: tuple[int, int] | None
+    target: int
+    epochs: float
+    tokens: int
+    copies: int
+
+
+@dataclass(frozen=True)
+class Tallies:
+    """The tallies of all files, added up: by part, and tokens by part and bin of draws, (parts, 65,536) int64."""
+
+    parts: tuple[PartTally, ...]
+    bins: NDArray[np.int64]
+
+
+def tallies_of(folder: Folder, mixture: Mixture, artifacts: Iterable[Artifact]) -> Tallies:
+    """Add up what the files give each part."""
+    names = ("documents", "copies", "tokens", "repeated", "held_out", "held_out_tokens")
+    sums = np.zeros((len(mixture.parts), len(names)), np.int64)
+    bins = np.zeros((len(mixture.parts), BINS), np.int64)
+    for artifact in artifacts:
+        table = read_table(folder, artifact)
+        part, place, held_out, documents, copies, tokens, repeated = (c.to_numpy() for c in table.columns)
+        np.add.at(bins, (part[~held_out], place[~held_out]), tokens[~held_out].astype(np.int64))
+        for column, values in enumerate((documents, copies, tokens, repeated)):
+            np.add.at(sums[:, column], part[~held_out], values[~held_out].astype(np.int64))
+        np.add.at(sums[:, 4], part[held_out], documents[held_out].astype(np.int64))
+        np.add.at(sums[:, 5], part[held_out], tokens[held_out].astype(np.int64))
+    parts = (
+        PartTally(name=part.name, **dict(zip(names, row, strict=True)))
+        for part, row in zip(mixture.parts, sums.tolist(), strict=True)
+    )
+    return Tallies(tuple(parts), bins)
+
+
+def epochs_of(mixture: Mixture, tallies: Sequence[PartTally]) -> list[float]:
+    """Return how many epochs of each part there are. Raises BadRecipe where one cannot fill its weight."""
+    faults = [
+        f"parts[{number}] {tally.name}: there are no documents of it{' to train on' * bool(tally.held_out)}"
+        for number, (part, tally) in enumerate(zip(mixture.parts, tallies, strict=True))
+        if not tally.tokens and part.weight != 0
+    ]
+    if faults:
+        raise BadRecipe(*faults)
+    if mixture.budget is None:
+        return [part.epochs or 0.0 for part in mixture.parts]
+    available = sum(tally.tokens for tally in tallies)
+    budget = mixture.budget.tokens or available * (mixture.budget.epochs or 0)
+    most = [most_of(mixture, part) * tally.tokens for part, tally in zip(mixture.parts, tallies, strict=True)]
+    targets = targets_of(mixture, budget, most)
+    return [
+        target / tally.tokens if tally.tokens else 0.0 for target, tally in zip(targets, tallies, strict=True)
+    ]
+
+
+def most_of(mixture: Mixture, part: Part) -> float:
+    return part.max_epochs or mixture.max_epochs
+
+
+def targets_of(mixture: Mixture, budget: float, most: Sequence[float]) -> list[float]:
+    """Share out a budget by weights, none more than it can have. Raises BadRecipe, with the numbers."""
+    weights = [part.weight or 0.0 for part in mixture.parts]
+    targets = [budget * weight / sum(weights) for weight in weights]
+    if all(target <= limit for target, limit in zip(targets, most, strict=True)):
+        return targets
+    if mixture.shortfall == "fail":
+        raise BadRecipe(
+            *(
+                f"parts[{number}] {part.name}: its weight asks for {target:,.0f} tokens, and "
+                f"{most_of(mixture, part):g} epochs of it have {limit:,.0f}; lower the weight or the budget, raise "
+                "max_epochs, or say shortfall: share"
+                for number, (part, target, limit) in enumerate(zip(mixture.parts, targets, most, strict=True))
+                if target > limit
+            )
+        )
+    is_full = [False] * len(weights)
+    while True:
+        left = budget - sum(limit for limit, full in zip(most, is_full, strict=True) if full)
+        open_weight = sum(weight for weight, full in zip(weights, is_full, strict=True) if not full)
+        if open_weight <= 0:
+            raise BadRecipe(
+                f"budget: {budget:,.0f} tokens, and all parts together have {sum(most):,.0f} with their max_epochs"
+            )
+        targets = [
+            limit if full else left * weight / open_weight
+            for weight, limit, full in zip(weights, most, is_full, strict=True)
+        ]
+        over = [target > limit for target, limit in zip(targets, most, strict=True)]
+        if not any(over):
+            return targets
+        is_full = [full or more for full, more in zip(is_full, over, strict=True)]
+
+
+def amounts_of(
+    mixture: Mixture, tallies: Tallies, documents_in: Callable[[dict[int, int]], pa.Table], around: int
+) -> list[Amount]:
+    """Return how often the documents of each part are there.
+
+    documents_in: gives the documents of some bins, one of a part, that are not held out: CHOSEN. around: tokens
+    that each document has besides its own.
+    """
+    epochs, bins, rests = epochs_of(mixture, tallies.parts), dict[int, int](), dict[int, int]()
+    for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
+        rest = round((count - floor(count + LEAST)) * tally.tokens)
+        if rest > 0:
+            rests[number] = rest
+            ends = np.cumsum(tallies.bins[number])
+            bins[number] = int(np.searchsorted(ends, rest))
+    within = documents_in(bins) if bins else CHOSEN.empty_table()
+    amounts = list[Amount]()
+    for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
+        whole, last = floor(count + LEAST), None
+        tokens, copies = whole * tally.tokens, whole * tally.copies
+        if number in rests:
+            before = int(tallies.bins[number][: bins[number]].sum())
+            last, more = last_drawn(within, number, rests[number] - before, around)
+            tokens += before + more
+        amounts.append(
+            Amount(
+                part=tally.name, whole=whole, last=last, target=round(count * tally.tokens), epochs=count,
+                tokens=tokens, copies=copies,
+            )
+        )  # fmt: skip
+    return amounts
+
+
+def last_drawn(within: pa.Table, number: int, rest: int, around: int) -> tuple[tuple[int, int], int]:
+    """Return the last document that is drawn of a bin, by draw and doc_id, and the tokens of the bin up to it.
+
+    It is the one that comes nearest to `rest`, from below or from above.
+    """
+    of_part = within.filter(pa.array(within.column("part").to_numpy() == number))
+    draw, ids = of_part.column("draw").to_numpy(), of_part.column("doc_id").to_numpy()
+    lengths = of_part.column("n_tokens").to_numpy().astype(np.int64) + around
+    order = np.lexsort([ids, draw])
+    ends = np.cumsum((lengths * of_part.column("copies").to_numpy())[order])
+    place = min(int(np.searchsorted(ends, rest)), len(ends) - 1)
+    if place and rest - ends[place - 1] < ends[place] - rest:
+        place -= 1
+    return (int(draw[order[place]]), int(ids[order[place]])), int(ends[place])
+
+
+@dataclass(frozen=True)
+class DocumentsInBins:
+    """The documents of a file that are in one bin of each of some parts: CHOSEN."""
+
+    folder: Folder
+    chosen: Artifact
+    bins: tuple[tuple[int, int], ...]
+
+    def __call__(self) -> pa.Table:
+        table = read_table(self.folder, self.chosen)
+        part, draw = table.column("part").to_numpy(), table.column("draw").to_numpy()
+        of_part = np.full(1 << 16, BINS, np.int64)
+        for number, place in self.bins:
+            of_part[number] = place
+        is_in = of_part[part] == (draw >> SHIFT).astype(np.int64)
+        return table.filter(pa.array(is_in & ~table.column("is_held_out").to_numpy()))

@@ -1,0 +1,275 @@
+"""Which documents are of which part of a mixture, how often one epoch has them, and which are held out."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
+from tasks.errors import BadInput, NotConserved
+from tasks.ids import hash_ids
+from tasks.quality.keep import BadKeep, columns_of, keep_mask
+from tasks.stage.jobs import ArtifactJob
+from tasks.storage.artifacts import Artifact
+from tasks.storage.tables import open_table, read_table, rows_of, tables_of, write_table
+
+VERSION = 1
+NO_PART = 65_535
+CHOSEN = pa.schema(
+    [("doc_id", pa.uint64()), ("part", pa.uint16()), ("copies", pa.uint8()), ("is_held_out", pa.bool_()),
+     ("draw", pa.uint64()), ("n_tokens", pa.uint32())]
+)  # fmt: skip
+TALLY = pa.schema(
+    [("part", pa.uint16()), ("bin", pa.uint16()), ("is_held_out", pa.bool_()), ("documents", pa.uint64()),
+     ("copies", pa.uint64()), ("tokens", pa.uint64()), ("repeated", pa.uint64())]
+)  # fmt: skip
+BINS = 1 << 16
+SHIFT = np.uint64(48)
+SHARES = pa.schema([("doc_id", pa.uint64()), ("copies", pa.uint8())])
+Numbers = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class ChosenOfFile(ArtifactJob):
+    """What a mixture has of a published file: CHOSEN, a row for each document that is of a part.
+
+    parts: those that its documents may be of, as (number, where). repeat: copies by size of clusters. shares: what
+    documents that are not alone of their cluster have of its copies. held_out: below which hash a document is.
+    salt: of `draw`, by which a part of an epoch is drawn. around: tokens that each document has besides its own.
+    """
+
+    stage, version = "chosen", VERSION
+
+    corpus: ReferenceCorpus
+    artifact: Artifact
+    tokens: Artifact
+    parts: tuple[tuple[int, str | None], ...]
+    repeat: tuple[tuple[int, int], ...]
+    shares: Artifact | None
+    held_out: int
+    salt: int
+    around: int
+
+    @property
+    def name(self) -> str:
+        return self.artifact.name
+
+    @property
+    def whose(self) -> str:
+        return f"corpus {self.corpus.label}, file {self.artifact.path}"
+
+    @property
+    def params(self) -> Any:
+        return [self.parts, self.repeat, self.held_out, self.salt, self.around]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.artifact.digest, self.tokens.digest, *([self.shares.digest] if self.shares else []))
+
+    def make(self) -> Artifact:
+        wheres = [where for _, where in self.parts if where]
+        own = sorted({name for where in wheres for name in columns_of(where)})
+        with belongs_to(self.corpus):
+            with open_table(self.corpus.folder, self.artifact) as parquet:
+                names = parquet.schema_arrow.names
+            sizes = [
+                name for name in names if name.startswith("cluster_size") and name[12:] in ("", *"23456789")
+            ]
+            tables = tables_of(
+                self.corpus.folder, self.artifact, list(dict.fromkeys(["doc_id", *sizes, *own]))
+            )
+            found = [self.chosen(table, sizes) for table in tables]
+        chosen = pa.concat_tables([CHOSEN.empty_table().drop_columns(["n_tokens"]), *found])
+        lengths = read_table(self.folder, self.tokens, ["doc_id", "n_tokens"])
+        if lengths.column("doc_id") != chosen.column("doc_id"):
+            raise NotConserved(f"{self.whose}: its tokens are not of its documents")
+        chosen = chosen.append_column("n_tokens", lengths.column("n_tokens")).cast(CHOSEN)
+        is_in = chosen.column("part").to_numpy() != NO_PART
+        return write_table(self.folder, self.path, self.name, chosen.filter(pa.array(is_in)))
+
+    def chosen(self, table: pa.Table, sizes: list[str]) -> pa.Table:
+        """Choose among some documents."""
+        ids = table.column("doc_id").to_numpy()
+        part = np.full(len(ids), NO_PART, np.uint16)
+        for number, where in reversed(self.parts):  # so that the first that names it has it
+            part[self.mask(where, table)] = number
+        stood_for = 1 + sum(table.column(name).to_numpy().astype(np.int64) - 1 for name in sizes)
+        steps = np.array([size for size, _ in self.repeat] or [1])
+        copies_of = np.array([copies for _, copies in self.repeat] or [1], np.uint8)
+        copies = copies_of[np.searchsorted(steps, np.broadcast_to(stood_for, len(ids)), side="right") - 1]
+        draw = hash_ids(ids ^ np.uint64(self.salt))
+        is_held_out = hash_ids(draw) < np.uint64(self.held_out)
+        if self.shares is not None and len(ids):
+            copies, is_alone = self.shared(ids, copies)
+            is_held_out &= is_alone
+        copies = np.where(is_held_out, np.uint8(1), copies)
+        columns = [pa.array(one) for one in (ids, part, copies, is_held_out, draw)]
+        return pa.table(columns, names=CHOSEN.names[:-1])
+
+    def mask(self, where: str | None, table: pa.Table) -> NDArray[np.bool_]:
+        try:
+            return np.ones(len(table), np.bool_) if where is None else keep_mask(where, table)
+        except BadKeep as error:
+            row = f", doc_id {table.column('doc_id')[error.row]}" if error.row is not None else ""
+            raise BadInput(f"{self.whose}{row}: where: {error.found}") from error
+
+    def shared(self, ids: Numbers, copies: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Give documents of clusters of which several are published their share of its copies."""
+        assert self.shares is not None
+        shares = rows_of(self.folder, self.shares, int(ids[0]), int(ids[-1]))
+        of_shares = shares.column("doc_id").to_numpy()
+        places = np.searchsorted(of_shares, ids)
+        places[places == len(of_shares)] = 0
+        has_share = of_shares[places] == ids if len(of_shares) else np.zeros(len(ids), np.bool_)
+        copies = copies.copy()
+        copies[has_share] = shares.column("copies").to_numpy()[places[has_share]]
+        return copies, ~has_share
+
+
+@dataclass(frozen=True)
+class TallyOfFile(ArtifactJob):
+    """What a file gives each part, by the first 16 bits of `draw`: TALLY."""
+
+    stage, version = "tallies", VERSION
+
+    chosen: Artifact
+    around: int
+
+    @property
+    def name(self) -> str:
+        return self.chosen.name
+
+    @property
+    def params(self) -> Any:
+        return [self.around, self.chosen.path]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.chosen.digest,)
+
+    def make(self) -> Artifact:
+        table = read_table(self.folder, self.chosen)
+        part, copies, is_held_out, draw, n_tokens = (
+            table.column(name).to_numpy() for name in CHOSEN.names[1:]
+        )
+        copies, lengths = copies.astype(np.uint64), n_tokens.astype(np.uint64) + np.uint64(self.around)
+        code = (
+            (part.astype(np.uint64) << np.uint64(17))
+            | (is_held_out.astype(np.uint64) << np.uint64(16))
+            | (draw >> SHIFT)
+        )
+        codes, places = np.unique(code, return_inverse=True)
+
+        def added(values: Numbers) -> Numbers:
+            sums = np.zeros(len(codes), np.uint64)
+            np.add.at(sums, places, values)
+            return sums
+
+        once = np.ones(len(code), np.uint64)
+        more = np.where(copies > 0, copies, once) - once
+        columns = [
+            (codes >> np.uint64(17)).astype(np.uint16), (codes & np.uint64(BINS - 1)).astype(np.uint16),
+            (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), added(once), added(copies),
+            added(copies * lengths), added(more * lengths),
+        ]  # fmt: skip
+        return write_table(
+            self.folder, self.path, self.name, pa.table([*map(pa.array, columns)], schema=TALLY)
+        )
+
+
+@dataclass(frozen=True)
+class SharesOfClusters(ArtifactJob):
+    """What published documents that share a cluster have of its copies: SHARES, by doc_id.
+
+    f(size) copies are one document's each, in the order of doc_ids, until none is left. files: of a corpus.
+    """
+
+    stage, version = "shares", VERSION
+
+    corpus: ReferenceCorpus
+    files: tuple[Artifact, ...]
+    repeat: tuple[tuple[int, int], ...]
+
+    @property
+    def name(self) -> str:
+        return self.corpus.label
+
+    @property
+    def params(self) -> Any:
+        return [self.repeat]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(file.digest for file in self.files)
+
+    def make(self) -> Artifact:
+        ids, firsts, sizes = list[Numbers](), list[Numbers](), list[NDArray[np.int64]]()
+        with belongs_to(self.corpus):
+            for file in self.files:
+                for own, cluster, size in self.clustered(file):
+                    ids.append(own)
+                    firsts.append(cluster)
+                    sizes.append(size)
+        empty = np.empty(0, np.uint64)
+        return write_table(
+            self.folder, self.path, self.name,
+            shares_of(
+                np.concatenate([empty, *ids]), np.concatenate([empty, *firsts]),
+                np.concatenate([np.empty(0, np.int64), *sizes]), self.repeat,
+            ),
+        )  # fmt: skip
+
+    def clustered(self, file: Artifact) -> list[tuple[Numbers, Numbers, NDArray[np.int64]]]:
+        """Read the published documents of a file that are in a cluster: ids, clusters, sizes, of each round."""
+        with open_table(self.corpus.folder, file) as parquet:
+            names = [
+                n
+                for n in parquet.schema_arrow.names
+                if n.startswith("cluster_") and not n.startswith("cluster_sou")
+            ]
+            table = parquet.read(["doc_id", *names])
+        ids = table.column("doc_id").to_numpy()
+        sizes = [name for name in names if name.startswith("cluster_size")]
+        stood_for = np.ones(len(ids), np.int64)
+        for name in sizes:
+            stood_for += table.column(name).to_numpy().astype(np.int64) - 1
+        found = []
+        for name in names:
+            if name.startswith("cluster_id"):
+                cluster = table.column(name)
+                is_in = cluster.is_valid().to_numpy()
+                round_salt = np.uint64(len(name))  # one cluster_id is the name of clusters of two rounds
+                clusters = hash_ids(cluster.fill_null(0).to_numpy()[is_in] ^ round_salt)
+                found.append((ids[is_in], clusters, stood_for[is_in]))
+        return found
+
+
+def shares_of(
+    ids: Numbers, clusters: Numbers, sizes: NDArray[np.int64], repeat: tuple[tuple[int, int], ...]
+) -> pa.Table:
+    """Share out the copies of clusters of which several documents are published: SHARES.
+
+    A document that shares clusters in several rounds has the least of what each gives it.
+    """
+    order = np.lexsort([ids, clusters])
+    ids, clusters, sizes = ids[order], clusters[order], sizes[order]
+    starts = (
+        np.flatnonzero(np.append(True, clusters[1:] != clusters[:-1])) if len(ids) else np.empty(0, np.int64)
+    )
+    members = np.diff(np.append(starts, len(ids)))
+    rank = np.arange(len(ids)) - np.repeat(starts, members)
+    of_cluster = np.repeat(members, members)
+    largest = np.repeat(np.maximum.reduceat(sizes, starts) if len(starts) else sizes, members)
+    steps, copies_of = np.array([size for size, _ in repeat] or [1]), np.array([n for _, n in repeat] or [0])
+    copies = copies_of[np.searchsorted(steps, largest, side="right") - 1]
+    shared = copies // of_cluster + (rank < copies % of_cluster)
+    share = shared if repeat else np.ones(len(ids), np.int64)
+    is_several = of_cluster > 1
+    ids, share = ids[is_several], share[is_several]
+    order = np.lexsort([share, ids])
+    ids, share = ids[order], share[order]
+    is_first = np.append(True, ids[1:] != ids[:-1]) if len(ids) else np.empty(0, np.bool_)
+    columns = [pa.array(ids[is_first]), pa.array(share[is_first].astype(np.uint8))]
+    return pa.table(columns, schema=SHARES)

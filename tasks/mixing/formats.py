@@ -1,0 +1,183 @@
+"""The files that trainers read: token ids in the forms of Megatron, datatrove, OLMo-core, torchtitan and Parquet.
+
+Each writer is given one batch of sequences after another, and writes them as they come; what an index needs of all
+of them, eight or twelve bytes a sequence, is kept until the end.
+"""
+
+import csv
+import gzip
+import io
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.errors import NotConserved
+
+MEGATRON_MAGIC, MEGATRON_VERSION = b"MMIDIDX\x00\x00", 1
+MEGATRON_CODES = {2: 8, 4: 4}  # uint16 and int32: it has no unsigned numbers of four bytes
+LONGEST = (1 << 31) - 1  # tokens of a sequence, whose length is an int32 there
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some sequences: `ids`, (t,) uint16 or uint32, one after another, and `ends`, (n + 1,) int64, from 0.
+
+    origins: of the pieces of documents in them, a table of ORIGINS.
+    """
+
+    ids: NDArray[Any]
+    ends: Counts
+    origins: pa.Table
+
+
+class Writer(Protocol):
+    """Writes sequences to files in a folder of this machine."""
+
+    def add(self, batch: Batch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Megatron:
+    """`.bin`: bare ids. `.idx`: a header, lengths (int32), byte offsets (int64), documents (int64).
+
+    Each sequence is a document of its own. As megatron/core/datasets/indexed_dataset.py (0.16) reads them.
+    """
+
+    def __init__(self, folder: Path, name: str, width: int) -> None:
+        self.index, self.width = folder / f"{name}.idx", width
+        self.data = (folder / f"{name}.bin").open("wb")
+        self.lengths = list[Counts]()
+
+    def add(self, batch: Batch) -> None:
+        lengths = np.diff(batch.ends)
+        if len(lengths) and lengths.max() > LONGEST:
+            raise NotConserved(
+                f"a document of {lengths.max():,} tokens, and Megatron has {LONGEST:,} at most"
+            )
+        batch.ids.tofile(self.data)
+        self.lengths.append(lengths.astype(np.int32))
+
+    def close(self) -> None:
+        self.data.close()
+        lengths = np.concatenate([np.empty(0, np.int32), *self.lengths])
+        offsets = np.cumsum(lengths, dtype=np.int64) * self.width
+        with self.index.open("wb") as file:
+            file.write(MEGATRON_MAGIC)
+            file.write(
+                struct.pack(
+                    "<QBQQ", MEGATRON_VERSION, MEGATRON_CODES[self.width], len(lengths), len(lengths) + 1
+                )
+            )
+            lengths.tofile(file)
+            (offsets - lengths * self.width).tofile(file)
+            np.arange(len(lengths) + 1, dtype=np.int64).tofile(file)
+
+
+class Datatrove:
+    """`.ds`: bare ids. `.ds.index`: ends of documents (uint64). `.ds.metadata`: tokenizer and bytes, tokens."""
+
+    def __init__(self, folder: Path, name: str, width: int, tokenizer: str) -> None:
+        self.metadata, self.tokenizer, self.width = folder / f"{name}.ds.metadata", tokenizer, width
+        self.data, self.index = ((folder / f"{name}{end}").open("wb") for end in (".ds", ".ds.index"))
+        self.tokens = 0
+
+    def add(self, batch: Batch) -> None:
+        batch.ids.tofile(self.data)
+        (batch.ends[1:] + self.tokens).astype("<u8").tofile(self.index)
+        self.tokens += int(batch.ends[-1])
+
+    def close(self) -> None:
+        self.data.close()
+        self.index.close()
+        self.metadata.write_text(f"{self.tokenizer}|{self.width}\n{self.tokens}\n{self.tokens:,} tokens")
+
+
+class Olmo:
+    """`.npy`: bare ids, without a header. `.csv.gz`: start, end, id, src and loc of each piece."""
+
+    def __init__(self, folder: Path, name: str, labels: Sequence[str]) -> None:
+        self.data = (folder / f"{name}.npy").open("wb")
+        self.raw = (folder / f"{name}.csv.gz").open("wb")
+        self.packed = gzip.GzipFile(
+            "", "wb", 6, self.raw, mtime=0
+        )  # with a time in it, no two would be the same
+        self.rows = io.TextIOWrapper(self.packed, newline="")
+        self.labels = labels
+
+    def add(self, batch: Batch) -> None:
+        batch.ids.tofile(self.data)
+        starts, tokens, ids, corpora, copies = (
+            batch.origins.column(name).to_pylist() for name in ("start", "tokens", "doc_id", "corpus", "copy")
+        )
+        csv.writer(self.rows).writerows(
+            (start, start + count, doc_id, self.labels[corpus], copy)
+            for start, count, doc_id, corpus, copy in zip(starts, tokens, ids, corpora, copies, strict=True)
+        )
+
+    def close(self) -> None:
+        self.data.close()
+        self.rows.close()
+        self.raw.close()
+
+
+class Torchtitan:
+    """A folder with `tokens.bin`, ids of four bytes, and `document_offsets.npy`, (documents + 1,) int64."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder = folder / name
+        self.folder.mkdir()
+        self.data = (self.folder / "tokens.bin").open("wb")
+        self.ends, self.tokens = [np.zeros(1, np.int64)], 0
+
+    def add(self, batch: Batch) -> None:
+        batch.ids.astype("<u4").tofile(self.data)
+        self.ends.append(batch.ends[1:] + self.tokens)
+        self.tokens += int(batch.ends[-1])
+
+    def close(self) -> None:
+        self.data.close()
+        np.save(self.folder / "document_offsets.npy", np.concatenate(self.ends))
+
+
+class ParquetOfTokens:
+    """Parquet with a list of ids, `input_ids`, a row for each sequence."""
+
+    def __init__(self, folder: Path, name: str, width: int) -> None:
+        kind = pa.uint16() if width == 2 else pa.uint32()
+        self.schema = pa.schema([("input_ids", pa.large_list(kind))])
+        self.writer = pq.ParquetWriter(
+            folder / f"{name}.parquet",
+            self.schema,
+            compression="zstd",
+            write_page_checksum=True,
+            use_dictionary=False,
+        )
+
+    def add(self, batch: Batch) -> None:
+        lists = pa.LargeListArray.from_arrays(pa.array(batch.ends), pa.array(batch.ids))
+        self.writer.write_table(pa.table([lists], schema=self.schema), row_group_size=1 << 14)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def writer_of(
+    form: str, folder: Path, name: str, width: int, tokenizer: str, labels: Sequence[str]
+) -> Writer:
+    """Return what writes sequences of ids in a form."""
+    if form == "megatron":
+        return Megatron(folder, name, width)
+    if form == "datatrove":
+        return Datatrove(folder, name, width, tokenizer)
+    if form == "olmo":
+        return Olmo(folder, name, labels)
+    return Torchtitan(folder, name) if form == "torchtitan" else ParquetOfTokens(folder, name, width)

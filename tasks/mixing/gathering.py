@@ -1,0 +1,379 @@
+"""The second pass of the shuffle: an output file, from what every segment has of it, in the order of keys.
+
+What does not fit into memory goes to files of this machine first, by ranges of keys, of which each fits.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tasks.errors import NotConserved
+from tasks.ids import hash_ids
+from tasks.mixing.formats import Batch, Writer, writer_of
+from tasks.mixing.scattering import SEGMENT
+from tasks.stage.jobs import RecordJob
+from tasks.storage.artifacts import Artifact
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
+from tasks.storage.tables import footer_of, open_table, parquet_writer
+from textkernels.packing import pack
+
+VERSION = 1
+MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once
+ORIGINS = pa.schema(
+    [("start", pa.uint64()), ("tokens", pa.uint32()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),
+     ("corpus", pa.uint16()), ("part", pa.uint16()), ("copy", pa.uint16()), ("offset", pa.uint32())]
+)  # fmt: skip
+GATHERED = pa.schema([*SEGMENT, ("corpus", pa.uint16())])
+TEXT = pa.schema([("text", pa.large_string()), ("doc_id", pa.uint64()), ("corpus", pa.string())])
+
+
+class MixedFile(Record):
+    """A file of a mixture: `path` below its folder, its bytes and their SHA-256."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class PartCounts(Record):
+    """What an output file has of a part: copies of documents, and their tokens with those around them."""
+
+    copies: int = 0
+    tokens: int = 0
+
+
+class Output(Record):
+    """An output file in all its formats: `train-00000`.
+
+    origins: where each piece of a document is; none with text. tokens: of all sequences. padded: of these, to fill
+    them. cut: that are not in the sequence in which their document begins.
+    """
+
+    name: str
+    files: tuple[MixedFile, ...]
+    sequences: int
+    tokens: int
+    padded: int
+    cut: int
+    parts: dict[int, PartCounts]
+
+
+@dataclass(frozen=True)
+class OutputFile(RecordJob[Output]):
+    """An output file to write, from all segments.
+
+    number: of the file among all. place: the folder of its formats, below the mixture's. segments: each with the
+    number of its corpus. formats: or `text`. spread: of keys, as (files of its kind, its number among them).
+    """
+
+    stage, version, kind = "outputs", VERSION, Output
+
+    name_: str
+    number: int
+    spread: tuple[int, int]
+    place: str
+    segments: tuple[tuple[int, Artifact], ...]
+    formats: tuple[str, ...]
+    width: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    packed: int | None
+    tokenizer: str
+    labels: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.name_
+
+    @property
+    def params(self) -> Any:
+        labels = self.labels if "olmo" in self.formats else ()
+        around = [self.before, self.after, self.packed]
+        return [
+            self.number,
+            self.spread,
+            self.place,
+            self.formats,
+            self.width,
+            *around,
+            self.tokenizer,
+            labels,
+        ]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return tuple(segment.digest for _, segment in self.segments)
+
+    def made_before(self) -> Output | None:
+        made = super().made_before()
+        is_whole = made and all(self.folder.size_of(file.path) == file.size for file in made.files)
+        return made if is_whole else None
+
+    def make(self) -> Output:
+        with local_folder(self.folder) as local:
+            rows = in_order(self, local / "spilled")
+            out = local / "out"
+            out.mkdir()
+            found = (
+                write_text(self, out, rows) if self.formats == ("text",) else write_tokens(self, out, rows)
+            )
+            files = tuple(self.put(path, out) for path in sorted(out.rglob("*")) if path.is_file())
+        return self.recorded(found.model_copy(update={"files": files}))
+
+    def put(self, path: Path, out: Path) -> MixedFile:
+        """Put a file where it belongs."""
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        to, size = f"{self.place}/{path.relative_to(out).as_posix()}", path.stat().st_size
+        self.folder.put(path, to, read_only=True)
+        return MixedFile(path=to, size=size, sha256=digest)
+
+
+@contextmanager
+def local_folder(folder: Folder) -> Iterator[Path]:
+    """Give a folder of this machine, which goes with all that is in it."""
+    with folder.scratch_file() as scratch:
+        scratch.mkdir()
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def in_order(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
+    """Yield what the segments have of an output file, by keys: GATHERED, in tables that fit into memory."""
+    groups = [(corpus, segment, groups_of(job, segment)) for corpus, segment in job.segments]
+    size = sum(bytes_of(job.folder, segment, of_segment) for _, segment, of_segment in groups)
+    ranges = -(-size // MEMORY_BYTES)
+    tables = (
+        table
+        for corpus, segment, of_segment in groups
+        for table in read_groups(job, corpus, segment, of_segment)
+    )
+    if ranges <= 1:
+        yield sorted_by_key(pa.concat_tables([GATHERED.empty_table(), *tables]))
+        return
+    spilled.mkdir()
+    writers = [pa.ipc.new_stream(str(spilled / f"{number:05d}"), GATHERED) for number in range(ranges)]
+    for table in tables:
+        of_rows = ranges_of(job, table.column("key").to_numpy(), ranges)
+        order = np.argsort(of_rows, kind="stable")
+        ordered, ends = table.take(pa.array(order)), np.searchsorted(of_rows[order], np.arange(ranges + 1))
+        for number in np.unique(of_rows).tolist():
+            writers[number].write_table(ordered.slice(ends[number], ends[number + 1] - ends[number]))
+    for writer in writers:
+        writer.close()
+    for number in range(ranges):
+        path = spilled / f"{number:05d}"
+        with pa.OSFile(str(path)) as file:
+            table = pa.ipc.open_stream(file).read_all()
+        path.unlink()
+        yield sorted_by_key(table)
+
+
+def groups_of(job: OutputFile, segment: Artifact) -> list[int]:
+    """Return the row groups of a segment that are of an output file."""
+    footer = footer_of(job.folder, segment)
+    return [
+        group
+        for group in range(footer.num_row_groups)
+        if footer.row_group(group).column(0).statistics.min == job.number
+    ]
+
+
+def bytes_of(folder: Folder, segment: Artifact, groups: Sequence[int]) -> int:
+    footer = footer_of(folder, segment)
+    return sum(footer.row_group(group).total_byte_size for group in groups)
+
+
+def read_groups(job: OutputFile, corpus: int, segment: Artifact, groups: Sequence[int]) -> Iterator[pa.Table]:
+    if not groups:
+        return
+    with open_table(job.folder, segment) as parquet:
+        for group in groups:
+            table = parquet.read_row_group(group)
+            yield table.append_column("corpus", pa.array(np.full(len(table), corpus, np.uint16))).cast(
+                GATHERED
+            )
+
+
+def ranges_of(job: OutputFile, keys: NDArray[np.uint64], ranges: int) -> NDArray[np.int64]:
+    """Return in which of so many equal ranges of an output file's keys each is: (n,)."""
+    files, _ = job.spread
+    within = ((keys >> np.uint64(32)) * np.uint64(files)) & np.uint64(0xFFFFFFFF)
+    return ((within * np.uint64(ranges)) >> np.uint64(32)).astype(np.int64)
+
+
+def sorted_by_key(table: pa.Table) -> pa.Table:
+    keys, ids, copies = (table.column(name).to_numpy() for name in ("key", "doc_id", "copy"))
+    return table.take(pa.array(np.lexsort([copies, table.column("corpus").to_numpy(), ids, keys])))
+
+
+def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output:
+    """Write the ids of an output file in all formats, and the origins of its pieces."""
+    writers = list[Writer]()
+    for form in job.formats:
+        (out / form).mkdir()
+        writers.append(writer_of(form, out / form, job.name, job.width, job.tokenizer, job.labels))
+    (out / "origins").mkdir()
+    sequences = tokens = padded = cut = 0
+    parts = dict[int, PartCounts]()
+    with parquet_writer(out / "origins" / f"{job.name}.parquet", ORIGINS) as origins:
+        for table in tables:
+            batch = packed_batch(job, table) if job.packed else plain_batch(job, table)
+            placed = batch.origins.column("start").to_numpy() + np.uint64(tokens)
+            numbered = batch.origins.column("sequence").to_numpy() + np.uint64(sequences)
+            own = batch.origins.set_column(0, "start", pa.array(placed)).set_column(
+                2, "sequence", pa.array(numbered)
+            )
+            for writer in writers:
+                writer.add(Batch(batch.ids, batch.ends, own))
+            origins.write_table(own.cast(ORIGINS), row_group_size=1 << 16)
+            of_pieces = int(np.sum(own.column("tokens").to_numpy(), dtype=np.int64))
+            sequences, tokens = sequences + len(batch.ends) - 1, tokens + int(batch.ends[-1])
+            padded += int(batch.ends[-1]) - of_pieces
+            is_first = own.column("offset").to_numpy() == 0
+            cut += int(own.column("tokens").to_numpy()[~is_first].sum(dtype=np.int64))
+            add_counts(parts, own, is_first)
+            check_counts(job, table, own)
+    for writer in writers:
+        writer.close()
+    return Output(
+        name=job.name, files=(), sequences=sequences, tokens=tokens, padded=padded, cut=cut, parts=parts
+    )
+
+
+def add_counts(parts: dict[int, PartCounts], origins: pa.Table, is_first: NDArray[np.bool_]) -> None:
+    """Add the copies and tokens of some pieces to those of their parts."""
+    part, tokens = origins.column("part").to_numpy(), origins.column("tokens").to_numpy().astype(np.int64)
+    for number in np.unique(part).tolist():
+        is_of = part == number
+        before = parts.get(number, PartCounts())
+        parts[number] = PartCounts(
+            copies=before.copies + int((is_of & is_first).sum()),
+            tokens=before.tokens + int(tokens[is_of].sum()),
+        )
+
+
+def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
+    """Raise NotConserved where the pieces have not the tokens of the documents that they are of."""
+    contents = table.column("content")
+    ends = [
+        np.frombuffer(chunk.buffers()[1], np.int64)[[chunk.offset, chunk.offset + len(chunk)]]
+        for chunk in contents.chunks
+    ]
+    expected = sum(int(last - first) for first, last in ends) // job.width
+    expected += len(table) * (len(job.before) + len(job.after))
+    found = int(origins.column("tokens").to_numpy().sum(dtype=np.int64))
+    if found != expected:
+        raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, and its pieces {found:,}")
+
+
+def documents_in(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the ids of documents with the tokens around them, (t,), and where each ends, (n + 1,)."""
+    kind = np.dtype(f"<u{job.width}")
+    content = pa.concat_arrays(table.column("content").chunks or [pa.array([], pa.large_binary())])
+    _, offsets, data = content.buffers()
+    own = np.frombuffer(offsets, np.int64)[content.offset : content.offset + len(content) + 1] // job.width
+    ids = np.frombuffer(data, kind)[own[0] : own[-1]] if data is not None else np.empty(0, kind)
+    own = own - own[0]
+    ahead, behind = len(job.before), len(job.after)
+    if not ahead + behind:
+        return ids, own
+    ends = own + (ahead + behind) * np.arange(len(own))
+    framed = np.empty(ends[-1], kind)
+    # Whatever is not of a frame is of the documents, in their order.
+    is_own = np.ones(len(framed), np.bool_)
+    for i, token in enumerate(job.before):
+        framed[ends[:-1] + i], is_own[ends[:-1] + i] = token, False
+    for i, token in enumerate(job.after):
+        framed[ends[1:] - behind + i], is_own[ends[1:] - behind + i] = token, False
+    framed[is_own] = ids
+    return framed, ends
+
+
+def plain_batch(job: OutputFile, table: pa.Table) -> Batch:
+    """Return documents one after another, each a sequence."""
+    ids, ends = documents_in(job, table)
+    return Batch(ids, ends, origins_of(table, ends[:-1], np.diff(ends), np.arange(len(table)), None, None))
+
+
+def packed_batch(job: OutputFile, table: pa.Table) -> Batch:
+    """Return documents packed into sequences of one length, in an order that keys decide."""
+    size = job.packed or 0
+    ids, ends = documents_in(job, table)
+    lengths = np.diff(ends)
+    pieces = -(-lengths // size)
+    of_document = np.repeat(np.arange(len(lengths)), pieces)
+    offsets = (np.arange(len(of_document)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * size
+    sizes = np.minimum(size, lengths[of_document] - offsets)
+    sequence, count = pack(sizes, size)
+    keys = table.column("key").to_numpy()[of_document]
+    # The order of sequences is that of the hash of their first pieces' keys: best fit had put the long ones first.
+    order = np.lexsort([keys, sequence])
+    starts = np.searchsorted(sequence[order], np.arange(count))
+    rank = np.empty(count, np.int64)
+    rank[np.argsort(hash_ids(keys[order][starts]), kind="stable")] = np.arange(count)
+    order = np.lexsort([offsets, keys, rank[sequence]])
+    sequence, of_document, offsets, sizes = (
+        rank[sequence][order],
+        of_document[order],
+        offsets[order],
+        sizes[order],
+    )
+    within = np.cumsum(sizes) - sizes
+    first = np.searchsorted(sequence, np.arange(count))
+    placed = sequence * size + within - within[first][sequence]
+    packed = np.full(count * size, job.after[0], ids.dtype)
+    moved = np.repeat(ends[:-1][of_document] + offsets - within, sizes) + np.arange(int(sizes.sum()))
+    packed[np.repeat(placed - within, sizes) + np.arange(int(sizes.sum()))] = ids[moved]
+    return Batch(
+        packed, np.arange(count + 1) * size, origins_of(table, placed, sizes, sequence, of_document, offsets)
+    )
+
+
+def origins_of(
+    table: pa.Table, starts: NDArray[np.int64], tokens: NDArray[np.int64], sequence: NDArray[np.int64],
+    of_document: NDArray[np.int64] | None, offsets: NDArray[np.int64] | None,
+) -> pa.Table:  # fmt: skip
+    """Return where pieces are, and of which documents."""
+    names = ("doc_id", "corpus", "part", "copy")
+    own = [table.column(name).to_numpy() for name in names]
+    if of_document is not None:
+        own = [column[of_document] for column in own]
+    offset = np.zeros(len(starts), np.int64) if offsets is None else offsets
+    columns = [starts.astype(np.uint64), tokens, sequence.astype(np.uint64), *own, offset]
+    return pa.table([pa.array(column) for column in columns], names=ORIGINS.names).cast(ORIGINS)
+
+
+def write_text(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output:
+    """Write the text of an output file as Parquet."""
+    (out / "text").mkdir()
+    copies = 0
+    parts = dict[int, PartCounts]()
+    labels = pa.array(job.labels, pa.string())
+    with pq.ParquetWriter(
+        out / "text" / f"{job.name}.parquet", TEXT, compression="zstd", write_page_checksum=True
+    ) as writer:
+        for table in tables:
+            corpus = labels.take(table.column("corpus").combine_chunks())
+            text = table.column("content").cast(pa.large_string())
+            writer.write_table(
+                pa.table([text, table.column("doc_id"), corpus], schema=TEXT), row_group_size=1 << 10
+            )
+            copies += len(table)
+            part = table.column("part").to_numpy()
+            for number, count in zip(*np.unique(part, return_counts=True), strict=True):
+                before = parts.get(int(number), PartCounts())
+                parts[int(number)] = PartCounts(copies=before.copies + int(count))
+    return Output(name=job.name, files=(), sequences=copies, tokens=0, padded=0, cut=0, parts=parts)

@@ -1,0 +1,311 @@
+"""A mixture from its plan to its files, each step over all workers; what was made before is not made again."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from tasks.errors import BadRecipe, NotConserved
+from tasks.mixing.amounts import Amount, DocumentsInBins, PartTally, Tallies, amounts_of, tallies_of
+from tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
+from tasks.mixing.gathering import Output, OutputFile, PartCounts
+from tasks.mixing.mixture import TOKEN_FORMATS
+from tasks.mixing.planning import Inputs, expect_same
+from tasks.mixing.scattering import SegmentsOfFile
+from tasks.mixing.tokenising import TokensOfFile
+from tasks.storage.artifacts import WORK, Artifact
+from tasks.storage.records import Record, digest_of
+
+VERSION = 1
+MIXTURE = "mixture.json"
+SEQUENCES = "megatron/sequences.json"
+Made = TypeVar("Made")
+Spread = Callable[[Sequence[Callable[[], Any]], str], list[Any]]  # calls each job, of a step of this name
+
+
+class CorpusMixed(Record):
+    """A corpus of a mixture: where it was, what it is called, the SHA-256 of its manifest."""
+
+    url: str
+    label: str
+    digest: str
+
+
+class PartMixed(Record):
+    """The account of a part, in tokens with those around documents.
+
+    documents, tokens: of one epoch, each document once. repeated: what one epoch has of them more than once.
+    epochs: how often that is read. planned, copies, written: tokens that were to be written, documents and tokens
+    that were. held_out: documents and tokens of them.
+    """
+
+    name: str
+    documents: int
+    tokens: int
+    repeated: int
+    weight: float | None
+    epochs: float
+    planned: int
+    copies: int
+    written: int
+    held_out: int
+    held_out_tokens: int
+
+
+class Mixed(Record):
+    """The manifest of a mixture that is whole: `mixture.json`.
+
+    place: the folder of its files. outputs: those to train on, then those that are held out, with each one's files.
+    """
+
+    name: str
+    version: str
+    place: str
+    mixture: dict[str, Any]
+    tokenizer: dict[str, str]
+    corpora: tuple[CorpusMixed, ...]
+    width: int
+    parts: tuple[PartMixed, ...]
+    left_out: int
+    outputs: tuple[Output, ...]
+    texts: tuple[Output, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        return sum(output.tokens for output in self.outputs)
+
+    def written(self) -> bytes:
+        return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a mixture has of each part. left_out: documents that are of none."""
+
+    tallies: tuple[PartTally, ...]
+    amounts: tuple[Amount, ...]
+    left_out: int
+
+
+class Mixing:
+    """The steps of one mixture."""
+
+    def __init__(self, inputs: Inputs, spread: Spread) -> None:
+        self.inputs, self.spread = inputs, spread
+        self.mixture, self.folder, self.encoding = inputs.mixture, inputs.folder, inputs.encoding
+        # Files without a part are nothing to a mixture.
+        self.files = [(file, parts) for file in inputs.files if (parts := inputs.parts_of(file))]
+
+    @cached_property
+    def tokens(self) -> list[Artifact]:
+        """The ids of the documents of each file."""
+        jobs = [
+            TokensOfFile(
+                self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
+                self.encoding.digest, self.encoding.width, self.inputs.has_keys_of(file.corpus),
+            )
+            for file, _ in self.files
+        ]  # fmt: skip
+        return self.spread(jobs, "tokens")
+
+    @cached_property
+    def chosen(self) -> list[Artifact]:
+        """Which documents of each file are of which part."""
+        tokens, shares = self.tokens, self.shares
+        repeat = tuple(self.mixture.repeat.items())
+        validation = self.mixture.validation
+        held_out = int(validation.share * 2.0**64) if validation else 0
+        jobs = [
+            ChosenOfFile(
+                self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
+                of_file, tuple((number, part.where) for number, part in parts), repeat,
+                shares.get(file.corpus), held_out, self.inputs.salt("draw", self.inputs.labels()[file.corpus]),
+                self.encoding.around,
+            )
+            for (file, parts), of_file in zip(self.files, tokens, strict=True)
+        ]  # fmt: skip
+        return self.spread(jobs, "choice")
+
+    @cached_property
+    def shares(self) -> dict[int, Artifact]:
+        """What documents that share a cluster have of its copies, by corpus; none where all is the same."""
+        if not (self.mixture.repeat or self.mixture.validation):
+            return {}
+        jobs = {
+            number: SharesOfClusters(
+                self.folder, None, corpus,
+                tuple(file.artifact for file in self.inputs.files if file.corpus == number),
+                tuple(self.mixture.repeat.items()),
+            )
+            for number, corpus in enumerate(self.inputs.corpora)
+        }  # fmt: skip
+        return dict(zip(jobs, self.spread([*jobs.values()], "clusters"), strict=True))
+
+    @cached_property
+    def tallies(self) -> Tallies:
+        jobs = [
+            TallyOfFile(self.folder, self.inputs.source_of(file), one, self.encoding.around)
+            for (file, _), one in zip(self.files, self.chosen, strict=True)
+        ]
+        return tallies_of(self.folder, self.mixture, self.spread(jobs, "tallies"))
+
+    @cached_property
+    def plan(self) -> Plan:
+        """How often the documents of each part are there. Raises BadRecipe where a part cannot fill its weight."""
+
+        def documents_in(bins: dict[int, int]) -> pa.Table:
+            wanted = tuple(sorted(bins.items()))
+            jobs = [DocumentsInBins(self.folder, one, wanted) for one in self.chosen]
+            return pa.concat_tables([CHOSEN.empty_table(), *self.spread(jobs, "draws")])
+
+        amounts = amounts_of(self.mixture, self.tallies, documents_in, self.encoding.around)
+        all_documents = sum(file.artifact.rows for file in self.inputs.files)
+        in_parts = sum(tally.documents + tally.held_out for tally in self.tallies.parts)
+        return Plan(self.tallies.parts, tuple(amounts), all_documents - in_parts)
+
+    @cached_property
+    def version(self) -> str:
+        """What tells this mixture from others of its name: twelve digits of a hash of all that can change it."""
+        corpora = [corpus.digest for corpus in self.inputs.corpora]
+        return digest_of([VERSION, self.mixture.model_dump(mode="json"), corpora, self.encoding.digest])[:12]
+
+    @property
+    def place(self) -> str:
+        return self.version
+
+    @property
+    def spreads(self) -> tuple[int, int]:
+        """How many files there are to train on, and of what is held out."""
+        size = self.mixture.file_gib * 1024**3 / self.encoding.width
+        train = sum(amount.tokens for amount in self.plan.amounts)
+        held_out = sum(tally.held_out_tokens for tally in self.plan.tallies)
+        if not train:
+            raise BadRecipe("budget: nothing is to be written: it is less than half of a document")
+        return -int(-train // size), -int(-held_out // size)
+
+    def mix(self) -> Mixed:
+        """Write all files, and then the manifest that makes them the mixture."""
+        found = self.folder.read_if_there(f"{self.place}/{MIXTURE}")
+        if found is not None and (mixed := whole_before(self, found)):
+            return self.finish(mixed)
+        token_formats = tuple(form for form in self.mixture.formats if form in TOKEN_FORMATS)
+        outputs = self.outputs("ids", token_formats) if token_formats else []
+        texts = self.outputs("text", ("text",)) if "text" in self.mixture.formats else []
+        expect_same(self.inputs)
+        mixed = self.mixed(outputs, texts)
+        if "megatron" in token_formats:
+            counts = {output.name: [output.sequences, output.sequences + 1] for output in outputs}
+            prefixes = {
+                f"{self.folder.path(self.place)}/megatron/{name}": count for name, count in counts.items()
+            }
+            self.folder.write(f"{self.place}/{SEQUENCES}", json.dumps(prefixes, indent=1).encode())
+        self.folder.write(f"{self.place}/{MIXTURE}", mixed.written())
+        return self.finish(mixed)
+
+    def finish(self, mixed: Mixed) -> Mixed:
+        """Make it the mixture of this name; what was written to be shuffled goes."""
+        self.folder.write(MIXTURE, mixed.written())
+        for step in ("segments", "outputs"):
+            self.folder.delete(f"{WORK}/{step}")
+        return mixed
+
+    def outputs(self, content: str, formats: tuple[str, ...]) -> list[Output]:
+        """Shuffle ids or texts into output files."""
+        spreads, amounts = self.spreads, self.plan.amounts
+        labels = self.inputs.labels()
+        jobs = [
+            SegmentsOfFile(
+                self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact, tokens,
+                chosen, amounts, spreads, self.inputs.salt("order", labels[file.corpus]), content,
+            )
+            for (file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
+        ]  # fmt: skip
+        made = self.spread(jobs, f"shuffle of {content}")
+        segments = tuple((file.corpus, one) for (file, _), one in zip(self.files, made, strict=True))
+        is_text = content == "text"
+        writes = [
+            OutputFile(
+                self.folder, None, name_of(number, spreads, is_text=is_text), number,
+                (spreads[0], number) if number < spreads[0] else (spreads[1], number - spreads[0]),
+                self.place, segments, formats, self.encoding.width, self.encoding.before, self.encoding.after,
+                None if is_text else self.mixture.packed, self.mixture.tokenizer, tuple(labels),
+            )
+            for number in range(sum(spreads))
+        ]  # fmt: skip
+        return self.spread(writes, f"files of {content}")
+
+    def mixed(self, outputs: Sequence[Output], texts: Sequence[Output]) -> Mixed:
+        """Account for what was written. Raises NotConserved where it is not what was planned."""
+        parts = self.parts(outputs, texts)
+        return Mixed(
+            name=self.mixture.name,
+            version=self.version,
+            place=self.place,
+            mixture=self.mixture.model_dump(mode="json", exclude_none=True),
+            tokenizer={"name": self.mixture.tokenizer, "digest": self.encoding.digest},
+            corpora=tuple(
+                CorpusMixed(url=one.url, label=one.label, digest=one.digest) for one in self.inputs.corpora
+            ),
+            width=self.encoding.width,
+            parts=parts,
+            left_out=self.plan.left_out,
+            outputs=tuple(outputs),
+            texts=tuple(texts),
+        )  # fmt: skip
+
+    def parts(self, outputs: Sequence[Output], texts: Sequence[Output]) -> tuple[PartMixed, ...]:
+        """Return the account of each part."""
+        accounts, train = list[PartMixed](), self.spreads[0]
+        rows = zip(self.mixture.parts, self.plan.tallies, self.plan.amounts, strict=True)
+        for number, (part, tally, amount) in enumerate(rows):
+            found = added(output.parts.get(number, PartCounts()) for output in outputs[:train])
+            held_out = added(output.parts.get(number, PartCounts()) for output in outputs[train:])
+            of_texts = added(output.parts.get(number, PartCounts()) for output in texts[:train])
+            for written, copies, tokens, of in (
+                (outputs, found.copies, found.tokens, (None, amount.tokens)),
+                (outputs, held_out.copies, held_out.tokens, (tally.held_out, tally.held_out_tokens)),
+                (texts and outputs, of_texts.copies, 0, (found.copies, 0)),
+            ):
+                if written and (tokens != of[1] or of[0] not in (None, copies)):
+                    raise NotConserved(
+                        f"part {part.name}: {copies:,} documents with {tokens:,} tokens were written, and "
+                        f"{of[1]:,} tokens are planned"
+                    )
+            accounts.append(
+                PartMixed(
+                    name=part.name, documents=tally.documents, tokens=tally.tokens - tally.repeated,
+                    repeated=tally.repeated, weight=part.weight, epochs=amount.epochs, planned=amount.target,
+                    copies=found.copies or of_texts.copies, written=amount.tokens, held_out=tally.held_out,
+                    held_out_tokens=tally.held_out_tokens,
+                )
+            )  # fmt: skip
+        return tuple(accounts)
+
+
+def added(counts: Any) -> PartCounts:
+    copies = tokens = 0
+    for one in counts:
+        copies, tokens = copies + one.copies, tokens + one.tokens
+    return PartCounts(copies=copies, tokens=tokens)
+
+
+def name_of(number: int, spreads: tuple[int, int], *, is_text: bool) -> str:
+    """Name an output file. Readers of text take the last shard for validation, whatever it is called."""
+    if is_text:
+        return f"shard_{number:05d}"
+    train, _ = spreads
+    return f"train-{number:05d}" if number < train else f"validation-{number - train:05d}"
+
+
+def whole_before(mixing: Mixing, content: bytes) -> Mixed | None:
+    """Return a mixture that was written before, where all its files are there, by their sizes."""
+    try:
+        mixed = Mixed.model_validate_json(content)
+    except ValueError:
+        return None
+    sizes = {path: int(info["size"]) for path, info in mixing.folder.listed(mixing.place).items()}
+    files = [file for output in (*mixed.outputs, *mixed.texts) for file in output.files]
+    return mixed if all(sizes.get(file.path) == file.size for file in files) else None

@@ -1,0 +1,200 @@
+"""From a position in a mixture back to the document that is there, its source, its file, its row and its text."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tasks.accounts.published_files import PublishedFiles
+from tasks.dedup.reference.corpora import corpus_at
+from tasks.errors import BadInput, Damaged, Denied, ZydaError
+from tasks.ids import split
+from tasks.mixing.gathering import Output
+from tasks.mixing.mixing import MIXTURE, CorpusMixed, Mixed
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record
+from tasks.storage.tables import rows_of
+
+MOST_CHARACTERS = 2000
+
+
+class Found(Record):
+    """A piece of a document at some tokens of a mixture.
+
+    output: the file. start, tokens: where in it, and how many. sequence: of the file. offset: in its document.
+    file, row: of the source; None where the corpus is not what was mixed any more.
+    """
+
+    output: str
+    start: int
+    tokens: int
+    sequence: int
+    doc_id: int
+    corpus: str
+    source: str
+    part: str
+    copy_number: int
+    offset: int
+    file: str | None = None
+    row: int | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A mixture that is there, by the folder of all of it or of one version."""
+
+    folder: Folder
+    mixed: Mixed
+
+    @classmethod
+    def at(cls, url: str) -> "Trace":
+        """Open the mixture at a URL. Raises Denied where there is none."""
+        folder = Folder(url)
+        content = folder.read_if_there(MIXTURE)
+        if content is None:
+            raise Denied(f"{url}: no mixture is there: there is no {MIXTURE}; zyda mix makes it")
+        try:
+            mixed = Mixed.model_validate_json(content)
+        except ValueError as error:
+            raise Denied(f"{url}/{MIXTURE} is cut or changed, or of another version") from error
+        at = folder if not folder.exists(mixed.place) else folder.folder(mixed.place)
+        return cls(at, mixed)
+
+    @cached_property
+    def outputs(self) -> list[Output]:
+        if not self.mixed.outputs:
+            raise BadInput("this mixture has text alone, and no tokens to trace")
+        return list(self.mixed.outputs)
+
+    def output(self, name: str | None, token: int) -> tuple[Output, int]:
+        """Return the file of a token, and its place there: of a file of this name, or of all in their order."""
+        if name is not None:
+            found = next((one for one in self.outputs if one.name == name), None)
+            if found is None:
+                raise BadInput(f"--file {name}: there are {', '.join(one.name for one in self.outputs[:8])}")
+            if not 0 <= token < found.tokens:
+                raise BadInput(f"{name} has the tokens 0 to {found.tokens - 1:,}, and not {token:,}")
+            return found, token
+        at = token
+        for output in self.outputs:
+            if 0 <= at < output.tokens:
+                return output, at
+            at -= output.tokens
+        raise BadInput(f"there are the tokens 0 to {self.mixed.tokens - 1:,}, and not {token:,}")
+
+    def by_sequence(self, name: str | None, sequence: int) -> tuple[Output, int, int]:
+        """Return the file of a sequence, and its first token there and the one after its last."""
+        at, outputs = sequence, [one for one in self.outputs if name in (None, one.name)]
+        for output in outputs:
+            if 0 <= at < output.sequences:
+                rows = self.rows(output, "sequence", at, at + 1)
+                first = int(rows.column("start")[0].as_py())
+                size = self.mixed.mixture.get("packed") or int(pc.sum(rows.column("tokens")).as_py())
+                return output, first if not self.mixed.mixture.get("packed") else at * size, first + size
+            at -= output.sequences
+        raise BadInput(
+            f"there are the sequences 0 to {sum(one.sequences for one in outputs) - 1:,}, and not {sequence:,}"
+        )
+
+    def rows(self, output: Output, column: str, first: int, end: int) -> pa.Table:
+        """Return the pieces of a file in a range of its tokens, or of its sequences.
+
+        Raises Damaged where the table of them is not as it was written.
+        """
+        path = next(file.path for file in output.files if "/origins/" in file.path)
+        own = path.partition("/")[2]
+        place = ORIGIN_COLUMNS.index(column)
+        try:
+            with self.folder.open(own) as stream:
+                parquet = pq.ParquetFile(stream, page_checksum_verification=True)
+                tables = [parquet.schema_arrow.empty_table()]
+                for group in range(parquet.num_row_groups):
+                    statistics = parquet.metadata.row_group(group).column(place).statistics
+                    after = (
+                        parquet.metadata.row_group(group + 1).column(place).statistics
+                        if group + 1 < parquet.num_row_groups
+                        else None
+                    )
+                    if statistics.min < end and (
+                        after is None or after.min > first or statistics.max >= first
+                    ):
+                        tables.append(parquet.read_row_group(group))
+        except (pa.ArrowException, OSError) as error:
+            raise Damaged(
+                f"{self.folder.url}/{own} cannot be read; zyda mix writes it anew where it is gone"
+            ) from error
+        table = pa.concat_tables(tables)
+        starts = table.column(column).to_numpy().astype(np.int64)
+        ends = starts + (table.column("tokens").to_numpy() if column == "start" else 1)
+        return table.filter(pa.array((starts < end) & (ends > first)))
+
+    def pieces(self, output: Output, first: int, end: int) -> Iterator[Found]:
+        """Yield the pieces of documents in a range of a file's tokens, in their order."""
+        for row in self.rows(output, "start", first, end).sort_by("start").to_pylist():
+            corpus = self.mixed.corpora[row["corpus"]]
+            yield Found(
+                output=output.name, start=row["start"], tokens=row["tokens"], sequence=row["sequence"],
+                doc_id=row["doc_id"], corpus=corpus.label, source=self.source_of(corpus, row["doc_id"]),
+                part=self.mixed.parts[row["part"]].name, copy_number=row["copy"], offset=row["offset"],
+            )  # fmt: skip
+
+    def source_of(self, corpus: CorpusMixed, doc_id: int) -> str:
+        number = split(doc_id)[0]
+        return self.sources(corpus).get(number, f"source {number}")
+
+    def sources(self, corpus: CorpusMixed) -> dict[int, str]:
+        """Return the sources of a corpus by their numbers; none where it cannot be read any more."""
+        if corpus.label not in self._sources:
+            try:
+                manifest = corpus_at(corpus.url).manifest
+                self._sources[corpus.label] = {one.number: one.source for one in manifest.made_of}
+            except ZydaError:
+                self._sources[corpus.label] = {}
+        return self._sources[corpus.label]
+
+    @cached_property
+    def _sources(self) -> dict[str, dict[int, str]]:
+        return {}
+
+    def with_text(self, found: Found) -> Found:
+        """Add the source's file and row, and the text. Raises Denied where the corpus is another by now."""
+        corpus = next(one for one in self.mixed.corpora if one.label == found.corpus)
+        now = corpus_at(corpus.url)
+        if now.digest != corpus.digest:
+            raise Denied(
+                f"{corpus.url}: this corpus was published anew since it was mixed, and may have other documents"
+            )
+        number, file, row = split(found.doc_id)
+        table = now.folder.read("sources.parquet")
+        listed = pq.read_table(pa.BufferReader(table))
+        is_file = (listed.column("source_number").to_numpy() == number) & (
+            listed.column("file_number").to_numpy() == file
+        )
+        names = listed.filter(pa.array(is_file)).column("file").to_pylist()
+        files = PublishedFiles(now.folder, now.manifest, "").of_file(found.source, file)
+        artifacts = [artifact for one in files if (artifact := one.to_read())]
+        texts = [
+            text
+            for artifact in artifacts
+            for text in rows_of(now.folder, artifact, found.doc_id, found.doc_id).column("text").to_pylist()
+        ]
+        return found.model_copy(
+            update={"file": names[0] if names else None, "row": row, "text": texts[0] if texts else None}
+        )
+
+    def composition(self, output: Output, first: int, end: int) -> dict[tuple[str, str], tuple[int, int]]:
+        """Count the pieces and tokens of a range of a file's tokens, by part and source."""
+        counts = dict[tuple[str, str], tuple[int, int]]()
+        for piece in self.pieces(output, first, end):
+            within = min(end, piece.start + piece.tokens) - max(first, piece.start)
+            pieces, tokens = counts.get((piece.part, piece.source), (0, 0))
+            counts[piece.part, piece.source] = pieces + 1, tokens + within
+        return counts
+
+
+ORIGIN_COLUMNS = ("start", "tokens", "sequence", "doc_id", "corpus", "part", "copy", "offset")
