@@ -9,7 +9,7 @@ from prefect.artifacts import create_progress_artifact, create_table_artifact, u
 from flows.dashboard.artifact_keys import key_of
 from flows.server.liveness import with_heartbeat
 from flows.server.run_names import name_by_mixture
-from tasks.mixing.mixing import Mixed, Mixing
+from tasks.mixing.mixing import Mixed, mix_all
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import Inputs, inputs_of
 from tasks.stage.fan_out import fan_out
@@ -37,7 +37,7 @@ def mix(mixture: str, storage: str | None = None) -> str:
 @task(task_run_name="mix", **ONCE_A_BUILD)
 def mix_files(inputs: Inputs) -> Mixed:
     """Write what is not there yet."""
-    return Mixing(inputs, over_cluster).mix()
+    return mix_all(inputs, over_cluster)
 
 
 def over_cluster(jobs: Sequence[Any], step: str) -> list[Any]:

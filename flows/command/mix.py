@@ -38,7 +38,7 @@ def mix(
     again after an interruption: what is finished is not done again. mixture.json has the account of each part,
     and every file with its SHA-256.
     """
-    from tasks.mixing.mixing import Mixing  # late
+    from tasks.mixing.mixing import Mixing, mix_all  # late
     from tasks.mixing.mixture import load_mixture  # late
     from tasks.mixing.planning import inputs_of  # late
 
@@ -47,7 +47,7 @@ def mix(
         mixing = Mixing(inputs, spread)
         print_plan(mixing)
         if not plan:
-            print_mixed(mixing.mix(), mixing)
+            print_mixed(mix_all(inputs, spread), mixing)
 
 
 @contextmanager

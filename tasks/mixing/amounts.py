@@ -160,7 +160,10 @@ def amounts_of(
         tokens, copies = whole * tally.tokens, whole * tally.copies
         if number in rests:
             before = int(tallies.bins[number][: bins[number]].sum())
-            last, more = last_drawn(within, number, rests[number] - before, around)
+            last, more = last_drawn(within, number, rests[number] - before, around) or (
+                below(bins[number]),
+                0,
+            )
             tokens += before + more
         amounts.append(
             Amount(
@@ -171,10 +174,15 @@ def amounts_of(
     return amounts
 
 
-def last_drawn(within: pa.Table, number: int, rest: int, around: int) -> tuple[tuple[int, int], int]:
+def below(place: int) -> tuple[int, int] | None:
+    """Return the last that a document of the bins before one may have drawn, with the last doc_id."""
+    return ((place << int(SHIFT)) - 1, (1 << 64) - 1) if place else None
+
+
+def last_drawn(within: pa.Table, number: int, rest: int, around: int) -> tuple[tuple[int, int], int] | None:
     """Return the last document that is drawn of a bin, by draw and doc_id, and the tokens of the bin up to it.
 
-    It is the one that comes nearest to `rest`, from below or from above.
+    It is the one that comes nearest to `rest`, from below or from above; None where that is none of the bin.
     """
     of_part = within.filter(pa.array(within.column("part").to_numpy() == number))
     draw, ids = of_part.column("draw").to_numpy(), of_part.column("doc_id").to_numpy()
@@ -182,8 +190,10 @@ def last_drawn(within: pa.Table, number: int, rest: int, around: int) -> tuple[t
     order = np.lexsort([ids, draw])
     ends = np.cumsum((lengths * of_part.column("copies").to_numpy())[order])
     place = min(int(np.searchsorted(ends, rest)), len(ends) - 1)
-    if place and rest - ends[place - 1] < ends[place] - rest:
+    if rest - (ends[place - 1] if place else 0) < ends[place] - rest:
         place -= 1
+    if place < 0:
+        return None
     return (int(draw[order[place]]), int(ids[order[place]])), int(ends[place])
 
 

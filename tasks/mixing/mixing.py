@@ -16,6 +16,7 @@ from tasks.mixing.mixture import TOKEN_FORMATS
 from tasks.mixing.planning import Inputs, expect_same
 from tasks.mixing.scattering import SegmentsOfFile
 from tasks.mixing.tokenising import TokensOfFile
+from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.storage.artifacts import WORK, Artifact
 from tasks.storage.records import Record, digest_of
 
@@ -283,6 +284,11 @@ class Mixing:
                 )
             )  # fmt: skip
         return tuple(accounts)
+
+
+def mix_all(inputs: Inputs, spread: Spread) -> Mixed:
+    """Write a mixture; what is damaged of what was made before is made again."""
+    return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, spread).mix())
 
 
 def added(counts: Any) -> PartCounts:

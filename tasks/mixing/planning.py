@@ -8,9 +8,9 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, corpus_at, readable
-from tasks.errors import BadRecipe, Damaged, ZydaError
+from tasks.errors import BadRecipe, Denied, ZydaError
 from tasks.ids import BITS
-from tasks.mixing.mixture import TOKEN_FORMATS, Mixture, Part
+from tasks.mixing.mixture import Mixture, Part
 from tasks.quality.keep import fault
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
@@ -190,11 +190,7 @@ def schema_of(inputs: Inputs, file: PublishedFile) -> pa.Schema:
 
 
 def expect_same(inputs: Inputs) -> None:
-    """Raise Damaged where a corpus was published anew since the mixture was planned."""
+    """Raise Denied where a corpus was published anew since the mixture was planned."""
     for corpus in inputs.corpora:
         if corpus_at(corpus.url).digest != corpus.digest:
-            raise Damaged(f"{corpus.url}: this corpus was published anew meanwhile; start again")
-
-
-def is_token_format(name: str) -> bool:
-    return name in TOKEN_FORMATS
+            raise Denied(f"{corpus.url}: this corpus was published anew meanwhile; start again")

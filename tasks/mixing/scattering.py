@@ -124,14 +124,11 @@ class SegmentsOfFile(ArtifactJob):
     def contents(self, wanted: Numbers) -> pa.LargeBinaryArray:
         """Read the ids or the text of some documents, by their doc_ids, ascending: one value each."""
         if self.content == "ids":
-            tables: Iterator[pa.Table] = tables_of(self.folder, self.tokens, ["doc_id", "ids"])
+            found = list(chosen_values(tables_of(self.folder, self.tokens, ["doc_id", "ids"]), wanted))
         else:
-            tables = tables_of(self.corpus.folder, self.artifact, ["doc_id", "text"])
-        found = list[pa.Array]()
-        with belongs_to(self.corpus):
-            for table in tables:
-                is_in = np.isin(table.column("doc_id").to_numpy(), wanted, assume_unique=True)
-                found += table.column(1).filter(pa.array(is_in)).cast(pa.large_binary()).chunks
+            with belongs_to(self.corpus):
+                tables = tables_of(self.corpus.folder, self.artifact, ["doc_id", "text"])
+                found = list(chosen_values(tables, wanted))
         contents = pa.concat_arrays([pa.array([], pa.large_binary()), *found])
         if len(contents) != len(wanted):
             raise NotConserved(
@@ -140,11 +137,18 @@ class SegmentsOfFile(ArtifactJob):
         return contents
 
 
+def chosen_values(tables: Iterator[pa.Table], wanted: Numbers) -> Iterator[pa.LargeBinaryArray]:
+    """Yield the second column of documents that are wanted, in tables that begin with a `doc_id`."""
+    for table in tables:
+        is_in = np.isin(table.column("doc_id").to_numpy(), wanted, assume_unique=True)
+        yield from table.column(1).filter(pa.array(is_in)).cast(pa.large_binary()).chunks
+
+
 def groups_of(output: NDArray[np.uint32], sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Cut rows into groups of one output file each and of GROUP_BYTES at the most: (start, stop)."""
-    starts = (
-        np.flatnonzero(np.append(True, output[1:] != output[:-1])) if len(output) else np.empty(0, np.int64)
-    )
+    if not len(output):
+        return
+    starts = np.flatnonzero(np.append(True, output[1:] != output[:-1]))
     ends = np.cumsum(sizes)
     for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(output)], strict=True):
         at = start

@@ -1,0 +1,413 @@
+"""Mixtures: every token is that of its document, every amount is as asked, and nothing else is there."""
+
+import gzip
+import json
+from collections import Counter
+from io import BytesIO
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from mixtures import (
+    END,
+    all_files,
+    corpus_of,
+    documents,
+    here,
+    megatron,
+    mixed_in,
+    mixing_of,
+    mixture_file,
+    origins,
+)
+from small_corpus import TOKENIZER, build_here, prose, rows, write_rows
+from tokenizers import Tokenizer
+
+from tasks.errors import BadRecipe, Denied
+from tasks.mixing import gathering
+from tasks.mixing.mixing import mix_all
+from tasks.mixing.mixture import load_mixture
+from tasks.mixing.planning import inputs_of
+
+FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory, compiled):
+    """Give two published corpora: one by `across`, of which several of a cluster stay, and one by `global`."""
+    folder = tmp_path_factory.mktemp("corpora")
+    return [
+        corpus_of(folder / "a", "small", documents=60),
+        corpus_of(folder / "b", "second", documents=30, dedup={"scope": "global"}),
+    ]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.from_file(str(TOKENIZER))
+
+
+def ids_of(tokenizer, row):
+    return [*tokenizer.encode(row["text"], add_special_tokens=False).ids, tokenizer.token_to_id(END)]
+
+
+def test_every_token_of_every_format_is_that_of_its_document(corpora, tokenizer, tmp_path):
+    path = mixture_file(tmp_path, corpora, formats=FORMATS, validation={"share": 0.1}, file_gib=15e-6)
+    mixed, place = mixed_in(path)
+    known, labels = documents(corpora), ["small", "second"]
+    assert len(mixed.outputs) > 3
+    for output, text in zip(mixed.outputs, mixed.texts, strict=True):
+        found, sequences = origins(place, output.name), megatron(place, output.name)
+        assert len(found) == len(sequences) == output.sequences
+        expected = [ids_of(tokenizer, known[labels[row["corpus"]], row["doc_id"]]) for row in found]
+        assert [one.tolist() for one in sequences] == expected
+        starts = np.cumsum([0, *map(len, expected)])
+        assert [(row["start"], row["tokens"], row["sequence"], row["offset"]) for row in found] == [
+            (start, len(ids), number, 0)
+            for number, (start, ids) in enumerate(zip(starts[:-1], expected, strict=True))
+        ]
+        flat = np.concatenate(sequences).tolist()
+        data = np.fromfile(place / f"datatrove/{output.name}.ds", "<u2")
+        ends = np.fromfile(place / f"datatrove/{output.name}.ds.index", "<u8")
+        metadata = (place / f"datatrove/{output.name}.ds.metadata").read_text().splitlines()
+        assert (data.tolist(), ends.tolist()) == (flat, starts[1:].tolist())
+        assert metadata[:2] == [f"{TOKENIZER}|2", str(len(flat))]
+        assert np.fromfile(place / f"olmo/{output.name}.npy", "<u2").tolist() == flat
+        lines = gzip.decompress((place / f"olmo/{output.name}.csv.gz").read_bytes()).decode().splitlines()
+        assert lines == [
+            f"{start},{end},{row['doc_id']},{labels[row['corpus']]},{row['copy']}"
+            for start, end, row in zip(starts[:-1], starts[1:], found, strict=True)
+        ]
+        titan = place / f"torchtitan/{output.name}"
+        assert np.fromfile(titan / "tokens.bin", "<u4").tolist() == flat
+        assert np.load(titan / "document_offsets.npy", allow_pickle=False).tolist() == starts.tolist()
+        listed = pq.read_table(place / f"parquet/{output.name}.parquet").column("input_ids").to_pylist()
+        assert listed == expected
+        texts = pq.read_table(place / f"text/{text.name}.parquet").to_pylist()
+        assert [(row["corpus"], row["doc_id"]) for row in texts] == [
+            (labels[r["corpus"]], r["doc_id"]) for r in found
+        ]
+        assert [row["text"] for row in texts] == [
+            known[row["corpus"], row["doc_id"]]["text"] for row in texts
+        ]
+    counts = json.loads((place / "megatron/sequences.json").read_text())
+    assert counts == {
+        f"{place}/megatron/{one.name}": [one.sequences, one.sequences + 1] for one in mixed.outputs
+    }
+
+
+def copies_in(mixed, place, kind="train"):
+    """Count the copies of each document, by part."""
+    return Counter(
+        (mixed.parts[row["part"]].name, mixed.corpora[row["corpus"]].label, row["doc_id"])
+        for output in mixed.outputs
+        if output.name.startswith(kind)
+        for row in origins(place, output.name)
+        if row["offset"] == 0
+    )
+
+
+def test_parts_have_their_share_and_the_accounts_are_those_of_the_files(corpora, tokenizer, tmp_path):
+    parts = [
+        {"name": "long", "source": "good", "where": "n_tokens > 300", "weight": 3},
+        {"name": "second", "corpus": "second", "source": ["good", "other"], "weight": 2},
+        {"name": "rest", "weight": 5, "max_epochs": 9},
+    ]
+    path = mixture_file(tmp_path, corpora, parts=parts, budget={"tokens": 100_000})
+    mixed, place = mixed_in(path)
+    known = documents(corpora)
+    lengths = {key: len(ids_of(tokenizer, row)) for key, row in known.items()}
+    of_parts = {"long": [], "second": [], "rest": []}
+    for key, row in known.items():
+        is_long = row["source"] == "good" and row["n_tokens"] > 300
+        of_parts["long" if is_long else "second" if key[0] == "second" else "rest"].append(key)
+    copies = copies_in(mixed, place)
+    assert not mixed.left_out
+    longest = max(lengths.values())
+    for part, share in zip(mixed.parts, (0.3, 0.2, 0.5), strict=True):
+        of_part = {key: copies.get((part.name, *key), 0) for key in of_parts[part.name]}
+        one_epoch = sum(lengths[key] for key in of_part)
+        written = sum(lengths[key] * count for key, count in of_part.items())
+        assert (part.documents, part.tokens, part.repeated) == (len(of_part), one_epoch, 0)
+        assert (part.written, part.copies) == (written, sum(of_part.values()))
+        assert abs(written - 100_000 * share) <= longest / 2
+        whole = int(100_000 * share / one_epoch)
+        assert set(of_part.values()) <= {whole, whole + 1}
+    assert sum(copies.values()) == sum(part.copies for part in mixed.parts)
+    assert mixed.tokens == sum(part.written for part in mixed.parts)
+
+
+def test_epochs_of_parts_and_of_all_of_them(corpora, tmp_path):
+    parts = [
+        {"name": "good", "source": "good", "epochs": 2},
+        {"name": "other", "source": "other", "epochs": 0.5},
+    ]
+    mixed, place = mixed_in(mixture_file(tmp_path, corpora, parts=parts, budget=...))
+    good, other = mixed.parts
+    assert good.written == 2 * good.tokens
+    assert other.written == pytest.approx(other.tokens / 2, abs=200)
+    assert set(copies_in(mixed, place).values()) == {1, 2}
+    mixed, _ = mixed_in(mixture_file(tmp_path, corpora, budget={"epochs": 1.25}))
+    assert mixed.tokens == pytest.approx(1.25 * sum(part.tokens for part in mixed.parts), abs=600)
+
+
+def test_repeats_are_by_the_size_of_clusters_and_shared_by_what_is_published_of_one(corpora, tmp_path):
+    repeat = {1: 1, 2: 2, 3: 5, 100: 1}
+    parts = [{"name": "all", "epochs": 1}]
+    mixed, place = mixed_in(mixture_file(tmp_path, corpora, parts=parts, budget=..., repeat=repeat))
+    copies, clusters = Counter(), {}
+    for (_, label, doc_id), count in copies_in(mixed, place).items():
+        copies[label, doc_id] = count
+    known = documents(corpora)
+    for (label, doc_id), row in known.items():
+        if row["cluster_id"] is not None:
+            clusters.setdefault((label, row["cluster_id"]), []).append((doc_id, row["cluster_size"]))
+        else:
+            assert copies[label, doc_id] == 1
+    sizes = Counter()
+    for (label, _), members in clusters.items():
+        expected = {1: 1, 2: 2, 3: 5}[members[0][1]]
+        assert sum(copies[label, doc_id] for doc_id, _ in members) == expected
+        shares = [copies[label, doc_id] for doc_id, _ in sorted(members)]
+        assert shares == sorted(shares, reverse=True)
+        assert max(shares) - min(shares) <= 1
+        sizes[len(members)] += 1
+    assert sizes[2] + sizes[3] >= 2  # else `across` has shared nothing out
+    assert mixed.parts[0].repeated > 0
+
+
+def test_held_out_documents_are_no_near_duplicates_of_those_to_train_on(corpora, tmp_path):
+    path = mixture_file(tmp_path, corpora, validation={"share": 0.3}, budget={"tokens": 60_000}, max_epochs=8)
+    mixed, place = mixed_in(path)
+    train, held_out = copies_in(mixed, place), copies_in(mixed, place, "validation")
+    assert not set(train) & set(held_out)
+    assert set(held_out.values()) == {1}
+    known, in_several = documents(corpora), Counter()
+    for (label, _), row in known.items():
+        in_several[label, row["cluster_id"]] += row["cluster_id"] is not None
+    assert all(in_several[label, known[label, doc_id]["cluster_id"]] <= 1 for _, label, doc_id in held_out)
+    assert 0.15 < len(held_out) / len(known) < 0.45
+    assert [sum(1 for one in held_out if one[0] == part.name) for part in mixed.parts] == [
+        p.held_out for p in mixed.parts
+    ]
+    again, _ = mixed_in(mixture_file(tmp_path, corpora, validation={"share": 0.3}, budget={"tokens": 30_000}))
+    assert [part.held_out for part in again.parts] == [part.held_out for part in mixed.parts]
+
+
+@pytest.mark.parametrize("size", [16, 100, 4096])
+def test_packed_sequences_have_one_length_and_every_token_of_their_documents(
+    corpora, tokenizer, tmp_path, size
+):
+    path = mixture_file(tmp_path, corpora, packed=size, formats=["megatron"], begin=END)
+    mixed, place = mixed_in(path)
+    output = mixed.outputs[0]
+    sequences, pieces = megatron(place, output.name), origins(place, output.name)
+    assert {len(one) for one in sequences} == {size}
+    flat, covered = np.concatenate(sequences), np.zeros(output.tokens, bool)
+    found, known = {}, documents(corpora)
+    for row in pieces:
+        part = slice(row["start"], row["start"] + row["tokens"])
+        assert row["sequence"] == row["start"] // size == (part.stop - 1) // size
+        assert not covered[part].any()
+        covered[part] = True
+        found.setdefault((mixed.corpora[row["corpus"]].label, row["doc_id"], row["copy"]), {})[
+            row["offset"]
+        ] = flat[part]
+    end = tokenizer.token_to_id(END)
+    for (label, doc_id, _), its_pieces in found.items():
+        whole = np.concatenate([its_pieces[offset] for offset in sorted(its_pieces)]).tolist()
+        assert whole == [end, *ids_of(tokenizer, known[label, doc_id])]
+    assert (flat[~covered] == end).all()
+    assert output.padded == (~covered).sum()
+    assert output.cut == sum(row["tokens"] for row in pieces if row["offset"])
+    assert output.cut == sum(max(0, part.written) for part in mixed.parts) - sum(
+        row["tokens"] for row in pieces if not row["offset"]
+    )
+    if size == 100:
+        assert output.padded < 0.02 * output.tokens
+        firsts = [row["tokens"] for row in pieces if row["start"] % size == 0]
+        assert (
+            np.corrcoef(np.arange(len(firsts)), firsts)[0, 1] < 0.3
+        )  # best fit itself has the long ones first
+
+
+def test_memory_processes_and_interruptions_change_no_byte(corpora, tmp_path, monkeypatch):
+    options = {"formats": FORMATS, "validation": {"share": 0.1}, "file_gib": 2e-5, "packed": 64}
+    _, place = mixed_in(mixture_file(tmp_path / "a", corpora, **options))
+    expected = all_files(place)
+    monkeypatch.setattr(gathering, "MEMORY_BYTES", 4096)
+    path = mixture_file(tmp_path / "b", corpora, **{**options, "packed": ...})
+    _, place = mixed_in(path)
+    monkeypatch.undo()
+    plain = all_files(place)
+    _, place = mixed_in(mixture_file(tmp_path / "c", corpora, **{**options, "packed": ...}))
+    found = all_files(place)
+    assert found.keys() == plain.keys()
+    for name in found:  # where row groups end depends on what is sorted at once; what is in them does not
+        if name.endswith(".parquet"):
+            assert pq.read_table(BytesIO(found[name])).equals(pq.read_table(BytesIO(plain[name])))
+        elif not name.endswith(".json"):
+            assert found[name] == plain[name], name
+    path = mixture_file(tmp_path / "d", corpora, **options)
+    for at in (0, 1, 2, 3, 5, 6, 7, 9):
+        left = [at]
+
+        def dying(jobs, step, left=left):
+            for job in jobs:
+                if not left[0]:
+                    raise KeyboardInterrupt
+                left[0] -= 1
+                job()
+            return here(jobs, step)
+
+        with pytest.raises(KeyboardInterrupt):
+            mixed_in(path, dying)
+    _, place = mixed_in(path, lambda jobs, step: here(jobs[::-1], step)[::-1])
+    found = all_files(place)
+    assert found.keys() == expected.keys()
+    assert all(found[name] == expected[name] for name in found if not name.endswith(".json"))
+
+
+def counting(made):
+    def spread(jobs, step):
+        done = []
+        for job in jobs:
+            before = job.made_before() if hasattr(job, "made_before") else None
+            made[step] += before is None
+            done.append(job())
+        return done
+
+    return spread
+
+
+def test_changed_weight_uses_what_was_encoded_and_a_new_file_is_encoded_alone(tmp_path, compiled):
+    corpus = corpus_of(tmp_path / "corpus", documents=20)
+    made = Counter()
+    mixed_in(mixture_file(tmp_path, [corpus]), counting(made))
+    assert made["tokens"] == made["choice"] == 6
+    made.clear()
+    parts = [
+        {"name": "good", "source": "good", "weight": 3},
+        {"name": "other", "source": "other", "weight": 1},
+    ]
+    mixed, _ = mixed_in(mixture_file(tmp_path, [corpus], parts=parts, max_epochs=40), counting(made))
+    assert (made["tokens"], made["choice"], made["tallies"]) == (0, 0, 0)
+    assert made["shuffle of ids"] == 6
+    assert mixed.parts[0].written == pytest.approx(15_000, abs=300)
+    made.clear()
+    mixed_in(mixture_file(tmp_path, [corpus], parts=parts, max_epochs=40), counting(made))
+    assert not +made
+    write_rows(tmp_path / "corpus/in/good-9.jsonl", rows(new=prose("new")))
+    build_here(corpus.load())
+    mixed_in(mixture_file(tmp_path, [corpus], parts=parts, max_epochs=40), counting(made))
+    assert made["tokens"] == 1
+
+
+def test_damage_of_what_was_made_before_is_mended(corpora, tmp_path):
+    path = mixture_file(tmp_path, corpora, budget={"tokens": 10_000})
+    _, place = mixed_in(path)
+    expected = all_files(place)
+    for step in ("tokens", "chosen", "tallies"):
+        for name in sorted((place.parent / f"work/{step}").rglob("*.parquet"))[:2]:
+            content = bytearray(name.read_bytes())
+            content[len(content) // 3] ^= 0xFF
+            name.chmod(0o644)
+            name.write_bytes(content)
+    (place / "mixture.json").unlink()
+    mix_all(inputs_of(load_mixture(str(path))), here)
+    assert all_files(place) == expected
+    cut = place / "megatron/train-00000.bin"
+    cut.chmod(0o644)
+    cut.write_bytes(b"")
+    mix_all(inputs_of(load_mixture(str(path))), here)
+    assert all_files(place) == expected
+
+
+def test_corpus_published_anew_while_it_is_mixed_is_one_line(tmp_path, compiled):
+    corpus = corpus_of(tmp_path / "corpus", documents=10)
+    path = mixture_file(tmp_path, [corpus], budget={"tokens": 3000})
+
+    def slow(jobs, step):
+        if step == "files of ids":
+            write_rows(tmp_path / "corpus/in/good-9.jsonl", rows(new=prose("new")))
+            build_here(corpus.load())
+        return here(jobs, step)
+
+    with pytest.raises(Denied, match="this corpus was published anew meanwhile; start again"):
+        mixed_in(path, slow)
+    assert not (tmp_path / "mixed/mixture/mixture.json").exists()
+    mixed, _ = mixed_in(path)
+    assert sum(part.documents for part in mixed.parts) == len(documents([corpus]))
+
+
+BAD = {
+    "no such corpus": ({"corpora_": ["nowhere"]}, "nowhere: no corpus is published there"),
+    "no such source": ({"parts": [{"name": "a", "source": "bad", "weight": 1}]}, r"parts\[0\] a: there is no source bad"),
+    "no documents": (
+        {"parts": [{"name": "a", "where": "n_tokens > 99999", "weight": 1}]}, r"parts\[0\] a: there are no documents of it",
+    ),
+    "no such column": (
+        {"parts": [{"name": "a", "where": "quality > 1", "weight": 1}]}, r'where: source good: unable to find column "quality"',
+    ),
+    "nothing": ({"parts": [{"name": "a", "weight": 0}]}, "the weights add up to nothing"),
+    "no budget": ({"budget": ...}, "parts with a `weight` need a `budget`"),
+    "both": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "not both"),
+    "too much": ({"budget": {"tokens": "1B"}}, r"asks for 500,000,000 tokens, and 4 epochs of it have [0-9,]+; lower"),
+    "too much of all": (
+        {"budget": {"tokens": "1B"}, "shortfall": "share"}, "budget: 1,000,000,000 tokens, and all parts together have",
+    ),
+    "no such token": ({"end": "<eos>"}, "end: the tokenizer has no token '<eos>'; its special tokens are <|endoftext|>"),
+    "packed without end": ({"end": None, "packed": 64}, "packed: sequences are filled with the token that ends"),
+    "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts are called a"),
+    "repeat": ({"repeat": {2: 1}}, "the sizes begin with 1"),
+    "format": ({"formats": ["mosaic"]}, "formats"),
+    "unknown": ({"shuffle": True}, "shuffle: there is no such field"),
+    "tokenizer": ({"tokenizer": "none.json"}, "cannot be loaded"),
+    "tokens": ({"budget": {"tokens": "many"}}, "a number of tokens is expected"),
+    "less": ({"budget": {"tokens": 1}}, "nothing is to be written"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_mixture_is_one_line_before_anything_is_written(corpora, tmp_path, case):
+    changes, expected = dict(BAD[case][0]), BAD[case][1]
+    with pytest.raises((BadRecipe, Denied), match=expected) as raised:
+        mixed_in(mixture_file(tmp_path, changes.pop("corpora_", corpora), **changes))
+    assert all("\n" not in fault for fault in raised.value.faults)
+    assert not (tmp_path / "mixed/mixture/mixture.json").exists()
+
+
+def test_folder_that_cannot_be_written_is_one_line(corpora, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Denied, match="nothing can be written there"):
+        mixed_in(mixture_file(tmp_path, corpora, storage=str(tmp_path / "file")))
+
+
+def test_shortfall_goes_to_the_others_where_the_file_says_so(corpora, tmp_path):
+    parts = [{"name": "good", "source": "good", "weight": 9, "max_epochs": 1}, {"name": "other", "weight": 1}]
+    options = {"parts": parts, "shortfall": "share", "max_epochs": 5}
+    mixed, _ = mixed_in(mixture_file(tmp_path, corpora, budget={"tokens": 50_000}, **options))
+    good, other = mixed.parts
+    assert good.written == good.tokens
+    assert other.written == pytest.approx(50_000 - good.tokens, abs=300)
+
+
+def test_vocabulary_that_megatron_s_readers_take_for_two_sizes_is_refused(corpora, tmp_path, tokenizer):
+    extended = Tokenizer.from_file(str(TOKENIZER))
+    extended.add_tokens([f"<{n}>" for n in range(65_520 - extended.get_vocab_size())])
+    extended.save(str(tmp_path / "t.json"))
+    with pytest.raises(BadRecipe, match="a vocabulary of 65,520, between 65,500 and 65,536"):
+        mixing_of(mixture_file(tmp_path, corpora, tokenizer=str(tmp_path / "t.json")))
+    extended.add_tokens([f"<more {n}>" for n in range(100)])
+    extended.save(str(tmp_path / "t.json"))
+    mixed, place = mixed_in(mixture_file(tmp_path, corpora[:1], tokenizer=str(tmp_path / "t.json")))
+    assert mixed.width == 4
+    known = documents(corpora)
+    row = origins(place, "train-00000")[0]
+    assert megatron(place, "train-00000")[0].tolist() == ids_of(tokenizer, known["small", row["doc_id"]])
+
+
+def test_manifest_says_which_version_is_the_mixture(corpora, tmp_path):
+    _, place = mixed_in(mixture_file(tmp_path, corpora))
+    assert json.loads((place / "mixture.json").read_text())["place"] == place.name
+    assert json.loads((place.parent / "mixture.json").read_text())["place"] == place.name
