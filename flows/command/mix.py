@@ -76,6 +76,9 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
 
 def print_plan(mixing: "Mixing") -> None:
     """Say what each part gives."""
+    from tasks.mixing.mixing import LIKENESS  # late
+    from tasks.mixing.neighbours import incomparable, recall_at  # late
+
     plan = mixing.plan
     total = max(1, sum(amount.tokens for amount in plan.amounts))
     table = table_of(
@@ -96,6 +99,12 @@ def print_plan(mixing: "Mixing") -> None:
     if held_out:
         tokens = sum(tally.held_out_tokens for tally in plan.tallies)
         lines.append(f"held out: {counted(held_out, 'document')}, {counted(tokens, 'token')}")
+        lines += [f"{a} and {b} are not compared, for their band keys differ: what is held out of one may have "
+                  "near-duplicates in the other" for a, b in incomparable(mixing.inputs)]  # fmt: skip
+        if (recall := recall_at(mixing.inputs, LIKENESS)) is not None:
+            lines.append(
+                f"of near-duplicates in another corpus, {recall:.1%} are found at a likeness of {LIKENESS}"
+            )
     if plan.left_out:
         lines.append(f"of no part: {counted(plan.left_out, 'document')}")
     for line in lines:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
 from tasks.errors import BadInput, NotConserved
 from tasks.ids import hash_ids
+from tasks.mixing.neighbours import draws_of, may_be_held_out
 from tasks.quality.keep import BadKeep, columns_of, keep_mask
 from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact
@@ -35,6 +36,7 @@ Numbers = NDArray[np.uint64]
 class ChosenOfFile(ArtifactJob):
     """What a mixture has of a published file: CHOSEN, a row for each document that is of a part.
 
+    neighbours: documents that may have a near-duplicate in another corpus, of those that may be held out.
     parts: those that its documents may be of, as (number, where). repeat: copies by size of clusters. shares: what
     documents that are not alone of their cluster have of its copies. held_out: below which hash a document is.
     salt: of `draw`, by which a part of an epoch is drawn. around: tokens that each document has besides its own.
@@ -48,6 +50,7 @@ class ChosenOfFile(ArtifactJob):
     parts: tuple[tuple[int, str | None], ...]
     repeat: tuple[tuple[int, int], ...]
     shares: Artifact | None
+    neighbours: Artifact | None
     held_out: int
     salt: int
     around: int
@@ -66,7 +69,11 @@ class ChosenOfFile(ArtifactJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.artifact.digest, self.tokens.digest, *([self.shares.digest] if self.shares else []))
+        return (
+            self.artifact.digest,
+            self.tokens.digest,
+            *(one.digest for one in (self.shares, self.neighbours) if one),
+        )
 
     def make(self) -> Artifact:
         wheres = [where for _, where in self.parts if where]
@@ -99,11 +106,16 @@ class ChosenOfFile(ArtifactJob):
         steps = np.array([size for size, _ in self.repeat] or [1])
         copies_of = np.array([copies for _, copies in self.repeat] or [1], np.uint8)
         copies = copies_of[np.searchsorted(steps, np.broadcast_to(stood_for, len(ids)), side="right") - 1]
-        draw = hash_ids(ids ^ np.uint64(self.salt))
-        is_held_out = hash_ids(draw) < np.uint64(self.held_out)
+        draw = draws_of(ids, self.salt)
+        is_held_out = may_be_held_out(draw, self.held_out)
         if self.shares is not None and len(ids):
             copies, is_alone = self.shared(ids, copies)
             is_held_out &= is_alone
+        if self.neighbours is not None and len(ids):
+            others = (
+                rows_of(self.folder, self.neighbours, int(ids[0]), int(ids[-1])).column("doc_id").to_numpy()
+            )
+            is_held_out &= ~np.isin(ids, others)
         copies = np.where(is_held_out, np.uint8(1), copies)
         columns = [pa.array(one) for one in (ids, part, copies, is_held_out, draw)]
         return pa.table(columns, names=CHOSEN.names[:-1])

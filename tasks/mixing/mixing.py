@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from tasks.mixing.amounts import Amount, DocumentsInBins, PartTally, Tallies, am
 from tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
 from tasks.mixing.gathering import Output, OutputFile, PartCounts
 from tasks.mixing.mixture import TOKEN_FORMATS
+from tasks.mixing.neighbours import Neighbours, incomparable, neighbour_jobs, recall_at
 from tasks.mixing.planning import Inputs, expect_same
 from tasks.mixing.scattering import SegmentsOfFile
 from tasks.mixing.tokenising import TokensOfFile
@@ -21,6 +23,7 @@ from tasks.storage.artifacts import WORK, Artifact
 from tasks.storage.records import Record, digest_of
 
 VERSION = 1
+LIKENESS = 0.9  # for which it is said how many near-duplicates of held-out documents are found
 MIXTURE = "mixture.json"
 SEQUENCES = "megatron/sequences.json"
 Made = TypeVar("Made")
@@ -59,7 +62,9 @@ class PartMixed(Record):
 class Mixed(Record):
     """The manifest of a mixture that is whole: `mixture.json`.
 
-    place: the folder of its files. outputs: those to train on, then those that are held out, with each one's files.
+    place: the folder of its files. not_compared: pairs of corpora whose near-duplicates nobody can find, so that
+    what is held out of one may have some in the other. recall: of those with a likeness of 0.9, the part that is
+    found. outputs: those to train on, then those that are held out, with each one's files.
     """
 
     name: str
@@ -71,6 +76,8 @@ class Mixed(Record):
     width: int
     parts: tuple[PartMixed, ...]
     left_out: int
+    not_compared: tuple[tuple[str, str], ...] = ()
+    recall: float | None = None
     outputs: tuple[Output, ...]
     texts: tuple[Output, ...] = ()
 
@@ -117,14 +124,13 @@ class Mixing:
         """Which documents of each file are of which part."""
         tokens, shares = self.tokens, self.shares
         repeat = tuple(self.mixture.repeat.items())
-        validation = self.mixture.validation
-        held_out = int(validation.share * 2.0**64) if validation else 0
+        neighbours = self.neighbours
         jobs = [
             ChosenOfFile(
                 self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
                 of_file, tuple((number, part.where) for number, part in parts), repeat,
-                shares.get(file.corpus), held_out, self.inputs.salt("draw", self.inputs.labels()[file.corpus]),
-                self.encoding.around,
+                shares.get(file.corpus), neighbours.get(file.corpus), self.held_out,
+                self.inputs.draw_salt(file.corpus), self.encoding.around,
             )
             for (file, parts), of_file in zip(self.files, tokens, strict=True)
         ]  # fmt: skip
@@ -144,6 +150,26 @@ class Mixing:
             for number, corpus in enumerate(self.inputs.corpora)
         }  # fmt: skip
         return dict(zip(jobs, self.spread([*jobs.values()], "clusters"), strict=True))
+
+    @property
+    def held_out(self) -> int:
+        """Below which hash a document may be held out."""
+        return int(self.mixture.validation.share * 2.0**64) if self.mixture.validation else 0
+
+    @cached_property
+    def neighbours(self) -> dict[int, Artifact]:
+        """Which documents that may be held out may have a near-duplicate in another corpus, by corpus."""
+        if not self.mixture.validation or len(self.inputs.corpora) == 1:
+            return {}
+        jobs = neighbour_jobs(self.inputs, self.folder, self.held_out)
+        found = iter(
+            self.spread([job for of_corpus in jobs.values() for job in of_corpus], "near-duplicates")
+        )
+        joined = [
+            Neighbours(self.folder, None, self.inputs.corpora[number], tuple(islice(found, len(of_corpus))))
+            for number, of_corpus in jobs.items()
+        ]
+        return dict(zip(jobs, self.spread(joined, "near-duplicates of corpora"), strict=True))
 
     @cached_property
     def tallies(self) -> Tallies:
@@ -253,6 +279,8 @@ class Mixing:
             width=self.encoding.width,
             parts=parts,
             left_out=self.plan.left_out,
+            not_compared=tuple(incomparable(self.inputs)) if self.mixture.validation else (),
+            recall=recall_at(self.inputs, LIKENESS) if self.mixture.validation else None,
             outputs=tuple(outputs),
             texts=tuple(texts),
         )  # fmt: skip

@@ -66,6 +66,10 @@ class Inputs:
         """Return 64 bits that the seed and some words decide."""
         return salt_of(self.mixture.seed, *words)
 
+    def draw_salt(self, corpus: int) -> int:
+        """Return what decides what the documents of a corpus draw."""
+        return self.salt("draw", self.corpora[corpus].label)
+
     def source_of(self, file: PublishedFile) -> str:
         """Return the folder of what is made of a file: corpora may have sources of one name."""
         return f"{self.corpora[file.corpus].label}/{file.source}"

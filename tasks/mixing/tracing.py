@@ -1,6 +1,7 @@
 """From a position in a mixture back to the document that is there, its source, its file, its row and its text."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from cachetools import LRUCache
 
 from tasks.accounts.published_files import PublishedFiles
 from tasks.dedup.reference.corpora import corpus_at
-from tasks.errors import BadInput, Damaged, Denied, ZydaError
+from tasks.errors import BadInput, Denied, ZydaError
 from tasks.ids import split
-from tasks.mixing.gathering import Output
+from tasks.mixing.gathering import ORIGINS, Output
 from tasks.mixing.mixing import MIXTURE, CorpusMixed, Mixed
+from tasks.mixing.steps import Samples
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from tasks.storage.tables import rows_of
-
-MOST_CHARACTERS = 2000
 
 
 class Found(Record):
@@ -102,36 +103,51 @@ class Trace:
         )
 
     def rows(self, output: Output, column: str, first: int, end: int) -> pa.Table:
-        """Return the pieces of a file in a range of its tokens, or of its sequences.
-
-        Raises Damaged where the table of them is not as it was written.
-        """
-        path = next(file.path for file in output.files if "/origins/" in file.path)
-        own = path.partition("/")[2]
-        place = ORIGIN_COLUMNS.index(column)
-        try:
-            with self.folder.open(own) as stream:
-                parquet = pq.ParquetFile(stream, page_checksum_verification=True)
-                tables = [parquet.schema_arrow.empty_table()]
-                for group in range(parquet.num_row_groups):
-                    statistics = parquet.metadata.row_group(group).column(place).statistics
-                    after = (
-                        parquet.metadata.row_group(group + 1).column(place).statistics
-                        if group + 1 < parquet.num_row_groups
-                        else None
-                    )
-                    if statistics.min < end and (
-                        after is None or after.min > first or statistics.max >= first
-                    ):
-                        tables.append(parquet.read_row_group(group))
-        except (pa.ArrowException, OSError) as error:
-            raise Damaged(
-                f"{self.folder.url}/{own} cannot be read; zyda mix writes it anew where it is gone"
-            ) from error
-        table = pa.concat_tables(tables)
+        """Return the pieces of a file in a range of its tokens, or of its sequences."""
+        bounds, place = self.groups(output), ORIGINS.names.index(column)
+        lows = [of_group[place] for of_group in bounds] + [1 << 63]
+        wanted = [i for i in range(len(bounds)) if lows[i] < end and lows[i + 1] >= first]
+        table = pa.concat_tables([ORIGINS.empty_table(), *(self.group(output, i) for i in wanted)])
         starts = table.column(column).to_numpy().astype(np.int64)
         ends = starts + (table.column("tokens").to_numpy() if column == "start" else 1)
         return table.filter(pa.array((starts < end) & (ends > first)))
+
+    def groups(self, output: Output) -> list[list[int]]:
+        """Return the smallest value of each column in each row group of a file's origins."""
+        if output.name not in self._groups:
+            with self.origins(output) as parquet:
+                groups = [parquet.metadata.row_group(i) for i in range(parquet.num_row_groups)]
+                columns = range(len(ORIGINS.names))
+                self._groups[output.name] = [[of.column(c).statistics.min for c in columns] for of in groups]
+        return self._groups[output.name]
+
+    def group(self, output: Output, number: int) -> pa.Table:
+        """Return a row group of a file's origins; a few are kept."""
+        if (output.name, number) not in self._read:
+            with self.origins(output) as parquet:
+                self._read[output.name, number] = parquet.read_row_group(number).cast(ORIGINS)
+        return self._read[output.name, number]
+
+    @contextmanager
+    def origins(self, output: Output) -> Iterator[pq.ParquetFile]:
+        """Open the origins of a file's pieces. Raises Denied where they are not as they were written."""
+        path = next(file.path for file in output.files if "/origins/" in file.path).partition("/")[2]
+        with self.folder.open(path) as stream:
+            try:
+                yield pq.ParquetFile(stream, page_checksum_verification=True)
+            except (pa.ArrowException, OSError) as error:
+                raise Denied(f"{self.folder.url}/{path} cannot be read: it is cut or changed") from error
+
+    def of_sample(self, samples: Samples, sample: int) -> Iterator[tuple[Output, int, int]]:
+        """Yield where a trainer's sample is: files, the first token of each piece and the one after it."""
+        names = {output.name: output for output in self.outputs}
+        for piece in samples.pieces(sample):
+            name = piece.prefix.rpartition("/")[2]
+            if name not in names:
+                raise Denied(f"the run has read {piece.prefix}, which is no file of this mixture")
+            output, first, end = self.by_sequence(name, piece.document)
+            start = first + piece.first
+            yield output, start, end if piece.tokens is None else min(end, start + piece.tokens)
 
     def pieces(self, output: Output, first: int, end: int) -> Iterator[Found]:
         """Yield the pieces of documents in a range of a file's tokens, in their order."""
@@ -156,6 +172,14 @@ class Trace:
             except ZydaError:
                 self._sources[corpus.label] = {}
         return self._sources[corpus.label]
+
+    @cached_property
+    def _groups(self) -> dict[str, list[list[int]]]:
+        return {}
+
+    @cached_property
+    def _read(self) -> LRUCache[tuple[str, int], pa.Table]:
+        return LRUCache(64)
 
     @cached_property
     def _sources(self) -> dict[str, dict[int, str]]:
@@ -195,6 +219,3 @@ class Trace:
             pieces, tokens = counts.get((piece.part, piece.source), (0, 0))
             counts[piece.part, piece.source] = pieces + 1, tokens + within
         return counts
-
-
-ORIGIN_COLUMNS = ("start", "tokens", "sequence", "doc_id", "corpus", "part", "copy", "offset")

@@ -20,7 +20,7 @@ from mixtures import (
     mixture_file,
     origins,
 )
-from small_corpus import TOKENIZER, build_here, prose, rows, write_rows
+from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
 from tokenizers import Tokenizer
 
 from tasks.errors import BadRecipe, Denied
@@ -192,6 +192,37 @@ def test_held_out_documents_are_no_near_duplicates_of_those_to_train_on(corpora,
     ]
     again, _ = mixed_in(mixture_file(tmp_path, corpora, validation={"share": 0.3}, budget={"tokens": 30_000}))
     assert [part.held_out for part in again.parts] == [part.held_out for part in mixed.parts]
+
+
+def test_documents_with_a_near_duplicate_in_another_corpus_are_not_held_out(tmp_path, compiled):
+    """Both corpora have some texts, a little changed; every one that either may hold out is trained on."""
+    corpora = []
+    for name, edits in (("first", 0), ("second", 2)):
+        folder = tmp_path / name
+        corpus = corpus_of(folder, name, documents=40)
+        write_rows(
+            folder / "in/good-7.jsonl",
+            rows(**{f"common{i}": edited(prose(f"common {i}"), edits) for i in range(30)}),
+        )
+        build_here(corpus.load())
+        corpora.append(corpus)
+    path = mixture_file(tmp_path, corpora, validation={"share": 0.5}, budget={"tokens": 10_000})
+    mixed, place = mixed_in(path)
+    known = documents(corpora)
+    names = {known[label, doc_id]["name"] for _, label, doc_id in copies_in(mixed, place, "validation")}
+    assert len(names) > 20
+    assert not {name for name in names if name.startswith("common")}
+    assert (mixed.not_compared, mixed.recall) == ((), pytest.approx(1 - (1 - 0.9**16) ** 8))
+    alone, place = mixed_in(
+        mixture_file(tmp_path / "alone", corpora[:1], validation={"share": 0.5}, budget={"tokens": 9000})
+    )
+    names = {known["first", doc_id]["name"] for _, _, doc_id in copies_in(alone, place, "validation")}
+    assert {name for name in names if name.startswith("common")}
+    other = corpus_of(tmp_path / "third", "third", documents=10, dedup={"bands": 16, "values": 128})
+    mixed, _ = mixed_in(
+        mixture_file(tmp_path / "c", [corpora[0], other], validation={"share": 0.5}, budget={"tokens": 9000})
+    )
+    assert mixed.not_compared == (("first", "third"),)
 
 
 @pytest.mark.parametrize("size", [16, 100, 4096])
