@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "zyda trace MIX 123456",
     "zyda trace MIX 17 --by sequence --file train-00000",
-    "zyda trace MIX 0 --to 8192",
+    "zyda trace MIX 0 --to 8192 --sources",
+    "zyda trace MIX 9 --by step --cache C --batch 1024",
 )
-BYS = ("token", "sequence")
+BYS = ("token", "sequence", "sample", "step")
 MOST_ROWS = 1000
 MOST_CHARACTERS = 2000
 
@@ -25,7 +26,9 @@ MOST_CHARACTERS = 2000
 def trace_(
     mixture: Annotated[str, typer.Argument(metavar="MIX", help="The mixture's folder, with mixture.json.")],
     position: Annotated[int, typer.Argument(min=0, metavar="POSITION", help="Counted from 0.")],
-    by: Annotated[str, typer.Option(help="What is counted: token or sequence.")] = "token",
+    by: Annotated[
+        str, typer.Option(help="What is counted: token, sequence, or a trainer's sample or step.")
+    ] = "token",
     file: Annotated[
         str | None,
         typer.Option(help="Count in this file, train-00000 say; without, in all of them in order."),
@@ -34,6 +37,10 @@ def trace_(
         int | None,
         typer.Option(metavar="POSITION", help="A range: up to this position, which is no part of it."),
     ] = None,
+    cache: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Of samples and steps: Megatron's --data-cache-path.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Of steps: the samples of one.")] = 1,
     sources: Annotated[
         bool, typer.Option("--sources", help="Of a range: add up by part and source.")
     ] = False,
@@ -46,7 +53,9 @@ def trace_(
     from tasks.storage.folder import absolute  # late
 
     if by not in BYS:
-        raise BadInput(f"--by {by}: expected {' or '.join(BYS)}")
+        raise BadInput(f"--by {by}: expected {', '.join(BYS)}")
+    if (by in {"sample", "step"}) != (cache is not None):
+        raise BadInput("--cache is the folder of Megatron's index files, for --by sample and --by step")
     if to is not None and to <= position:
         raise BadInput(f"--to {to}: expected more than {position}")
     found = Trace.at(absolute(mixture))
@@ -54,7 +63,13 @@ def trace_(
         output, at = found.output(file, position)
         print_piece(found, next(found.pieces(output, at, at + 1), None), at)
         return
-    ranges = list(ranges_of(found, file, by, position, to or position + 1))
+    end = position + 1 if to is None else to
+    samples_of_one = batch if by == "step" else 1
+    ranges = list(
+        ranges_of(found, file, by, position, end)
+        if cache is None
+        else ranges_of_samples(found, cache, position * samples_of_one, end * samples_of_one)
+    )
     if sources:
         print_composition(found, ranges)
     else:
@@ -75,6 +90,16 @@ def ranges_of(
     names = [one.name for one in found.outputs]
     for one in found.outputs[names.index(output.name) : names.index(last_output.name) + 1]:
         yield one.name, first if one is output else 0, last + 1 if one is last_output else one.tokens
+
+
+def ranges_of_samples(found: "Trace", cache: str, first: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """Yield a range of a trainer's samples as ranges of the tokens of files."""
+    from tasks.mixing.steps import Samples  # late
+
+    samples = Samples(cache)
+    for sample in range(first, end):
+        for output, start, stop in found.of_sample(samples, sample):
+            yield output.name, start, stop
 
 
 def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:

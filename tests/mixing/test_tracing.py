@@ -1,0 +1,180 @@
+"""The way back: from a token, a sequence or a trainer's sample to the document that is there."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from mixtures import corpus_of, documents, megatron, mixed_in, mixture_file
+from small_corpus import build_here, prose, rows, write_rows
+from typer.testing import CliRunner
+
+from flows.command.cli import app
+from tasks.errors import BadInput, Denied
+from tasks.mixing.steps import Samples
+from tasks.mixing.tracing import Trace
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory, compiled):
+    folder = tmp_path_factory.mktemp("corpora")
+    return [corpus_of(folder / "a", "small", documents=30), corpus_of(folder / "b", "second", documents=20)]
+
+
+@pytest.fixture(scope="module", params=[None, 100], ids=["plain", "packed"])
+def traced(request, corpora, tmp_path_factory):
+    """Give a mixture of several files with its trace, and the document of each of its tokens."""
+    folder = tmp_path_factory.mktemp("traced")
+    mixed, place = mixed_in(mixture_file(folder, corpora, packed=request.param or ..., file_gib=1e-5))
+    return mixed, place, Trace.at(str(place.parent))
+
+
+def test_every_token_leads_to_a_document_that_has_it(traced, corpora):
+    mixed, place, trace = traced
+    known, at = documents(corpora), 0
+    for output in mixed.outputs:
+        flat = np.concatenate(megatron(place, output.name))
+        for token in range(0, output.tokens, 997):
+            found, start = trace.output(None, at + token)
+            assert (found.name, start) == (output.name, token)
+            piece = next(trace.pieces(found, start, start + 1), None)
+            if piece is None:
+                assert flat[token] == flat[-1] == 0
+                continue
+            assert piece.start <= token < piece.start + piece.tokens
+            row = known[piece.corpus, piece.doc_id]
+            assert piece.source == row["source"] == piece.part
+            whole = trace.with_text(piece)
+            assert whole.text == row["text"]
+            inputs = next(one.folder for one in corpora if one.recipe["name"] == piece.corpus) / "in"
+            lines = (inputs / whole.file).read_text().splitlines()
+            assert json.loads(lines[whole.row])["name"] == row["name"]
+        at += output.tokens
+    for position in (at, -1):
+        with pytest.raises(BadInput, match="there are the tokens 0 to"):
+            trace.output(None, position)
+
+
+def test_ranges_and_sequences_are_made_of_what_their_tokens_are(traced):
+    mixed, place, trace = traced
+    output = mixed.outputs[1]
+    each = [next(trace.pieces(output, token, token + 1), None) for token in range(500, 900)]
+    sums = trace.composition(output, 500, 900)
+    for source in ("good", "other"):
+        tokens = sum(1 for piece in each if piece and piece.source == source)
+        assert sums.get((source, source), (0, 0))[1] == tokens
+    sequences, start = megatron(place, output.name), 0
+    before = mixed.outputs[0].sequences
+    for number, sequence in enumerate(sequences):
+        assert trace.by_sequence(output.name, number) == (output, start, start + len(sequence))
+        assert trace.by_sequence(None, before + number) == (output, start, start + len(sequence))
+        start += len(sequence)
+    with pytest.raises(BadInput, match="there are the sequences 0 to"):
+        trace.by_sequence(output.name, len(sequences))
+
+
+def write_index_files(folder, prefixes, blend=None):
+    """Write what Megatron leaves in its cache, of samples of ten tokens; return each one's tokens."""
+    descriptions, samples = [], []
+    for number, (path, sequences) in enumerate(prefixes):
+        chance = np.random.default_rng(number)
+        order = chance.permutation(len(sequences)).astype(np.int32)
+        flat, places = [], []
+        for place, document in enumerate(order.tolist()):
+            flat += sequences[document].tolist()
+            places += [(place, offset) for offset in range(len(sequences[document]))]
+        count = (len(flat) - 1) // 10
+        shuffle = chance.permutation(count).astype(np.uint32)
+        description = {"class": "GPTDataset", "dataset_path": path, "num_samples": count, "number": number}
+        base = folder / f"{number:032x}-GPTDataset-train"
+        (folder / f"{base.name}-description.txt").write_text(json.dumps(description))
+        np.save(f"{base}-document_index.npy", order)
+        np.save(f"{base}-sample_index.npy", np.array([places[10 * i] for i in range(count + 1)], np.int32))
+        np.save(f"{base}-shuffle_index.npy", shuffle)
+        descriptions.append(description)
+        samples.append([flat[10 * i : 10 * i + 11] for i in shuffle.tolist()])
+    if blend is None:
+        return samples[0]
+    base = folder / f"{99:032x}-BlendedDataset-train"
+    (folder / f"{base.name}-description.txt").write_text(
+        json.dumps({"class": "BlendedDataset", "datasets": descriptions})
+    )
+    np.save(f"{base}-dataset_index.npy", np.array([prefix for prefix, _ in blend], np.int16))
+    np.save(f"{base}-dataset_sample_index.npy", np.array([sample for _, sample in blend], np.int64))
+    return [samples[prefix][sample] for prefix, sample in blend]
+
+
+@pytest.mark.parametrize("is_blend", [False, True])
+def test_samples_of_a_trainer_are_found_by_its_index_files(traced, tmp_path, is_blend):
+    mixed, place, trace = traced
+    names = [output.name for output in mixed.outputs if output.name.startswith("train")][
+        : 2 if is_blend else 1
+    ]
+    prefixes = [(f"/elsewhere/megatron/{name}", megatron(place, name)) for name in names]
+    blend = [(i % 2, i // 2) for i in range(200)] if is_blend else None
+    expected = write_index_files(tmp_path, prefixes, blend)
+    flat = {name: np.concatenate(sequences) for name, (_, sequences) in zip(names, prefixes, strict=True)}
+    samples = Samples(str(tmp_path))
+    assert len(samples) == len(expected)
+    for number in range(0, len(samples), 7):
+        found = [flat[output.name][start:end] for output, start, end in trace.of_sample(samples, number)]
+        assert np.concatenate(found).tolist() == expected[number]
+    with pytest.raises(BadInput, match="there are the samples 0 to"):
+        list(samples.pieces(len(expected)))
+
+
+def test_index_files_that_are_not_there_or_not_whole_are_one_line(traced, tmp_path):
+    mixed, place, trace = traced
+    with pytest.raises(Denied, match="no index files of train are there"):
+        Samples(str(tmp_path))
+    write_index_files(tmp_path, [("/x/megatron/other", megatron(place, mixed.outputs[0].name))])
+    with pytest.raises(Denied, match="which is no file of this mixture"):
+        list(trace.of_sample(Samples(str(tmp_path)), 0))
+    shuffle = next(tmp_path.glob("*shuffle_index.npy"))
+    shuffle.write_bytes(shuffle.read_bytes()[:40])
+    with pytest.raises(Denied, match="it cannot be read"):
+        list(Samples(str(tmp_path)).pieces(0))
+    (tmp_path / "b-GPTDataset-train-description.txt").write_text("{}")
+    with pytest.raises(Denied, match="index files of several runs are there"):
+        Samples(str(tmp_path))
+
+
+def typed(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})
+
+
+def test_commands_mix_and_trace(corpora, tmp_path):
+    path = mixture_file(tmp_path, corpora, validation={"share": 0.1}, packed=50)
+    said = typed("mix", path, "--plan").output
+    assert "tokens to train on" in said
+    assert "held out: " in said
+    assert "of near-duplicates in another corpus, " in said
+    assert not (tmp_path / "mixed/mixture/mixture.json").exists()
+    said = typed("mix", path).output
+    assert "--data-path " in said
+    assert "padded: " in said
+    mix = tmp_path / "mixed/mixture"
+    said = typed("trace", mix, 5).output
+    assert "document " in said
+    assert "part " in said
+    assert "token 5 of it" in said
+    said = typed("trace", mix, 0, "--to", 500, "--sources").output
+    assert "good" in said
+    assert "other" in said
+    said = typed("trace", mix, 0, "--by", "sequence", "--to", 3).output
+    assert said.count("train-00000") >= 3
+    for wrong in (["--by", "word"], ["--by", "step"], ["--to", 0], ["--file", "no"]):
+        assert isinstance(typed("trace", mix, 0, *wrong).exception, BadInput)
+    assert isinstance(typed("trace", tmp_path, 0).exception, Denied)
+
+
+def test_trace_says_where_a_corpus_is_another_by_now(tmp_path, compiled):
+    corpus = corpus_of(tmp_path / "corpus", documents=10)
+    _, place = mixed_in(mixture_file(tmp_path, [corpus], budget={"tokens": 3000}))
+    write_rows(tmp_path / "corpus/in/good-9.jsonl", rows(new=prose("new")))
+    build_here(corpus.load())
+    said = typed("trace", place, 5).output
+    assert "published anew since it was mixed" in said
+    assert "document " in said
+    shutil.rmtree(tmp_path / "corpus/out")
+    assert "document " in typed("trace", place, 5).output
