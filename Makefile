@@ -8,9 +8,11 @@ BESIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-r
 
 .PHONY: run test test-fast check format generate docs bench gpu pictures clean
 
-run: .venv/installed  ## make a small corpus from the text of the installed packages
+run: .venv/installed  ## make a small corpus and a mixture of it, from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
 	$(BIN)/zyda build recipes/demo.yaml
+	$(BIN)/zyda mix mixtures/demo.yaml
+	$(BIN)/zyda trace demo/mixtures/demo 0
 
 test: .venv/installed-dev  ## run all the tests
 	$(BIN)/pytest $(BESIDE)
@@ -28,8 +30,9 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: .venv/installed  ## write what is made from the code: recipes/schema.json, three pages of docs/
+generate: .venv/installed  ## write what is made from the code: schema.json of recipes and mixtures, pages of docs/
 	$(BIN)/python -m tasks.recipe.schema > recipes/schema.json
+	$(BIN)/python -m tasks.mixing.schema > mixtures/schema.json
 	$(BIN)/python -m docs.generate
 
 docs: .venv/installed-dev  ## make a site of the documentation in docs/_build; a link that leads nowhere fails

@@ -1,4 +1,4 @@
-"""Write the pages that are made from the code: docs/map.md, docs/recipe-fields.md, docs/commands.md."""
+"""Write the pages that are made from the code: docs/map.md, those of fields, docs/commands.md."""
 
 import ast
 import re
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.command.cli import app
+from tasks.mixing.mixture import Budget, Mixture, Part, Validation
 from tasks.recipe.dedup import Verify
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import ExactRound, MinHashRound
@@ -27,6 +28,12 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Verify": ("`dedup.verify`. ", Verify),
     "Classify": ("`classify` of a source. ", Classify),
     "Limits of losses": ("`max_loss`, where it is not one number. ", MaxLosses),
+}
+MODELS_OF_MIXTURES: dict[str, tuple[str, type[BaseModel]]] = {
+    "Mixture": ("", Mixture),
+    "A part": ("An entry of `parts`. ", Part),
+    "Budget": ("`budget`. ", Budget),
+    "Validation": ("`validation`. ", Validation),
 }
 
 
@@ -65,19 +72,30 @@ def in_cell(text: str) -> str:
 def recipe_fields() -> str:
     """Return a page with every field of a recipe: its name, its default, what it says."""
     parts = [
-        f"# Recipe fields\n\nEverything that a recipe can say. {MADE} [The recipe](recipe.md) explains it.\n"
+        f"# Recipe fields\n\nEverything that a recipe can say. {MADE} [The recipe](recipe.md) explains it.\n",
+        *field_tables(MODELS),
     ]
-    for title, (place, model) in MODELS.items():
-        about = in_cell((model.__doc__ or "").partition("\n\n")[0])
-        rows = [field_row(name, field) for name, field in model.model_fields.items()]
-        parts.append(
-            f"## {title}\n\n{place}{about}\n\n| field | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n"
-        )
     parts.append(
         "## Steps on documents\n\n`documents` of a recipe or of a source is a list of steps, each with one of "
         "`clean`, `filter` and `measure`: [Rules](documents.md).\n"
     )
     return "\n".join(parts)
+
+
+def mixture_fields() -> str:
+    """Return a page with every field of a mixture."""
+    head = f"# Mixture fields\n\nEverything that a mixture can say. {MADE} [Mixtures](mixtures.md) explains it.\n"
+    return "\n".join([head, *field_tables(MODELS_OF_MIXTURES)])
+
+
+def field_tables(models: dict[str, tuple[str, type[BaseModel]]]) -> Iterator[str]:
+    """Yield a table of the fields of each model."""
+    for title, (place, model) in models.items():
+        about = in_cell((model.__doc__ or "").partition("\n\n")[0])
+        rows = [field_row(name, field) for name, field in model.model_fields.items()]
+        yield (
+            f"## {title}\n\n{place}{about}\n\n| field | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        )
 
 
 def field_row(name: str, field: FieldInfo) -> str:
@@ -94,7 +112,7 @@ def default_of(field: FieldInfo) -> str:
     ):
         return ""
     value = str(field.default).lower() if isinstance(field.default, bool) else field.default
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+    return f"`{value:g}`" if isinstance(value, float) else in_cell(f"`{value}`")
 
 
 def choices_of(field: FieldInfo) -> str:
@@ -128,7 +146,8 @@ def spelled(parameter: Any) -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
-    "docs/map.md": module_map, "docs/recipe-fields.md": recipe_fields, "docs/commands.md": commands,
+    "docs/map.md": module_map, "docs/recipe-fields.md": recipe_fields,
+    "docs/mixture-fields.md": mixture_fields, "docs/commands.md": commands,
 }  # fmt: skip
 
 if __name__ == "__main__":

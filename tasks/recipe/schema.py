@@ -5,14 +5,16 @@ python -m tasks.recipe.schema > recipes/schema.json
 
 import json
 
+from pydantic import BaseModel
+
 from tasks.recipe.fields import Recipe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema() -> str:
+def schema(model: type[BaseModel] = Recipe) -> str:
     """Write the schema; it comes from the fields alone."""
-    content = {"$schema": DIALECT, **Recipe.model_json_schema(mode="validation")}
+    content = {"$schema": DIALECT, **model.model_json_schema(mode="validation")}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
