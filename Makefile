@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: run test test-fast check format generate docs bench gpu pictures clean
+.PHONY: run test test-fast test-readers check format generate docs bench gpu pictures clean
 
 run: .venv/installed  ## make a small corpus and a mixture of it, from the text of the installed packages
 	$(BIN)/python recipes/gather_demo.py demo/sources
@@ -19,6 +19,9 @@ test: .venv/installed-dev  ## run all the tests
 
 test-fast: .venv/installed-dev  ## run the tests that start no server, cluster or command
 	$(BIN)/pytest $(BESIDE) -m "not slow"
+
+test-readers: .venv/installed-dev .readers/installed  ## read mixtures with the libraries of trainers
+	$(BIN)/pytest tests/readers
 
 check: .venv/installed-dev  ## lint, format, imports and types
 	$(BIN)/ruff check .
@@ -64,5 +67,9 @@ pictures: .venv/installed-dev  ## take the README's pictures from a real build, 
 	$(INSTALL) --editable '.[dev]'
 	touch $@
 
+.readers/installed: tests/readers/requirements.txt | .venv/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .readers --upgrade --requirement $<
+	touch $@
+
 clean:
-	rm -rf .venv demo
+	rm -rf .venv .readers demo

@@ -1,0 +1,84 @@
+"""The files of a mixture, read back by the libraries that read them in a training run.
+
+`make test-readers` installs these into a folder of their own, .readers; without it these tests are skipped.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_corpus import REPOSITORY, TOKENIZER
+from tokenizers import Tokenizer
+
+from mixtures import corpus_of, documents, mixed_in, mixture_file, origins
+from tasks.mixing.steps import Samples
+from tasks.mixing.tracing import Trace
+
+READERS = REPOSITORY / ".readers"
+pytestmark = pytest.mark.skipif(
+    not READERS.is_dir(), reason="make test-readers installs the readers of trainers"
+)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def read_back(place, to, names):
+    cache = to / "cache"
+    cache.mkdir()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(READERS),
+        "MASTER_PORT": free_port(),
+        "PYTHONWARNINGS": "ignore",
+    }
+    script = Path(__file__).with_name("read_back.py")
+    subprocess.run(
+        [sys.executable, "-P", script, place, to, cache, *names],
+        check=True,
+        env=environment,
+        capture_output=True,
+    )
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("packed", "file_gib"), [(..., 1e-5), (..., 10), (100, 10)], ids=["files", "one", "packed"]
+)
+def test_megatron_and_datatrove_read_every_token_that_was_written(tmp_path, compiled, packed, file_gib):
+    corpus = corpus_of(tmp_path / "corpus", documents=40)
+    path = mixture_file(
+        tmp_path, [corpus], formats=["megatron", "datatrove"], packed=packed, file_gib=file_gib, max_epochs=9
+    )
+    mixed, place = mixed_in(path)
+    names = [output.name for output in mixed.outputs]
+    assert (len(names) > 1) == (file_gib < 1)
+    cache = read_back(place, tmp_path, names)
+    tokenizer, known = Tokenizer.from_file(str(TOKENIZER)), documents([corpus])
+    flat = {}
+    for name in names:
+        read, lengths = np.load(tmp_path / f"{name}-megatron.npy"), np.load(tmp_path / f"{name}-lengths.npy")
+        assert np.load(tmp_path / f"{name}-documents.npy").tolist() == list(range(len(lengths) + 1))
+        flat[name] = read
+        for row in origins(place, name):
+            text = known["small", row["doc_id"]]["text"]
+            ids = [
+                *tokenizer.encode(text, add_special_tokens=False).ids,
+                tokenizer.token_to_id("<|endoftext|>"),
+            ]
+            piece = slice(row["offset"], row["offset"] + row["tokens"])
+            assert read[row["start"] : row["start"] + row["tokens"]].tolist() == ids[piece]
+        windows = np.load(tmp_path / f"{name}-datatrove.npy").reshape(-1)
+        assert windows.tolist() == read[: len(windows)].tolist()
+        assert len(read) - len(windows) < 16
+    trace, samples = Trace.at(str(place)), Samples(str(cache))
+    for number, sample in enumerate(np.load(tmp_path / "samples.npy").tolist()):
+        pieces = [flat[output.name][start:end] for output, start, end in trace.of_sample(samples, number)]
+        assert np.concatenate(pieces).tolist() == sample
