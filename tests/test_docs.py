@@ -20,6 +20,7 @@ import flows
 import tasks
 from docs.generate import PAGES
 from tasks import errors
+from tasks.mixing.mixture import load_mixture
 from tasks.recipe.loading import load_recipe
 
 TEXTS = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("*/README.md")])
@@ -59,6 +60,10 @@ def test_recipe_of_the_documentation_loads(block, tmp_path):
     }
     said = yaml.safe_load(block)
     path = tmp_path / "recipe.yaml"
+    if "corpora" in said:
+        path.write_text(block)
+        assert load_mixture(str(path)).parts
+        return
     path.write_text(yaml.safe_dump(whole | said))
     assert load_recipe(str(path)).sources
 

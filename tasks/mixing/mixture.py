@@ -31,12 +31,20 @@ def amount(value: object) -> object:
     return value
 
 
+Tokens = Annotated[
+    float,
+    BeforeValidator(
+        amount,
+        json_schema_input_type=float
+        | Annotated[str, Field(json_schema_extra={"pattern": f"^{AMOUNT.pattern}$"})],
+    ),
+]
+
+
 class Budget(Strict):
     """How much the mixture has: so many tokens, or so many epochs of all that its parts can give."""
 
-    tokens: Annotated[float, BeforeValidator(amount)] | None = Field(
-        None, gt=0, le=1e16, description="Tokens: 1000000, 1e9, 100B, 5T."
-    )
+    tokens: Tokens | None = Field(None, gt=0, le=1e16, description="Tokens: 1000000, 1e9, 100B, 5T.")
     epochs: Annotated[float, Number] | None = Field(
         None, gt=0, le=1000, description="Times the tokens of all parts together."
     )

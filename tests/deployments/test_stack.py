@@ -1,6 +1,7 @@
 """`zyda up`, deployments, the watcher's automation, and `zyda down`, all with real parts."""
 
 import contextlib
+import json
 import os
 import shlex
 import stat
@@ -32,6 +33,7 @@ from small_corpus import (
 from deployments.stack import Stack
 from flows.dashboard.artifact_keys import artifact_key
 from flows.server.login import saved_api, use_api
+from mixtures import all_files, mixed_in, mixture_file
 from tasks.planning.bandings import tried_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
@@ -117,13 +119,13 @@ def test_registered_deployments_are_those_of_the_file(stack):
     with get_client(sync_client=True) as client:
         found = {one.name: one for one in client.read_deployments()}
     assert set(found) == {one["name"] for one in DEFINITIONS["deployments"]}
-    assert set(found) == {"build", "watch", "report", "export", "push", "bandings"}
+    assert set(found) == {"build", "watch", "report", "export", "push", "bandings", "mix"}
     for definition in DEFINITIONS["deployments"]:
         assert found[definition["name"]].description.strip() == definition["description"].strip()
         assert found[definition["name"]].tags == definition["tags"]
     tags = [{*definition["tags"]} - {"zyda"} for definition in DEFINITIONS["deployments"]]
     # By these the dashboard shows builds without looks.
-    assert tags == [{"build"}, {"look"}, {"report"}, {"export"}, {"push"}, {"bandings"}]
+    assert tags == [{"build"}, {"look"}, {"report"}, {"export"}, {"push"}, {"bandings"}, {"mix"}]
 
 
 def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):
@@ -164,6 +166,31 @@ def test_deployments_export_and_try_bandings(stack, corpus):
     failed = run("export/export", recipe=str(corpus.path), to=str(corpus.folder / "out"))
     assert failed.state.is_failed()
     assert "that is where the corpus itself is" in failed.state.message
+
+
+def test_deployment_mixes_on_the_cluster_what_is_mixed_here(stack, corpus, tmp_path):
+    parts = [{"name": source, "source": source, "weight": 1} for source in ("best", "middle")]
+    options = {"parts": parts, "budget": {"tokens": 2000}, "formats": ["megatron", "text"]}
+    path = mixture_file(tmp_path, [corpus], **options)
+    finished = run("mix/mix", mixture=str(path))
+    assert finished.state.is_completed(), finished.state
+    assert finished.name == "mix mixture"
+    _, place = mixed_in(mixture_file(tmp_path / "here", [corpus], **options))
+    on_cluster = all_files(tmp_path / f"mixed/mixture/{place.name}")
+    expected = all_files(place)
+    assert {k: v for k, v in on_cluster.items() if not k.endswith(".json")} == {
+        k: v for k, v in expected.items() if not k.endswith(".json")
+    }
+    with get_client(sync_client=True) as client:
+        tables = [
+            one
+            for one in client.read_artifacts(limit=200)
+            if one.key and one.key.startswith("mixture-mixture")
+        ]
+    assert [row["name"] for row in json.loads(tables[0].data)] == ["best", "middle"]
+    failed = run("mix/mix", mixture=str(mixture_file(tmp_path / "bad", ["nowhere"])))
+    assert failed.state.is_failed()
+    assert "no corpus is published there" in failed.state.message
 
 
 def test_dashboard_has_the_page_the_accounts_and_the_report(stack, corpus):
