@@ -3,7 +3,7 @@
 `recipe`     what is to be built, and every fault of it before any work
 `planning`   what there is to build, checked before any work, and what has changed since the last build
 `sources`    a source's files: listed, numbered, opened, and read as tables of rows
-`tokens`     exact counts of tokens
+`tokens`     token ids, and exact counts of them
 `ingest`     the files of a source become shards of documents with ids and counts
 `documents`  each text by itself: cleaned, measured, and removed by rules
 `signatures` what may be near-duplicates over all sources: signatures, band keys, shared buckets
@@ -11,6 +11,7 @@
 `quality`    what a model says of a document, and which documents a source keeps
 `publish`    the published folder: documents, removed documents, card
 `lookup`     what is asked of it afterwards: explanations, nearest documents, the report's figures
+`mixing`     from published corpora to the files of a training run, and back from a position to a document
 
 They stand on
 
