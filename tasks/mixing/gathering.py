@@ -26,6 +26,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from tasks.storage.tables import footer_of, open_table, parquet_writer
 from textkernels.packing import pack
+from textkernels.pieces import copy_pieces
 
 VERSION = 1
 MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once
@@ -121,7 +122,7 @@ class OutputFile(RecordJob[Output]):
 
     def make(self) -> Output:
         with local_folder(self.folder) as local:
-            rows = in_order(self, local / "spilled")
+            rows = by_ranges(self, local / "spilled")
             out = local / "out"
             out.mkdir()
             found = (
@@ -150,8 +151,8 @@ def local_folder(folder: Folder) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def in_order(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
-    """Yield what the segments have of an output file, by keys: GATHERED, in tables that fit into memory."""
+def by_ranges(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
+    """Yield what the segments have of an output file, in tables of a range of keys each: GATHERED."""
     groups = [(corpus, segment, groups_of(job, segment)) for corpus, segment in job.segments]
     size = sum(bytes_of(job.folder, segment, of_segment) for _, segment, of_segment in groups)
     ranges = -(-size // MEMORY_BYTES)
@@ -161,7 +162,7 @@ def in_order(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
         for table in read_groups(job, corpus, segment, of_segment)
     )
     if ranges <= 1:
-        yield sorted_by_key(pa.concat_tables([GATHERED.empty_table(), *tables]))
+        yield pa.concat_tables([GATHERED.empty_table(), *tables])
         return
     spilled.mkdir()
     writers = [pa.ipc.new_stream(str(spilled / f"{number:05d}"), GATHERED) for number in range(ranges)]
@@ -178,7 +179,7 @@ def in_order(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
         with pa.OSFile(str(path)) as file:
             table = pa.ipc.open_stream(file).read_all()
         path.unlink()
-        yield sorted_by_key(table)
+        yield table
 
 
 def groups_of(job: OutputFile, segment: Artifact) -> list[int]:
@@ -214,9 +215,10 @@ def ranges_of(job: OutputFile, keys: NDArray[np.uint64], ranges: int) -> NDArray
     return ((within * np.uint64(ranges)) >> np.uint64(32)).astype(np.int64)
 
 
-def sorted_by_key(table: pa.Table) -> pa.Table:
-    keys, ids, copies = (table.column(name).to_numpy() for name in ("key", "doc_id", "copy"))
-    return table.take(pa.array(np.lexsort([copies, table.column("corpus").to_numpy(), ids, keys])))
+def order_of(table: pa.Table) -> NDArray[np.int64]:
+    """Return the order of copies by their keys; where two have one, by corpus, document and copy."""
+    names = ("copy", "doc_id", "corpus", "key")
+    return np.lexsort([table.column(name).to_numpy() for name in names])
 
 
 def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output:
@@ -279,39 +281,43 @@ def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
         raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, and its pieces {found:,}")
 
 
-def documents_in(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the ids of documents with the tokens around them, (t,), and where each ends, (n + 1,)."""
+def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the ids of documents, (t,), and where each ends, (n + 1,), as segments have them."""
     kind = np.dtype(f"<u{job.width}")
     content = pa.concat_arrays(table.column("content").chunks or [pa.array([], pa.large_binary())])
     _, offsets, data = content.buffers()
-    own = np.frombuffer(offsets, np.int64)[content.offset : content.offset + len(content) + 1] // job.width
-    ids = np.frombuffer(data, kind)[own[0] : own[-1]] if data is not None else np.empty(0, kind)
-    own = own - own[0]
+    ends = np.frombuffer(offsets, np.int64)[content.offset : content.offset + len(content) + 1] // job.width
+    return (np.frombuffer(data, kind) if data is not None else np.empty(0, kind)), ends
+
+
+def framed(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the ids of documents in the order of keys, with the tokens around each: (t,), and (n + 1,) ends."""
+    ids, own = contents_of(job, table)
+    order = order_of(table)
     ahead, behind = len(job.before), len(job.after)
-    if not ahead + behind:
-        return ids, own
-    ends = own + (ahead + behind) * np.arange(len(own))
-    framed = np.empty(ends[-1], kind)
-    # Whatever is not of a frame is of the documents, in their order.
-    is_own = np.ones(len(framed), np.bool_)
+    lengths = np.diff(own)[order]
+    ends = np.append(0, np.cumsum(lengths + ahead + behind))
+    whole = np.empty(ends[-1], ids.dtype)
+    copy_pieces(ids, own[:-1][order], lengths, whole, ends[:-1] + ahead)
     for i, token in enumerate(job.before):
-        framed[ends[:-1] + i], is_own[ends[:-1] + i] = token, False
+        whole[ends[:-1] + i] = token
     for i, token in enumerate(job.after):
-        framed[ends[1:] - behind + i], is_own[ends[1:] - behind + i] = token, False
-    framed[is_own] = ids
-    return framed, ends
+        whole[ends[1:] - behind + i] = token
+    return whole, ends
 
 
 def plain_batch(job: OutputFile, table: pa.Table) -> Batch:
     """Return documents one after another, each a sequence."""
-    ids, ends = documents_in(job, table)
-    return Batch(ids, ends, origins_of(table, ends[:-1], np.diff(ends), np.arange(len(table)), None, None))
+    ids, ends = framed(job, table)
+    own = table.drop_columns(["content"]).take(pa.array(order_of(table)))
+    return Batch(ids, ends, origins_of(own, ends[:-1], np.diff(ends), np.arange(len(own)), None, None))
 
 
 def packed_batch(job: OutputFile, table: pa.Table) -> Batch:
     """Return documents packed into sequences of one length, in an order that keys decide."""
     size = job.packed or 0
-    ids, ends = documents_in(job, table)
+    ids, ends = framed(job, table)
+    table = table.drop_columns(["content"]).take(pa.array(order_of(table)))
     lengths = np.diff(ends)
     pieces = -(-lengths // size)
     of_document = np.repeat(np.arange(len(lengths)), pieces)
@@ -335,8 +341,7 @@ def packed_batch(job: OutputFile, table: pa.Table) -> Batch:
     first = np.searchsorted(sequence, np.arange(count))
     placed = sequence * size + within - within[first][sequence]
     packed = np.full(count * size, job.after[0], ids.dtype)
-    moved = np.repeat(ends[:-1][of_document] + offsets - within, sizes) + np.arange(int(sizes.sum()))
-    packed[np.repeat(placed - within, sizes) + np.arange(int(sizes.sum()))] = ids[moved]
+    copy_pieces(ids, ends[:-1][of_document] + offsets, sizes, packed, placed)
     return Batch(
         packed, np.arange(count + 1) * size, origins_of(table, placed, sizes, sequence, of_document, offsets)
     )
@@ -365,7 +370,8 @@ def write_text(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output
     with pq.ParquetWriter(
         out / "text" / f"{job.name}.parquet", TEXT, compression="zstd", write_page_checksum=True
     ) as writer:
-        for table in tables:
+        for unordered in tables:
+            table = unordered.take(pa.array(order_of(unordered)))
             corpus = labels.take(table.column("corpus").combine_chunks())
             text = table.column("content").cast(pa.large_string())
             writer.write_table(

@@ -22,6 +22,8 @@ from tasks.mixing.amounts import Amount
 from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
+from textkernels.buffers import text_buffers
+from textkernels.pieces import copy_pieces
 
 VERSION = 1
 GROUP_BYTES = 8 << 20
@@ -103,7 +105,7 @@ class SegmentsOfFile(ArtifactJob):
             with parquet_writer(scratch, SEGMENT, compression="none", use_dictionary=False) as writer:
                 for start, stop in groups_of(output, sizes):
                     arrays = [pa.array(column[start:stop]) for column in columns]
-                    content = contents.take(pa.array(places[start:stop]))
+                    content = taken(contents, places[start:stop])
                     writer.write_table(
                         pa.table([*arrays, content], schema=SEGMENT), row_group_size=stop - start
                     )
@@ -142,6 +144,17 @@ def chosen_values(tables: Iterator[pa.Table], wanted: Numbers) -> Iterator[pa.La
     for table in tables:
         is_in = np.isin(table.column("doc_id").to_numpy(), wanted, assume_unique=True)
         yield from table.column(1).filter(pa.array(is_in)).cast(pa.large_binary()).chunks
+
+
+def taken(contents: pa.LargeBinaryArray, places: NDArray[np.int64]) -> pa.LargeBinaryArray:
+    """Take values of a column, in any order and any number of times."""
+    data, ends = text_buffers(contents)
+    lengths = np.diff(ends)[places]
+    offsets = np.append(0, np.cumsum(lengths))
+    found = np.empty(offsets[-1], np.uint8)
+    copy_pieces(data, ends[:-1][places], lengths, found, offsets[:-1])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(found)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(places), buffers)
 
 
 def groups_of(output: NDArray[np.uint32], sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
 from tasks.errors import NotConserved
@@ -15,12 +16,11 @@ from tasks.sources.columns import as_one_array
 from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.tables import parquet_writer, tables_of, write_artifact
-from tasks.tokens.engine import Engine, EngineDiffers, Ids
+from tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
 from tasks.tokens.stored import stored_engine
 
 VERSION = 1
 TOKENS = pa.schema([("doc_id", pa.uint64()), ("n_tokens", pa.uint32()), ("ids", pa.large_binary())])
-UNCOMPRESSED = {"compression": "none", "use_dictionary": False, "column_encoding": None}
 
 
 @dataclass(frozen=True)
@@ -72,29 +72,29 @@ class TokensOfFile(ArtifactJob):
             counts = Counts()
             with parquet_writer(scratch, TOKENS, compression="none", use_dictionary=["n_tokens"]) as writer:
                 for table in tables_of(self.corpus.folder, self.artifact, columns):
-                    texts = as_one_array(table.column("text"))
-                    found = engine.encode(texts)
-                    self.check_counts(table, found)
-                    ids = table.column("doc_id").combine_chunks()
-                    writer.write_table(
-                        pa.table([ids, pa.array(found.counts), as_binary(found, kind)], schema=TOKENS)
-                    )
-                    counts += Counts(documents=len(table), tokens=int(found.ends[-1]))
+                    found = [
+                        engine.encode_batch(part) for part in batches(as_one_array(table.column("text")))
+                    ]
+                    n_tokens = np.concatenate([np.empty(0, np.uint32), *(part.counts for part in found)])
+                    self.check_counts(table, n_tokens)
+                    own = [table.column("doc_id"), pa.array(n_tokens), as_binary(found, kind)]
+                    writer.write_table(pa.table(own, schema=TOKENS))
+                    counts += Counts(documents=len(table), tokens=int(n_tokens.sum(dtype=np.int64)))
             return counts
 
         with belongs_to(self.corpus):
             return write_artifact(self.folder, self.path, self.name, fill)
 
-    def check_counts(self, table: pa.Table, found: Ids) -> None:
+    def check_counts(self, table: pa.Table, counts: NDArray[np.uint32]) -> None:
         """Raise NotConserved where a document has not as many tokens as were counted when it was ingested."""
-        if self.is_counted and not np.array_equal(table.column("n_tokens").to_numpy(), found.counts):
+        if self.is_counted and not np.array_equal(table.column("n_tokens").to_numpy(), counts):
             raise NotConserved(f"{self.whose}: its n_tokens are not those of its tokenizer")
 
 
-def as_binary(found: Ids, kind: np.dtype[Any]) -> pa.LargeBinaryArray:
+def as_binary(parts: list[Ids], kind: np.dtype[Any]) -> pa.ChunkedArray:
     """Return ids as one binary value a document."""
-    data = np.ascontiguousarray(found.ids.astype(kind))
-    offsets = np.ascontiguousarray(found.ends * kind.itemsize)
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
+    chunks = []
+    for part in parts:
+        buffers = [None, pa.py_buffer(part.ends * kind.itemsize), pa.py_buffer(part.ids.astype(kind))]
+        chunks.append(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(part.ends) - 1, buffers))
+    return pa.chunked_array(chunks, pa.large_binary())

@@ -9,6 +9,7 @@ takes the long s (U+017F) and the Kelvin sign (U+212A) for letters of a contract
 import json
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -67,10 +68,9 @@ class Engine:
         self.judge = tokenizer
         self.fast: FastTokenizer | None = None
         self.why_slow: str | None = "it was asked for"
-        self.folds = ignores_case(tokenizer)
-        self.seen = 0
+        self.seen, self.folds = 0, False
         if not is_exact:
-            self.fast, self.why_slow = fast_form(tokenizer)
+            self.fast, self.why_slow, self.folds = fast_form(tokenizer.to_str())
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
         """Count the tokens of each text: (n,) uint32. Raises what `encode` does."""
@@ -148,23 +148,28 @@ class Engine:
         return joined([Ids(np.array(ids, np.uint32), np.array([0, len(ids)])) for ids in encoded])
 
 
-def fast_form(tokenizer: Tokenizer) -> tuple[FastTokenizer | None, str | None]:
-    """Return the fast form of a tokenizer, or why there is none."""
-    model = json.loads(tokenizer.to_str())["model"]
+@lru_cache(maxsize=2)
+def fast_form(written: str) -> tuple[FastTokenizer | None, str | None, bool]:
+    """Return the fast form of a tokenizer.json, or why there is none; and whether its pattern ignores case."""
+    settings = json.loads(written)
+    model, folds = settings["model"], "(?i" in json.dumps(settings.get("pre_tokenizer"))
     if model.get("dropout"):
-        return None, "its model drops merges by chance"
+        return None, "its model drops merges by chance", folds
     if model.get("type") != "BPE":  # which are as slow there, and less tried
-        return None, f"its model is {model.get('type')}, not BPE"
+        return None, f"its model is {model.get('type')}, not BPE", folds
+    tokenizer = Tokenizer.from_str(written)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     try:
         fast = FastTokenizer.from_json_str(tokenizer.to_str())
         probes = probes_of(tokenizer)
         found, judged = flat(fast, probes), tokenizer.encode_batch_fast(probes, add_special_tokens=False)
     except Exception as error:  # noqa: BLE001 - either raises bare exceptions
-        return None, f"fastokens does not read it: {first_line(error)}"
+        return None, f"fastokens does not read it: {first_line(error)}", folds
     wrong = (probe for i, probe in enumerate(probes) if found.of(i).tolist() != judged[i].ids)
     if (first := next(wrong, None)) is not None:
-        return None, f"fastokens gives other ids for {first[:40]!r}"
-    return fast, None
+        return None, f"fastokens gives other ids for {first[:40]!r}", folds
+    return fast, None, folds
 
 
 def probes_of(tokenizer: Tokenizer) -> list[str]:
@@ -173,11 +178,6 @@ def probes_of(tokenizer: Tokenizer) -> list[str]:
     inside = [f"{left}{token}{right}" for token in added for left, right in (("a ", " b"), ("a", "b"))]
     words = [word for text in WORDS for word in text.split(" ")]
     return ["", *WORDS, *(text.upper() for text in WORDS), *words, *(f"{word} " for word in words), *inside]
-
-
-def ignores_case(tokenizer: Tokenizer) -> bool:
-    """Say whether the pattern that cuts a text into words ignores case."""
-    return "(?i" in json.dumps(json.loads(tokenizer.to_str()).get("pre_tokenizer"))
 
 
 def flat(fast: FastTokenizer, strings: list[str]) -> Ids:

@@ -11,6 +11,7 @@ import pytest
 from small_corpus import REPOSITORY, STEPS, Corpus, prose
 from stand_in_hub import StandInHub
 
+from mixtures import mixture_file
 from tasks import pipeline
 
 pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]
@@ -62,6 +63,7 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
     corpus = Corpus(folder)
     corpus.recipe |= {"documents": STEPS, "name": "readme"}
     corpus.write()
+    mixture_file(folder, [corpus], parts=[{"name": "all", "epochs": 1}], budget=...)
     (folder / "text.txt").write_text(prose("best alone"))
     for line in ("zyda up", "zyda build recipe.yaml"):
         said = run(line)
@@ -85,6 +87,9 @@ STANDS_FOR = {
     "s3://...": "elsewhere",
     "URL": "copies",
     "OWNER/NAME": "lab/readme",
+    "MIXTURE": "mixture.yaml",
+    "MIX": "mixed/mixture",
+    "POSITION": "7",
     "0.001": "0.5",  # of a dozen documents
 }
 
