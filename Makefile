@@ -2,7 +2,8 @@
 # that the tests passed with.
 PYTHON ?= python3.11
 BIN := .venv/bin
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Without --no-compile pip compiles every file of every package, most of which nobody imports: two minutes.
+INSTALL := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
@@ -63,12 +64,13 @@ pictures: .venv/installed-dev  ## take the README's pictures from a real build, 
 	$(INSTALL) --editable .
 	touch $@
 
-.venv/installed-dev: .venv/installed
+.venv/installed-dev: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(INSTALL) --editable '.[dev]'
-	touch $@
+	touch .venv/installed $@
 
 .readers/installed: tests/readers/requirements.txt | .venv/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target .readers --upgrade --requirement $<
+	$(BIN)/pip install --no-compile --quiet --disable-pip-version-check --no-deps --target .readers --upgrade --requirement $<
 	touch $@
 
 clean:

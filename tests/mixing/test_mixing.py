@@ -8,6 +8,9 @@ from io import BytesIO
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
+from tokenizers import Tokenizer
+
 from mixtures import (
     END,
     all_files,
@@ -20,14 +23,12 @@ from mixtures import (
     mixture_file,
     origins,
 )
-from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
-from tokenizers import Tokenizer
-
 from tasks.errors import BadRecipe, Denied
 from tasks.mixing import gathering
 from tasks.mixing.mixing import mix_all
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
+from tasks.mixing.tracing import Trace
 
 FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 
@@ -442,3 +443,20 @@ def test_manifest_says_which_version_is_the_mixture(corpora, tmp_path):
     _, place = mixed_in(mixture_file(tmp_path, corpora))
     assert json.loads((place / "mixture.json").read_text())["place"] == place.name
     assert json.loads((place.parent / "mixture.json").read_text())["place"] == place.name
+
+
+def test_mixture_on_an_object_store_has_the_same_bytes(corpora, s3, tmp_path):
+    options = {"formats": FORMATS, "validation": {"share": 0.1}}
+    mixed, place = mixed_in(mixture_file(tmp_path, corpora, **options))
+    path = mixture_file(tmp_path / "on-s3", corpora, storage=f"{s3}/mixtures", **options)
+    mixing = mixing_of(path)
+    assert mixing.mix().outputs == mixed.outputs
+    expected = {name: content for name, content in all_files(place).items() if not name.endswith(".json")}
+    found = mixing.folder.folder(mixing.place)
+    assert {name: found.read(name) for name in expected} == expected
+    assert Trace.at(mixing.folder.url).output(None, 100)[1] == 100
+    assert not [name for name in mixing.folder.files("") if "segments" in name]
+    again = Counter()
+    mixed_in_store = mixing_of(path, counting(again))
+    mixed_in_store.mix()
+    assert not +again

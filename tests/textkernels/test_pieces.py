@@ -13,7 +13,9 @@ def test_pieces_are_copied_to_their_places(kind):
     ends = np.append(0, np.cumsum(lengths))
     source, order = chance.integers(0, 250, ends[-1]).astype(kind), chance.permutation(300)
     target = np.full(ends[-1] + 7, 251, kind)
-    copy_pieces(source, ends[:-1][order], lengths[order], target, np.append(0, np.cumsum(lengths[order]))[:-1] + 3)
+    copy_pieces(
+        source, ends[:-1][order], lengths[order], target, np.append(0, np.cumsum(lengths[order]))[:-1] + 3
+    )
     expected = [source[ends[i] : ends[i + 1]] for i in order]
     assert target.tolist() == [251] * 3 + np.concatenate(expected).tolist() + [251] * 4
     copy_pieces(source, ends[:0], lengths[:0], target, ends[:0])
