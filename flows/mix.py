@@ -43,12 +43,10 @@ def mix_files(inputs: Inputs) -> Mixed:
 def over_cluster(jobs: Sequence[Any], step: str) -> list[Any]:
     """Do the jobs of a step on the workers, and tell the dashboard how far it is."""
     made = list[Any]()
-    bar: Any = None
+    bar: Any = create_progress_artifact(progress=0.0, description=step) if jobs else None
     for start in range(0, len(jobs), AT_ONCE):
         made += fan_out(call, jobs[start : start + AT_ONCE], stage=step, source=None)
-        if len(jobs) > AT_ONCE:
-            bar = bar or create_progress_artifact(progress=0.0, description=step)
-            update_progress_artifact(bar, progress=100 * min(1.0, (start + AT_ONCE) / len(jobs)))
+        update_progress_artifact(bar, progress=100 * min(1.0, (start + AT_ONCE) / len(jobs)))
     return made
 
 
