@@ -29,11 +29,11 @@ from small_corpus import (
     write_rows,
     zyda,
 )
+from small_mixtures import all_files, mixed_in, mixture_file
 
 from deployments.stack import Stack
 from flows.dashboard.artifact_keys import artifact_key
 from flows.server.login import saved_api, use_api
-from mixtures import all_files, mixed_in, mixture_file
 from tasks.planning.bandings import tried_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 from small_corpus import REPOSITORY, STEPS, Corpus, prose
+from small_mixtures import mixture_file
 from stand_in_hub import StandInHub
 
-from mixtures import mixture_file
 from tasks import pipeline
 
 pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]

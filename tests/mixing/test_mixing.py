@@ -9,9 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
-from tokenizers import Tokenizer
-
-from mixtures import (
+from small_mixtures import (
     END,
     all_files,
     corpus_of,
@@ -23,6 +21,8 @@ from mixtures import (
     mixture_file,
     origins,
 )
+from tokenizers import Tokenizer
+
 from tasks.errors import BadRecipe, Denied
 from tasks.mixing import gathering
 from tasks.mixing.mixing import mix_all

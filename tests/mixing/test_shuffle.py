@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from mixtures import corpus_of, mixed_in, mixture_file, origins
+from small_mixtures import corpus_of, mixed_in, mixture_file, origins
 
 from textkernels.packing import pack
 

@@ -6,10 +6,10 @@ import shutil
 import numpy as np
 import pytest
 from small_corpus import build_here, prose, rows, write_rows
+from small_mixtures import corpus_of, documents, megatron, mixed_in, mixture_file
 from typer.testing import CliRunner
 
 from flows.command.cli import app
-from mixtures import corpus_of, documents, megatron, mixed_in, mixture_file
 from tasks.errors import BadInput, Denied
 from tasks.mixing.steps import Samples
 from tasks.mixing.tracing import Trace

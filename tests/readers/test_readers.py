@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_corpus import REPOSITORY, TOKENIZER
+from small_mixtures import corpus_of, documents, mixed_in, mixture_file, origins
 from tokenizers import Tokenizer
 
-from mixtures import corpus_of, documents, mixed_in, mixture_file, origins
 from tasks.mixing.steps import Samples
 from tasks.mixing.tracing import Trace
 
