@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tasks.mixing.mixing import Mixed, Mixing
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml")
+FAR = 0.02  # of what is asked for: what misses it by more is said
 BAR = 24  # characters of the longest
 
 
@@ -27,6 +28,9 @@ def mix(
     ],
     plan: Annotated[
         bool, typer.Option("--plan", help="Say what each part gives, and write no mixture.")
+    ] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read the files that are there, and compare their digests.")
     ] = False,
     storage: Annotated[
         str | None, typer.Option(metavar="URL", help="Where it goes, instead of where the file says.")
@@ -47,7 +51,7 @@ def mix(
         mixing = Mixing(inputs, spread)
         print_plan(mixing)
         if not plan:
-            print_mixed(mix_all(inputs, spread), mixing)
+            print_mixed(mix_all(inputs, spread, verify=verify), mixing)
 
 
 @contextmanager
@@ -79,10 +83,11 @@ def print_plan(mixing: "Mixing") -> None:
     from tasks.mixing.mixing import LIKENESS  # late
     from tasks.mixing.neighbours import incomparable, recall_at  # late
 
-    plan = mixing.plan
+    plan, _ = mixing.plan, mixing.spreads
     total = max(1, sum(amount.tokens for amount in plan.amounts))
     table = table_of(
-        "part", "documents", "unique tokens", "copied in an epoch", "epochs", "tokens", "share", "", "unused",
+        "part", "documents", "unique tokens", "copied in an epoch", "epochs", "asked for", "tokens", "share", "",
+        "unused",
         words=["part", ""],
     )  # fmt: skip
     for tally, amount in zip(plan.tallies, plan.amounts, strict=True):
@@ -90,7 +95,8 @@ def print_plan(mixing: "Mixing") -> None:
         unused = tally.tokens - amount.tokens if amount.epochs < 1 else 0
         table.add_row(
             tally.name, f"{tally.documents:,}", f"{tally.tokens - tally.repeated:,}", f"{tally.repeated:,}",
-            f"{amount.epochs:.4g}", f"{amount.tokens:,}", f"{share:.2%}", "█" * round(BAR * share), f"{unused:,}",
+            f"{amount.epochs:.4g}", f"{amount.target:,}", f"{amount.tokens:,}", f"{share:.2%}",
+            "█" * round(BAR * share), f"{unused:,}",
         )  # fmt: skip
     console().print(table)
     held_out = sum(tally.held_out for tally in plan.tallies)
@@ -107,6 +113,12 @@ def print_plan(mixing: "Mixing") -> None:
             )
     if plan.left_out:
         lines.append(f"of no part: {counted(plan.left_out, 'document')}")
+    lines += [
+        f"part {amount.part} misses what is asked for by {abs(amount.tokens - amount.target) / amount.target:.0%}: "
+        "a document of it is too long to come nearer"
+        for amount in plan.amounts
+        if abs(amount.tokens - amount.target) > FAR * amount.target
+    ]
     for line in lines:
         say(line)
 

@@ -146,6 +146,9 @@ def print_pieces(found: "Trace", ranges: list[tuple[str, int, int]]) -> None:
             piece.output, f"{piece.start:,}", f"{piece.tokens:,}", f"{piece.sequence:,}", str(piece.doc_id),
             piece.corpus, piece.source, piece.part, str(piece.copy_number + 1),
         )  # fmt: skip
+    if not table.row_count:
+        say("these tokens fill sequences, and are of no document")
+        return
     console().print(table)
     if next(pieces, None):
         say(f"and more; only the first {MOST_ROWS:,} are shown")

@@ -25,7 +25,10 @@ LEAST = 1e-9  # of an epoch that is a part of one
 
 
 class PartTally(Record):
-    """What a part has: documents, and the tokens of one epoch, of which `repeated` are copies in it."""
+    """What a part has: documents, and the tokens of one epoch, of which `repeated` are copies in it.
+
+    unused: documents that leave their share of a cluster's copies to others of it.
+    """
 
     name: str
     documents: int = 0
@@ -34,6 +37,7 @@ class PartTally(Record):
     repeated: int = 0
     held_out: int = 0
     held_out_tokens: int = 0
+    unused: int = 0
 
 
 class Amount(Record):
@@ -62,17 +66,19 @@ class Tallies:
 
 def tallies_of(folder: Folder, mixture: Mixture, artifacts: Iterable[Artifact]) -> Tallies:
     """Add up what the files give each part."""
-    names = ("documents", "copies", "tokens", "repeated", "held_out", "held_out_tokens")
+    names = ("documents", "copies", "tokens", "repeated", "unused", "held_out", "held_out_tokens")
     sums = np.zeros((len(mixture.parts), len(names)), np.int64)
     bins = np.zeros((len(mixture.parts), BINS), np.int64)
     for artifact in artifacts:
         table = read_table(folder, artifact)
-        part, place, held_out, documents, copies, tokens, repeated = (c.to_numpy() for c in table.columns)
+        part, place, held_out, documents, copies, tokens, repeated, unused = (
+            column.to_numpy() for column in table.columns
+        )
         np.add.at(bins, (part[~held_out], place[~held_out]), tokens[~held_out].astype(np.int64))
-        for column, values in enumerate((documents, copies, tokens, repeated)):
+        for column, values in enumerate((documents, copies, tokens, repeated, unused)):
             np.add.at(sums[:, column], part[~held_out], values[~held_out].astype(np.int64))
-        np.add.at(sums[:, 4], part[held_out], documents[held_out].astype(np.int64))
-        np.add.at(sums[:, 5], part[held_out], tokens[held_out].astype(np.int64))
+        np.add.at(sums[:, 5], part[held_out], documents[held_out].astype(np.int64))
+        np.add.at(sums[:, 6], part[held_out], tokens[held_out].astype(np.int64))
     parts = (
         PartTally(name=part.name, **dict(zip(names, row, strict=True)))
         for part, row in zip(mixture.parts, sums.tolist(), strict=True)
@@ -91,7 +97,7 @@ def epochs_of(mixture: Mixture, tallies: Sequence[PartTally]) -> list[float]:
         raise BadRecipe(*faults)
     if mixture.budget is None:
         return [part.epochs or 0.0 for part in mixture.parts]
-    available = sum(tally.tokens for tally in tallies)
+    available = sum(tally.tokens for part, tally in zip(mixture.parts, tallies, strict=True) if part.weight)
     budget = mixture.budget.tokens or available * (mixture.budget.epochs or 0)
     most = [most_of(mixture, part) * tally.tokens for part, tally in zip(mixture.parts, tallies, strict=True)]
     targets = targets_of(mixture, budget, most)

@@ -24,7 +24,7 @@ CHOSEN = pa.schema(
 )  # fmt: skip
 TALLY = pa.schema(
     [("part", pa.uint16()), ("bin", pa.uint16()), ("is_held_out", pa.bool_()), ("documents", pa.uint64()),
-     ("copies", pa.uint64()), ("tokens", pa.uint64()), ("repeated", pa.uint64())]
+     ("copies", pa.uint64()), ("tokens", pa.uint64()), ("repeated", pa.uint64()), ("unused", pa.uint64())]
 )  # fmt: skip
 BINS = 1 << 16
 SHIFT = np.uint64(48)
@@ -36,10 +36,11 @@ Numbers = NDArray[np.uint64]
 class ChosenOfFile(ArtifactJob):
     """What a mixture has of a published file: CHOSEN, a row for each document that is of a part.
 
-    neighbours: documents that may have a near-duplicate in another corpus, of those that may be held out.
-    parts: those that its documents may be of, as (number, where). repeat: copies by size of clusters. shares: what
-    documents that are not alone of their cluster have of its copies. held_out: below which hash a document is.
-    salt: of `draw`, by which a part of an epoch is drawn. around: tokens that each document has besides its own.
+    parts: those that its documents may be of, as (number, where, whether some are held out). repeat: copies by
+    size of clusters. shares: what documents that are not alone of their cluster have of its copies. neighbours:
+    documents that may have a near-duplicate in another corpus, of those that may be held out. held_out: below which
+    hash a document is. salt: of `draw`, by which a part of an epoch is drawn. around: tokens that each document has
+    besides its own.
     """
 
     stage, version = "chosen", VERSION
@@ -47,7 +48,7 @@ class ChosenOfFile(ArtifactJob):
     corpus: ReferenceCorpus
     artifact: Artifact
     tokens: Artifact
-    parts: tuple[tuple[int, str | None], ...]
+    parts: tuple[tuple[int, str | None, bool], ...]
     repeat: tuple[tuple[int, int], ...]
     shares: Artifact | None
     neighbours: Artifact | None
@@ -76,7 +77,7 @@ class ChosenOfFile(ArtifactJob):
         )
 
     def make(self) -> Artifact:
-        wheres = [where for _, where in self.parts if where]
+        wheres = [where for _, where, _ in self.parts if where]
         own = sorted({name for where in wheres for name in columns_of(where)})
         with belongs_to(self.corpus):
             with open_table(self.corpus.folder, self.artifact) as parquet:
@@ -100,14 +101,16 @@ class ChosenOfFile(ArtifactJob):
         """Choose among some documents."""
         ids = table.column("doc_id").to_numpy()
         part = np.full(len(ids), NO_PART, np.uint16)
-        for number, where in reversed(self.parts):  # so that the first that names it has it
+        may_hold_out = np.zeros(NO_PART + 1, np.bool_)
+        for number, where, holds_out in reversed(self.parts):  # so that the first that names it has it
             part[self.mask(where, table)] = number
+            may_hold_out[number] = holds_out
         stood_for = 1 + sum(table.column(name).to_numpy().astype(np.int64) - 1 for name in sizes)
         steps = np.array([size for size, _ in self.repeat] or [1])
         copies_of = np.array([copies for _, copies in self.repeat] or [1], np.uint8)
         copies = copies_of[np.searchsorted(steps, np.broadcast_to(stood_for, len(ids)), side="right") - 1]
         draw = draws_of(ids, self.salt)
-        is_held_out = may_be_held_out(draw, self.held_out)
+        is_held_out = may_be_held_out(draw, self.held_out) & may_hold_out[part]
         if self.shares is not None and len(ids):
             copies, is_alone = self.shared(ids, copies)
             is_held_out &= is_alone
@@ -179,12 +182,12 @@ class TallyOfFile(ArtifactJob):
             np.add.at(sums, places, values)
             return sums
 
-        once = np.ones(len(code), np.uint64)
-        more = np.where(copies > 0, copies, once) - once
+        is_used = (copies > 0).astype(np.uint64)
+        more = copies - is_used
         columns = [
             (codes >> np.uint64(17)).astype(np.uint16), (codes & np.uint64(BINS - 1)).astype(np.uint16),
-            (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), added(once), added(copies),
-            added(copies * lengths), added(more * lengths),
+            (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), added(is_used), added(copies),
+            added(copies * lengths), added(more * lengths), added(np.uint64(1) - is_used),
         ]  # fmt: skip
         return write_table(
             self.folder, self.path, self.name, pa.table([*map(pa.array, columns)], schema=TALLY)
@@ -252,8 +255,9 @@ class SharesOfClusters(ArtifactJob):
             if name.startswith("cluster_id"):
                 cluster = table.column(name)
                 is_in = cluster.is_valid().to_numpy()
-                round_salt = np.uint64(len(name))  # one cluster_id is the name of clusters of two rounds
-                clusters = hash_ids(cluster.fill_null(0).to_numpy()[is_in] ^ round_salt)
+                # One id may be that of a cluster in several rounds.
+                salt = hash_ids(np.array([int(name.removeprefix("cluster_id") or 1)], np.uint64))
+                clusters = hash_ids(hash_ids(cluster.fill_null(0).to_numpy()[is_in]) + salt)
                 found.append((ids[is_in], clusters, stood_for[is_in]))
         return found
 

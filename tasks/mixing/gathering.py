@@ -32,7 +32,7 @@ VERSION = 1
 MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once
 ORIGINS = pa.schema(
     [("start", pa.uint64()), ("tokens", pa.uint32()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),
-     ("corpus", pa.uint16()), ("part", pa.uint16()), ("copy", pa.uint16()), ("offset", pa.uint32())]
+     ("corpus", pa.uint16()), ("part", pa.uint16()), ("copy", pa.uint32()), ("offset", pa.uint32())]
 )  # fmt: skip
 GATHERED = pa.schema([*SEGMENT, ("corpus", pa.uint16())])
 TEXT = pa.schema([("text", pa.large_string()), ("doc_id", pa.uint64()), ("corpus", pa.string())])

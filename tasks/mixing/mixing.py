@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from tasks.errors import BadRecipe, NotConserved
+from tasks.log import warn
 from tasks.mixing.amounts import Amount, DocumentsInBins, PartTally, Tallies, amounts_of, tallies_of
 from tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
 from tasks.mixing.gathering import Output, OutputFile, PartCounts
@@ -20,9 +21,11 @@ from tasks.mixing.scattering import SegmentsOfFile
 from tasks.mixing.tokenising import TokensOfFile
 from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.storage.artifacts import WORK, Artifact
+from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of
 
 VERSION = 1
+MOST_FILES = 32_767  # of one blend of Megatron's
 LIKENESS = 0.9  # for which it is said how many near-duplicates of held-out documents are found
 MIXTURE = "mixture.json"
 SEQUENCES = "megatron/sequences.json"
@@ -128,7 +131,7 @@ class Mixing:
         jobs = [
             ChosenOfFile(
                 self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
-                of_file, tuple((number, part.where) for number, part in parts), repeat,
+                of_file, tuple((number, part.where, part.weight != 0) for number, part in parts), repeat,
                 shares.get(file.corpus), neighbours.get(file.corpus), self.held_out,
                 self.inputs.draw_salt(file.corpus), self.encoding.around,
             )
@@ -190,14 +193,27 @@ class Mixing:
 
         amounts = amounts_of(self.mixture, self.tallies, documents_in, self.encoding.around)
         all_documents = sum(file.artifact.rows for file in self.inputs.files)
-        in_parts = sum(tally.documents + tally.held_out for tally in self.tallies.parts)
+        in_parts = sum(tally.documents + tally.unused + tally.held_out for tally in self.tallies.parts)
         return Plan(self.tallies.parts, tuple(amounts), all_documents - in_parts)
 
     @cached_property
     def version(self) -> str:
         """What tells this mixture from others of its name: twelve digits of a hash of all that can change it."""
         corpora = [corpus.digest for corpus in self.inputs.corpora]
-        return digest_of([VERSION, self.mixture.model_dump(mode="json"), corpora, self.encoding.digest])[:12]
+        return digest_of(
+            [
+                VERSION,
+                self.mixture.model_dump(mode="json", exclude={"tokenizer"}),
+                corpora,
+                self.encoding.digest,
+            ]
+        )[:12]
+
+    @property
+    def tokenizer_name(self) -> str:
+        """The tokenizer's name on the hub, or that of its file, wherever that lies."""
+        name = self.mixture.tokenizer
+        return name.rpartition("/")[2] if name.endswith(".json") or name.startswith("/") else name
 
     @property
     def place(self) -> str:
@@ -211,37 +227,57 @@ class Mixing:
         held_out = sum(tally.held_out_tokens for tally in self.plan.tallies)
         if not train:
             raise BadRecipe("budget: nothing is to be written: it is less than half of a document")
-        return -int(-train // size), -int(-held_out // size)
+        spreads = -int(-train // size), -int(-held_out // size)
+        if sum(spreads) > MOST_FILES:
+            raise BadRecipe(
+                f"file_gib: {self.mixture.file_gib:g} makes {sum(spreads):,} files, more than {MOST_FILES:,}"
+            )
+        return spreads
 
-    def mix(self) -> Mixed:
-        """Write all files, and then the manifest that makes them the mixture."""
-        found = self.folder.read_if_there(f"{self.place}/{MIXTURE}")
-        if found is not None and (mixed := whole_before(self, found)):
-            return self.finish(mixed)
+    def mix(self, *, verify: bool = False) -> Mixed:
+        """Write all files that are not there yet, and then the manifest that makes them the mixture.
+
+        verify: compare those that are there with their SHA-256, and write anew what differs.
+        """
+        self.folder.clear_scratch()
+        before = self.written_before()
+        if before is not None and verify:
+            remove_different(self.folder, before)
+            before = self.written_before()
+        if before is not None:
+            return self.finish(before)
         token_formats = tuple(form for form in self.mixture.formats if form in TOKEN_FORMATS)
-        outputs = self.outputs("ids", token_formats) if token_formats else []
-        texts = self.outputs("text", ("text",)) if "text" in self.mixture.formats else []
+        spreads = self.spreads
+        outputs = self.outputs("ids", token_formats, spreads) if token_formats else []
+        # Readers of text take the last shard alone for the validation.
+        of_texts = (spreads[0], min(1, spreads[1]))
+        texts = self.outputs("text", ("text",), of_texts) if "text" in self.mixture.formats else []
         expect_same(self.inputs)
         mixed = self.mixed(outputs, texts)
-        if "megatron" in token_formats:
-            counts = {output.name: [output.sequences, output.sequences + 1] for output in outputs}
+        self.folder.write(f"{self.place}/{MIXTURE}", mixed.written())
+        return self.finish(mixed)
+
+    def written_before(self) -> Mixed | None:
+        """Return this mixture where it is there, with all its files, by their sizes."""
+        found = self.folder.read_if_there(f"{self.place}/{MIXTURE}")
+        return None if found is None else whole_before(self, found)
+
+    def finish(self, mixed: Mixed) -> Mixed:
+        """Make it the mixture of this name; what was written to be shuffled goes."""
+        if "megatron" in self.mixture.formats:
+            counts = {output.name: [output.sequences, output.sequences + 1] for output in mixed.outputs}
             prefixes = {
                 f"{self.folder.path(self.place)}/megatron/{name}": count for name, count in counts.items()
             }
             self.folder.write(f"{self.place}/{SEQUENCES}", json.dumps(prefixes, indent=1).encode())
-        self.folder.write(f"{self.place}/{MIXTURE}", mixed.written())
-        return self.finish(mixed)
-
-    def finish(self, mixed: Mixed) -> Mixed:
-        """Make it the mixture of this name; what was written to be shuffled goes."""
         self.folder.write(MIXTURE, mixed.written())
         for step in ("segments", "outputs"):
             self.folder.delete(f"{WORK}/{step}")
         return mixed
 
-    def outputs(self, content: str, formats: tuple[str, ...]) -> list[Output]:
-        """Shuffle ids or texts into output files."""
-        spreads, amounts = self.spreads, self.plan.amounts
+    def outputs(self, content: str, formats: tuple[str, ...], spreads: tuple[int, int]) -> list[Output]:
+        """Shuffle ids or texts into output files, so many to train on and of what is held out."""
+        amounts = self.plan.amounts
         labels = self.inputs.labels()
         jobs = [
             SegmentsOfFile(
@@ -258,7 +294,7 @@ class Mixing:
                 self.folder, None, name_of(number, spreads, is_text=is_text), number,
                 (spreads[0], number) if number < spreads[0] else (spreads[1], number - spreads[0]),
                 self.place, segments, formats, self.encoding.width, self.encoding.before, self.encoding.after,
-                None if is_text else self.mixture.packed, self.mixture.tokenizer, tuple(labels),
+                None if is_text else self.mixture.packed, self.tokenizer_name, tuple(labels),
             )
             for number in range(sum(spreads))
         ]  # fmt: skip
@@ -271,8 +307,8 @@ class Mixing:
             name=self.mixture.name,
             version=self.version,
             place=self.place,
-            mixture=self.mixture.model_dump(mode="json", exclude_none=True),
-            tokenizer={"name": self.mixture.tokenizer, "digest": self.encoding.digest},
+            mixture=self.mixture.model_dump(mode="json", exclude_none=True, exclude={"tokenizer"}),
+            tokenizer={"name": self.tokenizer_name, "digest": self.encoding.digest},
             corpora=tuple(
                 CorpusMixed(url=one.url, label=one.label, digest=one.digest) for one in self.inputs.corpora
             ),
@@ -314,9 +350,9 @@ class Mixing:
         return tuple(accounts)
 
 
-def mix_all(inputs: Inputs, spread: Spread) -> Mixed:
+def mix_all(inputs: Inputs, spread: Spread, *, verify: bool = False) -> Mixed:
     """Write a mixture; what is damaged of what was made before is made again."""
-    return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, spread).mix())
+    return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, spread).mix(verify=verify))
 
 
 def added(counts: Any) -> PartCounts:
@@ -332,6 +368,15 @@ def name_of(number: int, spreads: tuple[int, int], *, is_text: bool) -> str:
         return f"shard_{number:05d}"
     train, _ = spreads
     return f"train-{number:05d}" if number < train else f"validation-{number - train:05d}"
+
+
+def remove_different(folder: Folder, mixed: Mixed) -> None:
+    """Remove the files of a mixture that are not as they were written, and say so."""
+    for output in (*mixed.outputs, *mixed.texts):
+        for file in output.files:
+            if (found := folder.difference(file.path, file.size, file.sha256)) is not None:
+                warn(f"{folder.url}/{file.path} {found}; it is written again")
+                folder.delete(file.path)
 
 
 def whole_before(mixing: Mixing, content: bytes) -> Mixed | None:

@@ -137,7 +137,7 @@ class Mixture(Strict):
     )  # fmt: skip
     validation: Validation | None = Field(None, description="A part that is held out.")
     formats: tuple[Format, ...] = Field(("megatron",), min_length=1, description="For which readers.")
-    file_gib: Annotated[float, Number] = Field(10, gt=0, le=1024, description="Tokens in one file, GiB.")
+    file_gib: Annotated[float, Number] = Field(10, ge=1e-6, le=1024, description="Tokens in one file, GiB.")
     seed: int = Field(
         1, ge=0, lt=1 << 63, description="Decides the order, and which documents an epoch's part has."
     )
@@ -163,6 +163,8 @@ class Mixture(Strict):
         names = [part.name for part in self.parts]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two parts are called {twice}")
+        if len(set(self.formats)) < len(self.formats):
+            raise ValueError("formats: one is named twice")
         by_weight = [part.weight is not None for part in self.parts]
         by_epochs = [part.epochs is not None for part in self.parts]
         if any(w and e for w, e in zip(by_weight, by_epochs, strict=True)):
@@ -189,7 +191,9 @@ def load_mixture(path: str, *, storage: str | None = None) -> Mixture:
     try:
         mixture = Mixture.model_validate(content)
     except ValidationError as error:
-        raise BadRecipe(*faults(path, text, error, {"storage"} if storage is not None else ())) from error
+        raise BadRecipe(
+            *faults(path, text, error, {"storage"} if storage is not None else (), "mixture")
+        ) from error
     at = Path(os.path.abspath(path)).parent
     changed: dict[str, Any] = {
         "storage": placed(at, mixture.storage, always=True),

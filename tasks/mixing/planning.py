@@ -169,7 +169,7 @@ def part_faults(inputs: Inputs) -> list[str]:
         faults += [f"{where}: there is no source {one}; there are {', '.join(sorted(map(str, known)))}"
                    for one in part.sources if one not in known]  # fmt: skip
         of_part = [file for file in inputs.files if any(number == one for one, _ in inputs.parts_of(file))]
-        if not of_part:
+        if not of_part and {*part.sources} <= known and {*part.corpora} <= {*inputs.labels()}:
             faults.append(f"{where}: there are no documents of it")
         if part.where is not None:
             faults += where_faults(inputs, where, part.where, of_part)

@@ -29,7 +29,7 @@ VERSION = 1
 GROUP_BYTES = 8 << 20
 SEGMENT = pa.schema(
     [("output", pa.uint32()), ("key", pa.uint64()), ("doc_id", pa.uint64()), ("part", pa.uint16()),
-     ("copy", pa.uint16()), ("content", pa.large_binary())]
+     ("copy", pa.uint32()), ("content", pa.large_binary())]
 )  # fmt: skip
 COPY_STEP = np.uint64(0x9E3779B97F4A7C15)
 Numbers = NDArray[np.uint64]
@@ -98,7 +98,7 @@ class SegmentsOfFile(ArtifactJob):
         contents = self.contents(ids[copies > 0])
         places = (np.cumsum(copies > 0) - 1)[rows]
         part = chosen.column("part").to_numpy()
-        columns = [output, keys, ids[rows], part[rows], copy.astype(np.uint16)]
+        columns = [output, keys, ids[rows], part[rows], copy.astype(np.uint32)]
         sizes = pc.binary_length(contents).to_numpy()[places] if len(places) else np.empty(0, np.int64)
 
         def fill(scratch: Path) -> Counts:

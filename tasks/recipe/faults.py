@@ -46,10 +46,12 @@ Location = tuple[int | str, ...]
 KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
 
-def faults(path: str, text: str, error: ValidationError, given: Collection[str] = ()) -> list[str]:
+def faults(
+    path: str, text: str, error: ValidationError, given: Collection[str] = (), kind: str = "recipe"
+) -> list[str]:
     """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`.
 
-    given: the fields that were not read from the file, but from an option of that name.
+    given: the fields that were not read from the file, but from an option of that name. kind: what the file is.
     """
     tree = yaml.compose(text)
     details = [fault | {"loc": as_written(tree, fault["loc"])} for fault in error.errors()]
@@ -65,7 +67,7 @@ def faults(path: str, text: str, error: ValidationError, given: Collection[str] 
     lines = (
         f"--{OPTIONS.get(str(fault['loc'][0]), fault['loc'][0])}: {wording(fault)}"
         if fault["loc"] and fault["loc"][0] in given
-        else f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'])}: {wording(fault)}"
+        else f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'], kind)}: {wording(fault)}"
         for fault in own
     )
     sentences = list(dict.fromkeys(lines))
@@ -108,9 +110,9 @@ def as_written(tree: Any, location: Location) -> Location:
     return location
 
 
-def field_of(location: Location) -> str:
+def field_of(location: Location, kind: str = "recipe") -> str:
     joined = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-    return joined.lstrip(".") or "recipe"
+    return joined.lstrip(".") or kind
 
 
 def wording(fault: Any) -> str:

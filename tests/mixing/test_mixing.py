@@ -57,7 +57,9 @@ def test_every_token_of_every_format_is_that_of_its_document(corpora, tokenizer,
     mixed, place = mixed_in(path)
     known, labels = documents(corpora), ["small", "second"]
     assert len(mixed.outputs) > 3
-    for output, text in zip(mixed.outputs, mixed.texts, strict=True):
+    train = [output for output in mixed.outputs if output.name.startswith("train")]
+    assert len(mixed.texts) == len(train) + 1  # whose last has all that is held out
+    for output, text in zip(mixed.outputs, [*mixed.texts, mixed.texts[-1]], strict=False):
         found, sequences = origins(place, output.name), megatron(place, output.name)
         assert len(found) == len(sequences) == output.sequences
         expected = [ids_of(tokenizer, known[labels[row["corpus"]], row["doc_id"]]) for row in found]
@@ -72,7 +74,7 @@ def test_every_token_of_every_format_is_that_of_its_document(corpora, tokenizer,
         ends = np.fromfile(place / f"datatrove/{output.name}.ds.index", "<u8")
         metadata = (place / f"datatrove/{output.name}.ds.metadata").read_text().splitlines()
         assert (data.tolist(), ends.tolist()) == (flat, starts[1:].tolist())
-        assert metadata[:2] == [f"{TOKENIZER}|2", str(len(flat))]
+        assert metadata[:2] == [f"{TOKENIZER.name}|2", str(len(flat))]
         assert np.fromfile(place / f"olmo/{output.name}.npy", "<u2").tolist() == flat
         lines = gzip.decompress((place / f"olmo/{output.name}.csv.gz").read_bytes()).decode().splitlines()
         assert lines == [
@@ -84,6 +86,8 @@ def test_every_token_of_every_format_is_that_of_its_document(corpora, tokenizer,
         assert np.load(titan / "document_offsets.npy", allow_pickle=False).tolist() == starts.tolist()
         listed = pq.read_table(place / f"parquet/{output.name}.parquet").column("input_ids").to_pylist()
         assert listed == expected
+        if output not in train and len(mixed.outputs) > len(mixed.texts):
+            continue
         texts = pq.read_table(place / f"text/{text.name}.parquet").to_pylist()
         assert [(row["corpus"], row["doc_id"]) for row in texts] == [
             (labels[r["corpus"]], r["doc_id"]) for r in found
@@ -393,6 +397,9 @@ BAD = {
     "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts are called a"),
     "repeat": ({"repeat": {2: 1}}, "the sizes begin with 1"),
     "format": ({"formats": ["mosaic"]}, "formats"),
+    "formats": ({"formats": ["olmo", "olmo"]}, "mixture: formats: one is named twice"),
+    "files": ({"file_gib": 1e-6, "budget": {"tokens": "50M"}, "max_epochs": 1000}, r"makes [0-9,]+ files, more than 32,767"),
+    "tiny files": ({"file_gib": 1e-300}, "file_gib: expected at least"),
     "unknown": ({"shuffle": True}, "shuffle: there is no such field"),
     "tokenizer": ({"tokenizer": "none.json"}, "cannot be loaded"),
     "tokens": ({"budget": {"tokens": "many"}}, "a number of tokens is expected"),
@@ -460,3 +467,70 @@ def test_mixture_on_an_object_store_has_the_same_bytes(corpora, s3, tmp_path):
     mixed_in_store = mixing_of(path, counting(again))
     mixed_in_store.mix()
     assert not +again
+
+
+def test_copies_are_whole_where_rounds_have_clusters_of_one_name(tmp_path, compiled):
+    """Three rounds by `global`: each document is alone of its clusters, whichever rounds these are of."""
+    rounds = [
+        {"exact": "text", "scope": "global"},
+        {"bands": 8, "scope": "global"},
+        {"bands": 32, "scope": "global"},
+    ]
+    corpus = corpus_of(tmp_path / "corpus", documents=10, dedup=rounds)
+    texts = {f"n{i}": edited(prose(f"of many {i // 4}", 200), i % 4 * 3) for i in range(80)}
+    write_rows(tmp_path / "corpus/in/good-8.jsonl", rows(**texts))
+    build_here(corpus.load())
+    known = documents([corpus])
+    names = ("cluster_id", "cluster_id2", "cluster_id3")
+    assert any(sum(row[name] is not None for name in names) > 1 for row in known.values())
+    options = {"parts": [{"name": "all", "epochs": 1}], "budget": ..., "validation": {"share": 0.0001}}
+    mixed, place = mixed_in(mixture_file(tmp_path, [corpus], repeat={1: 4}, **options))
+    assert set(copies_in(mixed, place).values()) == {4}
+    assert mixed.parts[0].copies + 4 * mixed.parts[0].held_out == 4 * len(known)
+
+
+def test_text_of_all_that_is_held_out_is_the_last_shard(corpora, tmp_path):
+    options = {"formats": ["text", "megatron"], "validation": {"share": 0.3}, "file_gib": 5e-6}
+    mixed, place = mixed_in(mixture_file(tmp_path, corpora, **options))
+    held_out = copies_in(mixed, place, "validation")
+    assert len([output for output in mixed.outputs if output.name.startswith("validation")]) > 1
+    last = pq.read_table(place / f"text/{mixed.texts[-1].name}.parquet").to_pylist()
+    assert sorted(mixed.texts, key=lambda one: one.name)[-1] == mixed.texts[-1]
+    assert {(row["corpus"], row["doc_id"]) for row in last} == {
+        (label, doc_id) for _, label, doc_id in held_out
+    }
+
+
+def test_part_without_weight_has_nothing_and_counts_for_nothing(corpora, tmp_path):
+    parts = [{"name": "good", "source": "good", "weight": 1}, {"name": "other", "weight": 0}]
+    options = {"parts": parts, "budget": {"epochs": 1}, "validation": {"share": 0.2}}
+    mixed, place = mixed_in(mixture_file(tmp_path, corpora, **options))
+    good, other = mixed.parts
+    assert (good.written, good.epochs) == (good.tokens, 1)
+    assert (other.written, other.held_out) == (0, 0)
+    assert {part for part, _, _ in copies_in(mixed, place, "validation")} == {"good"}
+
+
+def test_many_copies_have_numbers_of_their_own(corpora, tmp_path):
+    parts = [{"name": "one", "source": "good", "where": "name = 'empty'", "epochs": 300}]
+    mixed, place = mixed_in(mixture_file(tmp_path, corpora[:1], parts=parts, budget=..., repeat={1: 255}))
+    assert mixed.parts[0].copies == 76_500
+    numbers = pq.read_table(place / "origins/train-00000.parquet").column("copy").to_pylist()
+    assert sorted(numbers) == list(range(76_500))
+
+
+def test_verify_writes_anew_what_is_not_as_it_was_written(corpora, tmp_path):
+    path = mixture_file(tmp_path, corpora)
+    _, place = mixed_in(path)
+    expected = all_files(place)
+    data = place / "megatron/train-00000.bin"
+    data.chmod(0o644)
+    content = bytearray(data.read_bytes())
+    content[1000:1004] = b"XXXX"
+    data.write_bytes(content)
+    (place / "megatron/sequences.json").unlink()
+    mix_all(inputs_of(load_mixture(str(path))), here)
+    assert data.read_bytes() == content  # nobody has read it
+    assert (place / "megatron/sequences.json").exists()
+    mix_all(inputs_of(load_mixture(str(path))), here, verify=True)
+    assert all_files(place) == expected
