@@ -46,7 +46,7 @@ if __name__ == "__main__":
     block = DocumentTokenizer(to, local_working_dir=to + "/local", tokenizer_name_or_path=tokenizer, eos_token=end,
                               shuffle_documents=True)
     reader = ParquetReader(source, glob_pattern="[!rbcoa]*/*.parquet", id_key="doc_id")
-    LocalPipelineExecutor([reader, block], tasks=1).run()
+    LocalPipelineExecutor([reader, block], tasks=1, logging_dir=to + "/logs").run()
 """
 
 
