@@ -1,5 +1,6 @@
 """The flow that mixes published corpora into the files that a training run reads."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,13 +46,9 @@ def over_cluster(jobs: Sequence[Any], step: str) -> list[Any]:
     made = list[Any]()
     bar: Any = create_progress_artifact(progress=0.0, description=step) if jobs else None
     for start in range(0, len(jobs), AT_ONCE):
-        made += fan_out(call, jobs[start : start + AT_ONCE], stage=step, source=None)
+        made += fan_out(operator.call, jobs[start : start + AT_ONCE], stage=step, source=None)
         update_progress_artifact(bar, progress=100 * min(1.0, (start + AT_ONCE) / len(jobs)))
     return made
-
-
-def call(job: Any) -> Any:
-    return job()
 
 
 def show(inputs: Inputs, mixed: Mixed) -> None:

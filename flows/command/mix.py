@@ -40,7 +40,7 @@ def mix(
 
     Every document is encoded once for each tokenizer; a mixture with other weights uses what there is. Start it
     again after an interruption: what is finished is not done again. mixture.json has the account of each part,
-    and every file with its SHA-256.
+    and the files with their SHA-256.
     """
     from tasks.mixing.mixing import Mixing, mix_all  # late
     from tasks.mixing.mixture import load_mixture  # late
@@ -80,10 +80,7 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
 
 def print_plan(mixing: "Mixing") -> None:
     """Say what each part gives."""
-    from tasks.mixing.mixing import LIKENESS  # late
-    from tasks.mixing.neighbours import incomparable, recall_at  # late
-
-    plan, _ = mixing.plan, mixing.spreads
+    plan, _ = mixing.plan, mixing.file_counts
     total = max(1, sum(amount.tokens for amount in plan.amounts))
     table = table_of(
         "part", "documents", "unique tokens", "copied in an epoch", "epochs", "asked for", "tokens", "share", "",
@@ -99,8 +96,19 @@ def print_plan(mixing: "Mixing") -> None:
             "█" * round(BAR * share), f"{unused:,}",
         )  # fmt: skip
     console().print(table)
+    for line in plan_lines(mixing):
+        say(line)
+
+
+def plan_lines(mixing: "Mixing") -> list[str]:
+    """Say what there is beside the parts, and where one misses what is asked for."""
+    from tasks.mixing.mixing import LIKENESS  # late
+    from tasks.mixing.neighbours import incomparable, recall_at  # late
+
+    plan = mixing.plan
+    total = sum(amount.tokens for amount in plan.amounts)
     held_out = sum(tally.held_out for tally in plan.tallies)
-    size = sum(amount.tokens for amount in plan.amounts) * mixing.encoding.width
+    size = total * mixing.encoding.width
     lines = [f"{total:,} tokens to train on, {as_size(size)} in {mixing.encoding.width} bytes each"]
     if held_out:
         tokens = sum(tally.held_out_tokens for tally in plan.tallies)
@@ -119,8 +127,7 @@ def print_plan(mixing: "Mixing") -> None:
         for amount in plan.amounts
         if abs(amount.tokens - amount.target) > FAR * amount.target
     ]
-    for line in lines:
-        say(line)
+    return lines
 
 
 def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:

@@ -10,7 +10,10 @@ from flows.command.terminal import console, say, table_of
 from tasks.errors import BadInput, ZydaError
 
 if TYPE_CHECKING:
+    from tasks.mixing.gathering import Output
     from tasks.mixing.tracing import Found, Trace
+
+    Range = tuple[Output, int, int]  # of tokens of a file: the first, and the one after the last
 
 EXAMPLES = (
     "zyda trace MIX 123456",
@@ -76,30 +79,26 @@ def trace_(
         print_pieces(found, ranges)
 
 
-def ranges_of(
-    found: "Trace", file: str | None, by: str, position: int, to: int
-) -> Iterator[tuple[str, int, int]]:
+def ranges_of(found: "Trace", file: str | None, by: str, position: int, to: int) -> "Iterator[Range]":
     """Yield a range of positions as ranges of the tokens of files."""
     if by == "sequence":
         for sequence in range(position, to):
             output, first, end = found.by_sequence(file, sequence)
-            yield output.name, first, end
+            yield output, first, end
         return
     output, first = found.output(file, position)
     last_output, last = found.output(file, to - 1)
-    names = [one.name for one in found.outputs]
-    for one in found.outputs[names.index(output.name) : names.index(last_output.name) + 1]:
-        yield one.name, first if one is output else 0, last + 1 if one is last_output else one.tokens
+    for one in found.outputs[found.outputs.index(output) : found.outputs.index(last_output) + 1]:
+        yield one, first if one is output else 0, last + 1 if one is last_output else one.tokens
 
 
-def ranges_of_samples(found: "Trace", cache: str, first: int, end: int) -> Iterator[tuple[str, int, int]]:
+def ranges_of_samples(found: "Trace", cache: str, first: int, end: int) -> "Iterator[Range]":
     """Yield a range of a trainer's samples as ranges of the tokens of files."""
     from tasks.mixing.steps import Samples  # late
 
     samples = Samples(cache)
     for sample in range(first, end):
-        for output, start, stop in found.of_sample(samples, sample):
-            yield output.name, start, stop
+        yield from found.of_sample(samples, sample)
 
 
 def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:
@@ -134,13 +133,11 @@ def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:
         out.print(Text(piece.text[:MOST_CHARACTERS] + more))
 
 
-def print_pieces(found: "Trace", ranges: list[tuple[str, int, int]]) -> None:
+def print_pieces(found: "Trace", ranges: "list[Range]") -> None:
     """Print a table of the documents in some ranges."""
     columns = ("file", "token", "tokens", "sequence", "doc_id", "corpus", "source", "part", "copy")
     table = table_of(*columns, words=["file", "corpus", "source", "part"])
-    pieces = (
-        piece for name, first, end in ranges for piece in found.pieces(found.output(name, 0)[0], first, end)
-    )
+    pieces = (piece for output, first, end in ranges for piece in found.pieces(output, first, end))
     for piece in islice(pieces, MOST_ROWS):
         table.add_row(
             piece.output, f"{piece.start:,}", f"{piece.tokens:,}", f"{piece.sequence:,}", str(piece.doc_id),
@@ -154,11 +151,11 @@ def print_pieces(found: "Trace", ranges: list[tuple[str, int, int]]) -> None:
         say(f"and more; only the first {MOST_ROWS:,} are shown")
 
 
-def print_composition(found: "Trace", ranges: list[tuple[str, int, int]]) -> None:
+def print_composition(found: "Trace", ranges: "list[Range]") -> None:
     """Print what some ranges are made of."""
     sums = dict[tuple[str, str], list[int]]()
-    for name, first, end in ranges:
-        for of, counts in found.composition(found.output(name, 0)[0], first, end).items():
+    for output, first, end in ranges:
+        for of, counts in found.composition(output, first, end).items():
             sums[of] = [a + b for a, b in zip(sums.get(of, [0, 0]), counts, strict=True)]
     total = max(1, sum(tokens for _, tokens in sums.values()))
     table = table_of("part", "source", "documents", "tokens", "share", words=["part", "source"])

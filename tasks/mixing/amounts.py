@@ -32,7 +32,6 @@ class PartTally(Record):
 
     name: str
     documents: int = 0
-    copies: int = 0
     tokens: int = 0
     repeated: int = 0
     held_out: int = 0
@@ -53,7 +52,6 @@ class Amount(Record):
     target: int
     epochs: float
     tokens: int
-    copies: int
 
 
 @dataclass(frozen=True)
@@ -66,19 +64,19 @@ class Tallies:
 
 def tallies_of(folder: Folder, mixture: Mixture, artifacts: Iterable[Artifact]) -> Tallies:
     """Add up what the files give each part."""
-    names = ("documents", "copies", "tokens", "repeated", "unused", "held_out", "held_out_tokens")
+    names = ("documents", "tokens", "repeated", "unused", "held_out", "held_out_tokens")
     sums = np.zeros((len(mixture.parts), len(names)), np.int64)
     bins = np.zeros((len(mixture.parts), BINS), np.int64)
     for artifact in artifacts:
         table = read_table(folder, artifact)
-        part, place, held_out, documents, copies, tokens, repeated, unused = (
+        part, place, held_out, documents, tokens, repeated, unused = (
             column.to_numpy() for column in table.columns
         )
         np.add.at(bins, (part[~held_out], place[~held_out]), tokens[~held_out].astype(np.int64))
-        for column, values in enumerate((documents, copies, tokens, repeated, unused)):
+        for column, values in enumerate((documents, tokens, repeated, unused)):
             np.add.at(sums[:, column], part[~held_out], values[~held_out].astype(np.int64))
-        np.add.at(sums[:, 5], part[held_out], documents[held_out].astype(np.int64))
-        np.add.at(sums[:, 6], part[held_out], tokens[held_out].astype(np.int64))
+        np.add.at(sums[:, 4], part[held_out], documents[held_out].astype(np.int64))
+        np.add.at(sums[:, 5], part[held_out], tokens[held_out].astype(np.int64))
     parts = (
         PartTally(name=part.name, **dict(zip(names, row, strict=True)))
         for part, row in zip(mixture.parts, sums.tolist(), strict=True)
@@ -163,7 +161,7 @@ def amounts_of(
     amounts = list[Amount]()
     for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
         whole, last = floor(count + LEAST), None
-        tokens, copies = whole * tally.tokens, whole * tally.copies
+        tokens = whole * tally.tokens
         if number in rests:
             before = int(tallies.bins[number][: bins[number]].sum())
             last, more = last_drawn(within, number, rests[number] - before, around) or (
@@ -174,7 +172,7 @@ def amounts_of(
         amounts.append(
             Amount(
                 part=tally.name, whole=whole, last=last, target=round(count * tally.tokens), epochs=count,
-                tokens=tokens, copies=copies,
+                tokens=tokens,
             )
         )  # fmt: skip
     return amounts

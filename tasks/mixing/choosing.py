@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
 from tasks.errors import BadInput, NotConserved
 from tasks.ids import hash_ids
+from tasks.mixing.file_jobs import FileJob
 from tasks.mixing.neighbours import draws_of, may_be_held_out
 from tasks.quality.keep import BadKeep, columns_of, keep_mask
 from tasks.stage.jobs import ArtifactJob
@@ -24,7 +25,7 @@ CHOSEN = pa.schema(
 )  # fmt: skip
 TALLY = pa.schema(
     [("part", pa.uint16()), ("bin", pa.uint16()), ("is_held_out", pa.bool_()), ("documents", pa.uint64()),
-     ("copies", pa.uint64()), ("tokens", pa.uint64()), ("repeated", pa.uint64()), ("unused", pa.uint64())]
+     ("tokens", pa.uint64()), ("repeated", pa.uint64()), ("unused", pa.uint64())]
 )  # fmt: skip
 BINS = 1 << 16
 SHIFT = np.uint64(48)
@@ -33,7 +34,7 @@ Numbers = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class ChosenOfFile(ArtifactJob):
+class ChosenOfFile(FileJob):
     """What a mixture has of a published file: CHOSEN, a row for each document that is of a part.
 
     parts: those that its documents may be of, as (number, where, whether some are held out). repeat: copies by
@@ -45,8 +46,6 @@ class ChosenOfFile(ArtifactJob):
 
     stage, version = "chosen", VERSION
 
-    corpus: ReferenceCorpus
-    artifact: Artifact
     tokens: Artifact
     parts: tuple[tuple[int, str | None, bool], ...]
     repeat: tuple[tuple[int, int], ...]
@@ -55,14 +54,6 @@ class ChosenOfFile(ArtifactJob):
     held_out: int
     salt: int
     around: int
-
-    @property
-    def name(self) -> str:
-        return self.artifact.name
-
-    @property
-    def whose(self) -> str:
-        return f"corpus {self.corpus.label}, file {self.artifact.path}"
 
     @property
     def params(self) -> Any:
@@ -82,9 +73,7 @@ class ChosenOfFile(ArtifactJob):
         with belongs_to(self.corpus):
             with open_table(self.corpus.folder, self.artifact) as parquet:
                 names = parquet.schema_arrow.names
-            sizes = [
-                name for name in names if name.startswith("cluster_size") and name[12:] in ("", *"23456789")
-            ]
+            sizes = [size for _, size in round_columns(names)]
             tables = tables_of(
                 self.corpus.folder, self.artifact, list(dict.fromkeys(["doc_id", *sizes, *own]))
             )
@@ -105,10 +94,9 @@ class ChosenOfFile(ArtifactJob):
         for number, where, holds_out in reversed(self.parts):  # so that the first that names it has it
             part[self.mask(where, table)] = number
             may_hold_out[number] = holds_out
-        stood_for = 1 + sum(table.column(name).to_numpy().astype(np.int64) - 1 for name in sizes)
         steps = np.array([size for size, _ in self.repeat] or [1])
         copies_of = np.array([copies for _, copies in self.repeat] or [1], np.uint8)
-        copies = copies_of[np.searchsorted(steps, np.broadcast_to(stood_for, len(ids)), side="right") - 1]
+        copies = copies_of[np.searchsorted(steps, stood_for_of(table, sizes), side="right") - 1]
         draw = draws_of(ids, self.salt)
         is_held_out = may_be_held_out(draw, self.held_out) & may_hold_out[part]
         if self.shares is not None and len(ids):
@@ -186,7 +174,7 @@ class TallyOfFile(ArtifactJob):
         more = copies - is_used
         columns = [
             (codes >> np.uint64(17)).astype(np.uint16), (codes & np.uint64(BINS - 1)).astype(np.uint16),
-            (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), added(is_used), added(copies),
+            (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), added(is_used),
             added(copies * lengths), added(more * lengths), added(np.uint64(1) - is_used),
         ]  # fmt: skip
         return write_table(
@@ -239,27 +227,31 @@ class SharesOfClusters(ArtifactJob):
     def clustered(self, file: Artifact) -> list[tuple[Numbers, Numbers, NDArray[np.int64]]]:
         """Read the published documents of a file that are in a cluster: ids, clusters, sizes, of each round."""
         with open_table(self.corpus.folder, file) as parquet:
-            names = [
-                n
-                for n in parquet.schema_arrow.names
-                if n.startswith("cluster_") and not n.startswith("cluster_sou")
-            ]
-            table = parquet.read(["doc_id", *names])
+            rounds = round_columns(parquet.schema_arrow.names)
+            table = parquet.read(["doc_id", *(name for of_round in rounds for name in of_round)])
         ids = table.column("doc_id").to_numpy()
-        sizes = [name for name in names if name.startswith("cluster_size")]
-        stood_for = np.ones(len(ids), np.int64)
-        for name in sizes:
-            stood_for += table.column(name).to_numpy().astype(np.int64) - 1
+        stood_for = stood_for_of(table, [size for _, size in rounds])
         found = []
-        for name in names:
-            if name.startswith("cluster_id"):
-                cluster = table.column(name)
-                is_in = cluster.is_valid().to_numpy()
-                # One id may be that of a cluster in several rounds.
-                salt = hash_ids(np.array([int(name.removeprefix("cluster_id") or 1)], np.uint64))
-                clusters = hash_ids(hash_ids(cluster.fill_null(0).to_numpy()[is_in]) + salt)
-                found.append((ids[is_in], clusters, stood_for[is_in]))
+        for number, (name, _) in enumerate(rounds):
+            cluster = table.column(name)
+            is_in = cluster.is_valid().to_numpy()
+            # One id may be that of a cluster in several rounds.
+            salt = hash_ids(np.array([number + 1], np.uint64))
+            clusters = hash_ids(hash_ids(cluster.fill_null(0).to_numpy()[is_in]) + salt)
+            found.append((ids[is_in], clusters, stood_for[is_in]))
         return found
+
+
+def round_columns(names: list[str]) -> list[tuple[str, str]]:
+    """Return the columns of each round of deduplication among some: of the cluster, and of its size."""
+    pairs = [(f"cluster_id{number}", f"cluster_size{number}") for number in ("", *"23456789")]
+    return [pair for pair in pairs if {*pair} <= {*names}]
+
+
+def stood_for_of(table: pa.Table, sizes: list[str]) -> NDArray[np.int64]:
+    """Return how many documents each stands for, (n,): itself, and what its clusters of all rounds had besides."""
+    others = [table.column(name).to_numpy().astype(np.int64) - 1 for name in sizes]
+    return np.asarray(sum(others, np.ones(len(table), np.int64)))
 
 
 def shares_of(

@@ -73,15 +73,16 @@ class Output(Record):
 class OutputFile(RecordJob[Output]):
     """An output file to write, from all segments.
 
-    number: of the file among all. place: the folder of its formats, below the mixture's. segments: each with the
-    number of its corpus. formats: or `text`. spread: of keys, as (files of its kind, its number among them).
+    called: its name. number: of the file among all. of_kind: files of its kind, which share the range of keys.
+    place: the folder of its formats, below the mixture's. segments: each with the number of its corpus. formats: or
+    `text`.
     """
 
     stage, version, kind = "outputs", VERSION, Output
 
-    name_: str
+    called: str
     number: int
-    spread: tuple[int, int]
+    of_kind: int
     place: str
     segments: tuple[tuple[int, Artifact], ...]
     formats: tuple[str, ...]
@@ -94,22 +95,13 @@ class OutputFile(RecordJob[Output]):
 
     @property
     def name(self) -> str:
-        return self.name_
+        return self.called
 
     @property
     def params(self) -> Any:
-        labels = self.labels if "olmo" in self.formats else ()
-        around = [self.before, self.after, self.packed]
-        return [
-            self.number,
-            self.spread,
-            self.place,
-            self.formats,
-            self.width,
-            *around,
-            self.tokenizer,
-            labels,
-        ]
+        of_file = [self.number, self.of_kind, self.place, self.formats, self.width]
+        labels = self.labels if {"olmo", "text"} & {*self.formats} else ()
+        return [*of_file, self.before, self.after, self.packed, self.tokenizer, labels]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -210,8 +202,7 @@ def read_groups(job: OutputFile, corpus: int, segment: Artifact, groups: Sequenc
 
 def ranges_of(job: OutputFile, keys: NDArray[np.uint64], ranges: int) -> NDArray[np.int64]:
     """Return in which of so many equal ranges of an output file's keys each is: (n,)."""
-    files, _ = job.spread
-    within = ((keys >> np.uint64(32)) * np.uint64(files)) & np.uint64(0xFFFFFFFF)
+    within = ((keys >> np.uint64(32)) * np.uint64(job.of_kind)) & np.uint64(0xFFFFFFFF)
     return ((within * np.uint64(ranges)) >> np.uint64(32)).astype(np.int64)
 
 
@@ -250,6 +241,7 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
             check_counts(job, table, own)
     for writer in writers:
         writer.close()
+    check_sizes(job, out, tokens)
     return Output(
         name=job.name, files=(), sequences=sequences, tokens=tokens, padded=padded, cut=cut, parts=parts
     )
@@ -279,6 +271,13 @@ def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
     found = int(origins.column("tokens").to_numpy().sum(dtype=np.int64))
     if found != expected:
         raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, and its pieces {found:,}")
+
+
+def check_sizes(job: OutputFile, out: Path, tokens: int) -> None:
+    """Raise NotConserved where a file of bare ids has not the bytes of so many tokens."""
+    for path in (path for ending in (".bin", ".ds", ".npy") for path in out.glob(f"*/{job.name}{ending}")):
+        if (size := path.stat().st_size) != tokens * job.width:
+            raise NotConserved(f"{job.whose}: {path.name} has {size:,} bytes, for {tokens:,} tokens")
 
 
 def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,7 +29,6 @@ MOST_FILES = 32_767  # of one blend of Megatron's
 LIKENESS = 0.9  # for which it is said how many near-duplicates of held-out documents are found
 MIXTURE = "mixture.json"
 SEQUENCES = "megatron/sequences.json"
-Made = TypeVar("Made")
 Spread = Callable[[Sequence[Callable[[], Any]], str], list[Any]]  # calls each job, of a step of this name
 
 
@@ -71,7 +70,6 @@ class Mixed(Record):
     """
 
     name: str
-    version: str
     place: str
     mixture: dict[str, Any]
     tokenizer: dict[str, str]
@@ -197,17 +195,11 @@ class Mixing:
         return Plan(self.tallies.parts, tuple(amounts), all_documents - in_parts)
 
     @cached_property
-    def version(self) -> str:
-        """What tells this mixture from others of its name: twelve digits of a hash of all that can change it."""
+    def place(self) -> str:
+        """The folder of its files, of twelve digits: a hash of all that can change them."""
         corpora = [corpus.digest for corpus in self.inputs.corpora]
-        return digest_of(
-            [
-                VERSION,
-                self.mixture.model_dump(mode="json", exclude={"tokenizer"}),
-                corpora,
-                self.encoding.digest,
-            ]
-        )[:12]
+        written = self.mixture.model_dump(mode="json", exclude={"tokenizer"})
+        return digest_of([VERSION, written, corpora, self.encoding.digest])[:12]
 
     @property
     def tokenizer_name(self) -> str:
@@ -216,23 +208,19 @@ class Mixing:
         return name.rpartition("/")[2] if name.endswith(".json") or name.startswith("/") else name
 
     @property
-    def place(self) -> str:
-        return self.version
-
-    @property
-    def spreads(self) -> tuple[int, int]:
+    def file_counts(self) -> tuple[int, int]:
         """How many files there are to train on, and of what is held out."""
         size = self.mixture.file_gib * 1024**3 / self.encoding.width
         train = sum(amount.tokens for amount in self.plan.amounts)
         held_out = sum(tally.held_out_tokens for tally in self.plan.tallies)
         if not train:
             raise BadRecipe("budget: nothing is to be written: it is less than half of a document")
-        spreads = -int(-train // size), -int(-held_out // size)
-        if sum(spreads) > MOST_FILES:
+        counts = -int(-train // size), -int(-held_out // size)
+        if sum(counts) > MOST_FILES:
             raise BadRecipe(
-                f"file_gib: {self.mixture.file_gib:g} makes {sum(spreads):,} files, more than {MOST_FILES:,}"
+                f"file_gib: {self.mixture.file_gib:g} makes {sum(counts):,} files, more than {MOST_FILES:,}"
             )
-        return spreads
+        return counts
 
     def mix(self, *, verify: bool = False) -> Mixed:
         """Write all files that are not there yet, and then the manifest that makes them the mixture.
@@ -247,10 +235,10 @@ class Mixing:
         if before is not None:
             return self.finish(before)
         token_formats = tuple(form for form in self.mixture.formats if form in TOKEN_FORMATS)
-        spreads = self.spreads
-        outputs = self.outputs("ids", token_formats, spreads) if token_formats else []
+        counts = self.file_counts
+        outputs = self.outputs("ids", token_formats, counts) if token_formats else []
         # Readers of text take the last shard alone for the validation.
-        of_texts = (spreads[0], min(1, spreads[1]))
+        of_texts = (counts[0], min(1, counts[1]))
         texts = self.outputs("text", ("text",), of_texts) if "text" in self.mixture.formats else []
         expect_same(self.inputs)
         mixed = self.mixed(outputs, texts)
@@ -275,14 +263,14 @@ class Mixing:
             self.folder.delete(f"{WORK}/{step}")
         return mixed
 
-    def outputs(self, content: str, formats: tuple[str, ...], spreads: tuple[int, int]) -> list[Output]:
+    def outputs(self, content: str, formats: tuple[str, ...], counts: tuple[int, int]) -> list[Output]:
         """Shuffle ids or texts into output files, so many to train on and of what is held out."""
         amounts = self.plan.amounts
         labels = self.inputs.labels()
         jobs = [
             SegmentsOfFile(
                 self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact, tokens,
-                chosen, amounts, spreads, self.inputs.salt("order", labels[file.corpus]), content,
+                chosen, amounts, counts, self.inputs.salt("order", labels[file.corpus]), content,
             )
             for (file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
         ]  # fmt: skip
@@ -291,12 +279,12 @@ class Mixing:
         is_text = content == "text"
         writes = [
             OutputFile(
-                self.folder, None, name_of(number, spreads, is_text=is_text), number,
-                (spreads[0], number) if number < spreads[0] else (spreads[1], number - spreads[0]),
+                self.folder, None, name_of(number, counts[0], is_text=is_text), number,
+                counts[0] if number < counts[0] else counts[1],
                 self.place, segments, formats, self.encoding.width, self.encoding.before, self.encoding.after,
                 None if is_text else self.mixture.packed, self.tokenizer_name, tuple(labels),
             )
-            for number in range(sum(spreads))
+            for number in range(sum(counts))
         ]  # fmt: skip
         return self.spread(writes, f"files of {content}")
 
@@ -305,7 +293,6 @@ class Mixing:
         parts = self.parts(outputs, texts)
         return Mixed(
             name=self.mixture.name,
-            version=self.version,
             place=self.place,
             mixture=self.mixture.model_dump(mode="json", exclude_none=True, exclude={"tokenizer"}),
             tokenizer={"name": self.tokenizer_name, "digest": self.encoding.digest},
@@ -323,22 +310,18 @@ class Mixing:
 
     def parts(self, outputs: Sequence[Output], texts: Sequence[Output]) -> tuple[PartMixed, ...]:
         """Return the account of each part."""
-        accounts, train = list[PartMixed](), self.spreads[0]
+        accounts, train = list[PartMixed](), self.file_counts[0]
         rows = zip(self.mixture.parts, self.plan.tallies, self.plan.amounts, strict=True)
         for number, (part, tally, amount) in enumerate(rows):
             found = added(output.parts.get(number, PartCounts()) for output in outputs[:train])
             held_out = added(output.parts.get(number, PartCounts()) for output in outputs[train:])
             of_texts = added(output.parts.get(number, PartCounts()) for output in texts[:train])
-            for written, copies, tokens, of in (
-                (outputs, found.copies, found.tokens, (None, amount.tokens)),
-                (outputs, held_out.copies, held_out.tokens, (tally.held_out, tally.held_out_tokens)),
-                (texts and outputs, of_texts.copies, 0, (found.copies, 0)),
-            ):
-                if written and (tokens != of[1] or of[0] not in (None, copies)):
-                    raise NotConserved(
-                        f"part {part.name}: {copies:,} documents with {tokens:,} tokens were written, and "
-                        f"{of[1]:,} tokens are planned"
-                    )
+            if outputs:
+                expect(part.name, found.tokens, amount.tokens, "tokens")
+                expect(part.name, held_out.tokens, tally.held_out_tokens, "tokens that are held out")
+                expect(part.name, held_out.copies, tally.held_out, "documents that are held out")
+            if outputs and texts:
+                expect(part.name, of_texts.copies, found.copies, "texts")
             accounts.append(
                 PartMixed(
                     name=part.name, documents=tally.documents, tokens=tally.tokens - tally.repeated,
@@ -355,6 +338,12 @@ def mix_all(inputs: Inputs, spread: Spread, *, verify: bool = False) -> Mixed:
     return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, spread).mix(verify=verify))
 
 
+def expect(part: str, written: int, planned: int, what: str) -> None:
+    """Raise NotConserved where something else was written than was planned."""
+    if written != planned:
+        raise NotConserved(f"part {part}: {written:,} {what} were written, and {planned:,} are planned")
+
+
 def added(counts: Any) -> PartCounts:
     copies = tokens = 0
     for one in counts:
@@ -362,11 +351,10 @@ def added(counts: Any) -> PartCounts:
     return PartCounts(copies=copies, tokens=tokens)
 
 
-def name_of(number: int, spreads: tuple[int, int], *, is_text: bool) -> str:
+def name_of(number: int, train: int, *, is_text: bool) -> str:
     """Name an output file. Readers of text take the last shard for validation, whatever it is called."""
     if is_text:
         return f"shard_{number:05d}"
-    train, _ = spreads
     return f"train-{number:05d}" if number < train else f"validation-{number - train:05d}"
 
 

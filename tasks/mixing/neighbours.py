@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, readable
 from tasks.ids import hash_ids
+from tasks.mixing.file_jobs import FileJob
 from tasks.mixing.planning import Inputs
 from tasks.signatures.lookup import collisions, files_by_band, looked_up
 from tasks.stage.jobs import ArtifactJob
@@ -37,24 +38,14 @@ def draws_of(ids: Ids, salt: int) -> Ids:
 
 
 @dataclass(frozen=True)
-class NeighboursOfFile(ArtifactJob):
+class NeighboursOfFile(FileJob):
     """The documents of a file of band keys that may be held out and share a bucket of another corpus: DOCUMENTS."""
 
     stage, version = "neighbours", VERSION
 
-    corpus: ReferenceCorpus
-    file: Artifact
     others: tuple[tuple[ReferenceCorpus, tuple[Artifact, ...]], ...]
     held_out: int
     salt: int
-
-    @property
-    def name(self) -> str:
-        return self.file.name
-
-    @property
-    def whose(self) -> str:
-        return f"corpus {self.corpus.label}, file {self.file.path}"
 
     @property
     def params(self) -> Any:
@@ -62,7 +53,7 @@ class NeighboursOfFile(ArtifactJob):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        return (self.file.digest, *(file.digest for _, files in self.others for file in files))
+        return (self.artifact.digest, *(file.digest for _, files in self.others for file in files))
 
     def make(self) -> Artifact:
         keys, ids = self.candidates()
@@ -77,7 +68,7 @@ class NeighboursOfFile(ArtifactJob):
 
     def candidates(self) -> tuple[Any, Ids]:
         """Read the keys of documents that may be held out, (n,) or (n, 2), and whose they are."""
-        with belongs_to(self.corpus), open_table(self.corpus.folder, self.file) as parquet:
+        with belongs_to(self.corpus), open_table(self.corpus.folder, self.artifact) as parquet:
             names = [name for name in ("key", "low", "doc_id") if name in parquet.schema_arrow.names]
             tables = [parquet.schema_arrow.empty_table().select(names)]
             for group in range(parquet.num_row_groups):

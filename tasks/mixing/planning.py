@@ -7,6 +7,7 @@ from hashlib import sha256
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from tasks.accounts.published import MANIFEST, PUBLISHED
 from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, corpus_at, readable
 from tasks.errors import BadRecipe, Denied, ZydaError
 from tasks.ids import BITS
@@ -98,6 +99,10 @@ def salt_of(*words: object) -> int:
 def inputs_of(mixture: Mixture) -> Inputs:
     """Find what a mixture is made of. Raises BadRecipe with every fault, and Denied."""
     mixture.folder.check_writable()
+    if mixture.folder.exists(f"{PUBLISHED}/{MANIFEST}"):
+        raise BadRecipe(
+            f"storage, name: {mixture.folder.url}: a corpus lies there; give the mixture another place"
+        )
     faults, corpora = list[str](), list[ReferenceCorpus]()
     for url in mixture.corpora:
         try:

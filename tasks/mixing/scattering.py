@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
+from tasks.dedup.reference.corpora import belongs_to
 from tasks.errors import NotConserved
 from tasks.ids import hash_ids
 from tasks.mixing.amounts import Amount
-from tasks.stage.jobs import ArtifactJob
+from tasks.mixing.file_jobs import FileJob
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from textkernels.buffers import text_buffers
@@ -31,26 +31,28 @@ SEGMENT = pa.schema(
     [("output", pa.uint32()), ("key", pa.uint64()), ("doc_id", pa.uint64()), ("part", pa.uint16()),
      ("copy", pa.uint32()), ("content", pa.large_binary())]
 )  # fmt: skip
+# Each row group is asked for by its output file alone: an output file reads the footers of all segments.
+PLAIN = {"compression": "none", "use_dictionary": False, "write_statistics": ["output"]}
 COPY_STEP = np.uint64(0x9E3779B97F4A7C15)
 Numbers = NDArray[np.uint64]
 
 
-class Outputs(tuple[int, int]):
-    """How many output files there are: to train on, and of what is held out."""
+def outputs_of(
+    keys: Numbers, is_held_out: NDArray[np.bool_], file_counts: tuple[int, int]
+) -> NDArray[np.uint32]:
+    """Return in which output file each copy is, (n,): of the files of its kind, each is an equal range of keys.
 
-    __slots__ = ()
-
-    def of(self, keys: Numbers, is_held_out: NDArray[np.bool_]) -> NDArray[np.uint32]:
-        """Return in which output file each copy is, (n,): each file is an equal range of keys."""
-        train, held_out = self
-        high = (keys >> np.uint64(32)).astype(np.uint64)
-        of_train = (high * np.uint64(train)) >> np.uint64(32)
-        of_held_out = np.uint64(train) + ((high * np.uint64(max(1, held_out))) >> np.uint64(32))
-        return np.where(is_held_out, of_held_out, of_train).astype(np.uint32)
+    file_counts: how many there are to train on, which come first, and of what is held out.
+    """
+    train, held_out = file_counts
+    high = keys >> np.uint64(32)
+    of_train = (high * np.uint64(train)) >> np.uint64(32)
+    of_held_out = np.uint64(train) + ((high * np.uint64(max(1, held_out))) >> np.uint64(32))
+    return np.where(is_held_out, of_held_out, of_train).astype(np.uint32)
 
 
 @dataclass(frozen=True)
-class SegmentsOfFile(ArtifactJob):
+class SegmentsOfFile(FileJob):
     """The copies of a published file's documents: SEGMENT, by output file and key.
 
     content: `ids`, from the file's tokens, or `text`, from the file itself. amounts: of each part. salt: of
@@ -59,27 +61,17 @@ class SegmentsOfFile(ArtifactJob):
 
     stage, version = "segments", VERSION
 
-    corpus: ReferenceCorpus
-    artifact: Artifact
     tokens: Artifact
     chosen: Artifact
     amounts: tuple[Amount, ...]
-    outputs: tuple[int, int]
+    file_counts: tuple[int, int]
     salt: int
     content: str
 
     @property
-    def name(self) -> str:
-        return self.artifact.name
-
-    @property
-    def whose(self) -> str:
-        return f"corpus {self.corpus.label}, file {self.artifact.path}"
-
-    @property
     def params(self) -> Any:
         amounts = [(one.whole, one.last) for one in self.amounts]
-        return [amounts, self.outputs, self.salt, self.content]
+        return [amounts, self.file_counts, self.salt, self.content]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -92,7 +84,7 @@ class SegmentsOfFile(ArtifactJob):
         copy = (np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)).astype(np.uint64)
         ids = chosen.column("doc_id").to_numpy()
         keys = hash_ids(hash_ids(ids[rows] ^ np.uint64(self.salt)) + copy * COPY_STEP)
-        output = Outputs(self.outputs).of(keys, chosen.column("is_held_out").to_numpy()[rows])
+        output = outputs_of(keys, chosen.column("is_held_out").to_numpy()[rows], self.file_counts)
         order = np.lexsort([copy, ids[rows], keys, output])
         rows, copy, keys, output = rows[order], copy[order], keys[order], output[order]
         contents = self.contents(ids[copies > 0])
@@ -102,7 +94,7 @@ class SegmentsOfFile(ArtifactJob):
         sizes = pc.binary_length(contents).to_numpy()[places] if len(places) else np.empty(0, np.int64)
 
         def fill(scratch: Path) -> Counts:
-            with parquet_writer(scratch, SEGMENT, compression="none", use_dictionary=False) as writer:
+            with parquet_writer(scratch, SEGMENT, **PLAIN) as writer:
                 for start, stop in groups_of(output, sizes):
                     arrays = [pa.array(column[start:stop]) for column in columns]
                     content = taken(contents, places[start:stop])

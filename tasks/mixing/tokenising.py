@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
+from tasks.dedup.reference.corpora import belongs_to
 from tasks.errors import NotConserved
 from tasks.log import warn
+from tasks.mixing.file_jobs import FileJob
 from tasks.sources.columns import as_one_array
-from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
@@ -24,7 +24,7 @@ TOKENS = pa.schema([("doc_id", pa.uint64()), ("n_tokens", pa.uint32()), ("ids", 
 
 
 @dataclass(frozen=True)
-class TokensOfFile(ArtifactJob):
+class TokensOfFile(FileJob):
     """The ids of each document of a published file: TOKENS, ids as little-endian numbers of `width` bytes.
 
     is_counted: whether the file's own `n_tokens` are by this tokenizer, and so have to be the same.
@@ -32,19 +32,9 @@ class TokensOfFile(ArtifactJob):
 
     stage, version = "tokens", VERSION
 
-    corpus: ReferenceCorpus
-    artifact: Artifact
     tokenizer: str
     width: int
     is_counted: bool
-
-    @property
-    def name(self) -> str:
-        return self.artifact.name
-
-    @property
-    def whose(self) -> str:
-        return f"corpus {self.corpus.label}, file {self.artifact.path}"
 
     @property
     def params(self) -> Any:

@@ -23,8 +23,8 @@ from small_mixtures import (
 )
 from tokenizers import Tokenizer
 
-from tasks.errors import BadRecipe, Denied
-from tasks.mixing import gathering
+from tasks.errors import BadRecipe, Denied, NotConserved
+from tasks.mixing import formats, gathering
 from tasks.mixing.mixing import mix_all
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
@@ -373,7 +373,7 @@ def test_corpus_published_anew_while_it_is_mixed_is_one_line(tmp_path, compiled)
         mixed_in(path, slow)
     assert not (tmp_path / "mixed/mixture/mixture.json").exists()
     mixed, _ = mixed_in(path)
-    assert sum(part.documents for part in mixed.parts) == len(documents([corpus]))
+    assert sum(part.documents + part.held_out for part in mixed.parts) == len(documents([corpus]))
 
 
 BAD = {
@@ -534,3 +534,43 @@ def test_verify_writes_anew_what_is_not_as_it_was_written(corpora, tmp_path):
     assert (place / "megatron/sequences.json").exists()
     mix_all(inputs_of(load_mixture(str(path))), here, verify=True)
     assert all_files(place) == expected
+
+
+def test_columns_of_a_source_that_are_named_like_those_of_clusters_are_none(tmp_path, compiled):
+    corpus = corpus_of(tmp_path / "corpus", documents=10)
+    odd = [
+        {"name": f"odd{i}", "text": prose(f"odd {i}"), "cluster_id_of_theirs": "x", "cluster_sizes": [1]}
+        for i in range(3)
+    ]
+    write_rows(tmp_path / "corpus/in/other-7.jsonl", odd)
+    build_here(corpus.load())
+    options = {"repeat": {1: 2}, "validation": {"share": 0.01}, "budget": {"tokens": 5000}}
+    mixed, _ = mixed_in(mixture_file(tmp_path, [corpus], **options))
+    assert sum(part.documents + part.held_out for part in mixed.parts) == len(documents([corpus]))
+
+
+def test_mixture_is_not_written_into_the_folder_of_a_corpus(tmp_path, compiled):
+    corpus = corpus_of(tmp_path / "corpus", documents=5)
+    path = mixture_file(tmp_path, [corpus], storage=corpus.recipe["storage"], name="small")
+    before = all_files(tmp_path / "corpus/out")
+    with pytest.raises(BadRecipe, match="a corpus lies there; give the mixture another place"):
+        mixed_in(path)
+    assert all_files(tmp_path / "corpus/out") == before
+
+
+@pytest.mark.parametrize("ending", [".bin", ".ds", ".npy"])
+def test_file_that_is_shorter_than_its_tokens_is_noticed_before_it_counts(
+    corpora, tmp_path, monkeypatch, ending
+):
+    """Whatever a writer leaves out, the file system knows."""
+    close = formats.Megatron.close
+
+    def forgetful(self):
+        close(self)
+        for found in self.index.parent.parent.glob(f"*/*{ending}"):
+            found.write_bytes(found.read_bytes()[:-2])
+
+    monkeypatch.setattr(formats.Megatron, "close", forgetful)
+    with pytest.raises(NotConserved, match=r"bytes, for [0-9,]+ tokens"):
+        mixed_in(mixture_file(tmp_path, corpora, formats=["olmo", "datatrove", "megatron"]))
+    assert not (tmp_path / "mixed/mixture/mixture.json").exists()

@@ -377,6 +377,29 @@ def test_one_document_in_some_is_compared_with_what_the_judge_says(monkeypatch):
             engine.encode(pa.array([*["right"] * at, "wrong", *["right"] * 5], pa.large_string()))
 
 
+class PanicException(BaseException):
+    """As a panic of Rust comes to Python: it is no Exception."""
+
+
+def test_panic_of_the_library_is_left_to_the_judge(monkeypatch):
+    engine, right = Engine(demo_tokenizer()), engines.flat
+
+    def panicking(fast, strings):
+        if any("panic" in text for text in strings):
+            raise PanicException
+        return right(fast, strings)
+
+    monkeypatch.setattr(engines, "flat", panicking)
+    check(engine, ["a text", "a panic", ""])
+
+    def interrupted(fast, strings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engines, "flat", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        engine.count(pa.array(["a"], pa.large_string()))
+
+
 def test_tokenizer_of_which_a_probe_differs_is_left_to_its_library(monkeypatch):
     monkeypatch.setattr(engines, "flat", wrong_where("quick"))
     engine = Engine(demo_tokenizer())

@@ -1,0 +1,23 @@
+"""What is made of one published file of a corpus."""
+
+from dataclasses import dataclass
+
+from tasks.dedup.reference.corpora import ReferenceCorpus
+from tasks.stage.jobs import ArtifactJob
+from tasks.storage.artifacts import Artifact
+
+
+@dataclass(frozen=True)
+class FileJob(ArtifactJob):
+    """An artifact to make of a published file. corpus: as it was when the mixture was planned."""
+
+    corpus: ReferenceCorpus
+    artifact: Artifact
+
+    @property
+    def name(self) -> str:
+        return self.artifact.name
+
+    @property
+    def whose(self) -> str:
+        return f"corpus {self.corpus.label}, file {self.artifact.path}"
