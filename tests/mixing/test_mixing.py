@@ -544,7 +544,7 @@ def test_columns_of_a_source_that_are_named_like_those_of_clusters_are_none(tmp_
     ]
     write_rows(tmp_path / "corpus/in/other-7.jsonl", odd)
     build_here(corpus.load())
-    options = {"repeat": {1: 2}, "validation": {"share": 0.01}, "budget": {"tokens": 5000}}
+    options = {"repeat": {1: 9}, "validation": {"share": 0.01}, "budget": {"tokens": 5000}}
     mixed, _ = mixed_in(mixture_file(tmp_path, [corpus], **options))
     assert sum(part.documents + part.held_out for part in mixed.parts) == len(documents([corpus]))
 
