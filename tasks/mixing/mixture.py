@@ -5,7 +5,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from tasks.errors import BadRecipe
 from tasks.recipe.faults import faults
@@ -180,6 +188,9 @@ class Mixture(Strict):
         return self
 
 
+MODELS: dict[str, type[BaseModel]] = {"": Mixture, "parts": Part, "budget": Budget, "validation": Validation}
+
+
 def load_mixture(path: str, *, storage: str | None = None) -> Mixture:
     """Read a mixture; `storage` overrides what it says. Relative paths are relative to its own folder.
 
@@ -192,7 +203,7 @@ def load_mixture(path: str, *, storage: str | None = None) -> Mixture:
         mixture = Mixture.model_validate(content)
     except ValidationError as error:
         raise BadRecipe(
-            *faults(path, text, error, {"storage"} if storage is not None else (), "mixture")
+            *faults(path, text, error, {"storage"} if storage is not None else (), "mixture", MODELS)
         ) from error
     at = Path(os.path.abspath(path)).parent
     changed: dict[str, Any] = {

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from tasks.recipe.cleaning import MAPPING, OTHER
 from tasks.recipe.fields import Recipe
@@ -41,17 +41,20 @@ PHRASES = {
     r"greater than": "more than",
     r"^(String|Tuple|List) should have at (least|most) (\d+) (item|character)(s?)\b.*": r"expected at \2 \3 \4\5",
 }
+MODELS: dict[str, type[BaseModel]] = {"": Recipe, "sources": Source, "classify": Classify}
 OPTIONS = {"inputs": "to"}  # that are called otherwise than their fields
 Location = tuple[int | str, ...]
 KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
 
 def faults(
-    path: str, text: str, error: ValidationError, given: Collection[str] = (), kind: str = "recipe"
-) -> list[str]:
+    path: str, text: str, error: ValidationError, given: Collection[str] = (), kind: str = "recipe",
+    models: dict[str, type[BaseModel]] = MODELS,
+) -> list[str]:  # fmt: skip
     """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`.
 
     given: the fields that were not read from the file, but from an option of that name. kind: what the file is.
+    models: of its parts, by the names of the fields that have them, those of a recipe without.
     """
     tree = yaml.compose(text)
     details = [fault | {"loc": as_written(tree, fault["loc"])} for fault in error.errors()]
@@ -65,10 +68,10 @@ def faults(
         and (fault["type"] != "too_short" or fault["loc"] not in whole)
     ]
     lines = (
-        f"--{OPTIONS.get(str(fault['loc'][0]), fault['loc'][0])}: {wording(fault)}"
-        if fault["loc"] and fault["loc"][0] in given
-        else f"{path}{place_in_file(tree, fault['loc'])}: {field_of(fault['loc'], kind)}: {wording(fault)}"
-        for fault in own
+        f"--{OPTIONS.get(str(place[0]), place[0])}: {words}"
+        if place and place[0] in given
+        else f"{path}{place_in_file(tree, place)}: {field_of(place, kind)}: {words}"
+        for place, words in ((fault["loc"], wording(fault, models)) for fault in own)
     )
     sentences = list(dict.fromkeys(lines))
     return [
@@ -115,9 +118,9 @@ def field_of(location: Location, kind: str = "recipe") -> str:
     return joined.lstrip(".") or kind
 
 
-def wording(fault: Any) -> str:
+def wording(fault: Any, models: dict[str, type[BaseModel]]) -> str:
     if fault["type"] == "extra_forbidden":
-        return unknown_field(fault["loc"])
+        return unknown_field(fault["loc"], models)
     message = WORDS.get(fault["type"]) or re.sub(r"^Value error, ", "", fault["msg"]).replace("\n", " ")
     for words, plainer in PHRASES.items():
         message = re.sub(words, plainer, message)
@@ -131,21 +134,18 @@ def is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def unknown_field(location: Location) -> str:
+def unknown_field(location: Location, models: dict[str, type[BaseModel]]) -> str:
     """Say that there is no such field, and which is meant, or where there is one."""
     *within, name = location
-    of_models: dict[str, Collection[str]] = {
-        "": Recipe.model_fields, "sources": Source.model_fields, "classify": Classify.model_fields,
-    }  # fmt: skip
     place = next((str(step) for step in reversed(within) if isinstance(step, str)), "")
     message = "there is no such field"
-    if place not in of_models:
+    if place not in models:
         return message
-    if place == "" and name in of_models["sources"]:
+    if models is MODELS and place == "" and name in Source.model_fields:
         return f"{message}; each of the sources has one"
-    if place == "sources" and name in of_models[""]:
+    if models is MODELS and place == "sources" and name in Recipe.model_fields:
         return f"{message}; the recipe has one, beside `sources`"
-    alike = get_close_matches(str(name), of_models[place], 1)
+    alike = get_close_matches(str(name), models[place].model_fields, 1)
     return f"{message}; did you mean {alike[0]}?" if alike else message
 
 
