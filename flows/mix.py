@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 
 from flows.dashboard.artifact_keys import key_of
-from flows.server.liveness import with_heartbeat
+from flows.server.exclusion import mixture_lock
 from flows.server.run_names import name_by_mixture
 from tasks.mixing.mixing import Mixed, mix_all
 from tasks.mixing.mixture import load_mixture
@@ -28,8 +28,8 @@ def mix(mixture: str, storage: str | None = None) -> str:
         mixture: The mixture's YAML file, as the machine that runs the flow sees it.
         storage: Where the mixture goes, instead of where the file says: any fsspec URL.
     """
-    with with_heartbeat("zyda-mix"):
-        inputs = inputs_of(load_mixture(mixture, storage=storage))
+    inputs = inputs_of(load_mixture(mixture, storage=storage))
+    with mixture_lock(inputs.mixture.name, inputs.folder.url):
         mixed: Mixed = mix_files.submit(inputs).result()
         show(inputs, mixed)
     return inputs.folder.folder(mixed.place).url

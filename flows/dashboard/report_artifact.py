@@ -4,32 +4,35 @@ from prefect.artifacts import create_markdown_artifact
 
 from flows.dashboard.artifact_keys import artifact_key
 from flows.reporting.markdown import without_code
-from flows.reporting.report_about import ABOUT
+from flows.reporting.report_about import ABOUT, about_sections
 from flows.reporting.report_markdown import as_markdown
-from flows.reporting.report_page import PAGE, about_page, page
+from flows.reporting.report_page import PAGE, about_page, page, sections
+from flows.reporting.report_parts import Section
 from tasks.lookup.report_data import Findings, findings_of
 from tasks.recipe.fields import Recipe
 
 
 def write_report(recipe: Recipe) -> str:
     """Make the report and put it beside the published corpus; return its URL."""
-    return written(recipe, findings_of(recipe))
+    url, _ = written(recipe, findings_of(recipe))
+    return url
 
 
-def written(recipe: Recipe, findings: Findings) -> str:
-    """Write the pages and return the URL of the first."""
+def written(recipe: Recipe, findings: Findings) -> tuple[str, list[Section]]:
+    """Write the pages, and return the URL of the first and the chapters of both."""
     folder = recipe.folder
-    folder.write(ABOUT, about_page(recipe, findings).encode())
-    folder.write(PAGE, page(recipe, findings).encode())
-    return f"{folder.url}/{PAGE}"
+    about, chapters = list(about_sections(findings)), list(sections(findings))
+    folder.write(ABOUT, about_page(recipe, findings, about).encode())
+    folder.write(PAGE, page(recipe, findings, chapters).encode())
+    return f"{folder.url}/{PAGE}", [*chapters, *about]
 
 
 def show_report(recipe: Recipe) -> str:
     """Write the report and show it in the dashboard, beside the flow run that this is in; return its URL."""
     findings = findings_of(recipe)
-    url = written(recipe, findings)
+    url, chapters = written(recipe, findings)
     create_markdown_artifact(
-        without_code(as_markdown(recipe, findings)),
+        without_code(as_markdown(recipe, findings, chapters)),
         key=artifact_key(recipe, "report"),
         description="The report",
     )

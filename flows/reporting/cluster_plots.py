@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.reporting.plots import DRAWN, IN_A_FIELD, axes, colours_of, groups, short, svg
+from flows.reporting.plots import DRAWN, IN_A_FIELD, axes, by_powers_of_ten, colours_of, groups, short, svg
 from tasks.accounts.ledger import Ledger
 from tasks.lookup.cluster_stats import ClusterStats
 from tasks.lookup.report_data import Findings
@@ -20,7 +20,9 @@ def cluster_sizes(ledger: Ledger, stats: ClusterStats) -> str:
     for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
         sizes, counts = add_histograms([stats.sizes[source] for source in members if source in stats.sizes])
         if len(sizes):
-            plot.loglog(sizes, counts, "o", markersize=4, label=name, color=colour, alpha=0.8)
+            plot.plot(sizes, counts, "o", markersize=4, label=name, color=colour, alpha=0.8)
+    by_powers_of_ten(plot.xaxis)
+    by_powers_of_ten(plot.yaxis)
     plot.set_xlim(0.8, max(10.0, 1.25 * plot.get_xlim()[1]))
     plot.set_ylim(0.8, max(10.0, plot.get_ylim()[1]))
     plot.set_xlabel("documents of the source in a cluster")

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from tasks.accounts.ledger import Ledger
@@ -17,7 +19,7 @@ from tasks.signatures.banding import Banding
 
 mpl.rcParams.update({
     "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-    "figure.constrained_layout.use": True, "font.family": "sans-serif",
+    "figure.constrained_layout.use": True, "font.family": "sans-serif", "text.parse_math": False,
 })  # fmt: skip
 COLOURS = [f"C{i}" for i in range(10)]
 COLOUR_OF_OTHERS = "#c8c8c8"
@@ -51,6 +53,20 @@ def short(number: float, _: object = None) -> str:
         if abs(number) >= size:
             return f"{number / size:.3g}{letter}"
     return f"{number:.3g}"
+
+
+class ShortByTens(LogFormatter):
+    """Writes the marks that Matplotlib would write beside powers of ten as `short` does: 100k."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return short(x) if super().__call__(x, pos) else ""
+
+
+def by_powers_of_ten(axis: XAxis | YAxis) -> None:
+    """Have counts on an axis by their logarithms, once all is drawn."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    axis.set_major_formatter(ShortByTens())
+    axis.set_minor_formatter(ShortByTens(minor_thresholds=(1, 0.4)))
 
 
 def groups(ledger: Ledger, most: int = DRAWN) -> Groups:
@@ -158,7 +174,7 @@ def lengths(findings: Findings) -> str:
         counts = of_group({source: findings.lengths[source].astype(float) for source in members}, members)
         if counts.sum():
             plot.step(middles, 100 * counts / counts.sum(), where="mid", label=name, color=colour)
-    plot.set_xscale("log")
+    by_powers_of_ten(plot.xaxis)
     plot.set_xlabel("tokens in a document")
     plot.set_ylabel("% of the source's documents")
     if plot.get_legend_handles_labels()[0]:
@@ -171,7 +187,7 @@ def unlike(audit: AuditFindings) -> str:
     figure, plot = axes(8, 2.8)
     lengths, shares = zip(*audit.by_length, strict=True)
     plot.plot(lengths, [100 * share for share in shares], "o-", markersize=3)
-    plot.set_xscale("log")
+    by_powers_of_ten(plot.xaxis)
     plot.set_ylim(bottom=0)
     plot.set_xlabel("characters of the removed document, at the most")
     plot.set_ylabel("% unlike")
@@ -196,7 +212,7 @@ def lengths_of_removed(audit: AuditFindings) -> str:
     """Draw how long the removed documents are."""
     figure, plot = axes(8, 2.4)
     plot.stairs(audit.lengths.counts, audit.lengths.ends, fill=True)
-    plot.set_xscale("log")
+    by_powers_of_ten(plot.xaxis)
     plot.set_xlabel("characters of the removed document")
     plot.set_ylabel("pairs")
     return svg(figure)

@@ -2,12 +2,10 @@
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from flows.reporting.markdown import plain
-from flows.reporting.report_about import about_sections
 from flows.reporting.report_head import head
-from flows.reporting.report_page import PAGE, sections
+from flows.reporting.report_page import PAGE
 from flows.reporting.report_parts import Fact, Section, Table
 from tasks.lookup.report_data import Findings
 from tasks.recipe.fields import Recipe
@@ -16,7 +14,7 @@ MOST_BYTES = 900_000  # of all: Prefect keeps an artifact as one row of its data
 MOST_ROWS = 100  # of a table
 
 
-def as_markdown(recipe: Recipe, findings: Findings) -> str:
+def as_markdown(recipe: Recipe, findings: Findings, chapters: Iterable[Section]) -> str:
     """Write the head of a report, its tables and its plots; whatever would make it too long is left out."""
     url = f"{recipe.folder.url}/{PAGE}"
     parts = [
@@ -25,7 +23,7 @@ def as_markdown(recipe: Recipe, findings: Findings) -> str:
     ]
     left_out = 0
     size = sum(len(part.encode()) for part in parts)
-    for section in chain(sections(findings), about_sections(findings)):
+    for section in chapters:
         for part in section_parts(section):
             size += len(part.encode()) + 1
             if size > MOST_BYTES:

@@ -1,12 +1,12 @@
 """The report as a page: everything in one file, which loads nothing and can be printed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from jinja2 import Environment
 
 from flows.reporting import cluster_plots, plots
-from flows.reporting.report_about import ABOUT, about_sections
+from flows.reporting.report_about import ABOUT
 from flows.reporting.report_comparison import comparison
 from flows.reporting.report_head import head, recipe_text
 from flows.reporting.report_parts import Fact, Section, Table, Text, count
@@ -22,26 +22,26 @@ MANY_ROWS = 30  # of a table that is closed until it is asked for
 MOST_SOURCES = 8  # that are named in a line
 
 
-def page(recipe: Recipe, findings: Findings) -> str:
-    """Write the page."""
+def page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str:
+    """Write the page, of the chapters that `sections` gives."""
     about = Fact("About this corpus", "what it has of duplicates, as papers show it", link=ABOUT)
     first, *more = head(recipe, findings)
-    return rendered(recipe.corpus, "report", [first, about, *more], recipe_text(findings), sections(findings))
+    return rendered(recipe.corpus, "report", [first, about, *more], recipe_text(findings), chapters)
 
 
-def about_page(recipe: Recipe, findings: Findings) -> str:
-    """Write the page about the corpus itself: the figures and tables that papers on such corpora have."""
+def about_page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str:
+    """Write the page about the corpus itself, of the chapters that `about_sections` gives."""
     head_of_about = [*head(recipe, findings)[:1], Fact("The report", "how it was made", link=PAGE)]
-    return rendered(recipe.corpus, "about this corpus", head_of_about, None, about_sections(findings))
+    return rendered(recipe.corpus, "about this corpus", head_of_about, None, chapters)
 
 
 def rendered(
-    name: str, title: str, lines: list[Fact], recipe: Text | None, chapters: Iterator[Section]
+    name: str, title: str, lines: list[Fact], recipe: Text | None, chapters: Sequence[Section]
 ) -> str:
     """Write a page of chapters below a head."""
     template = Environment(autoescape=True).from_string((files("flows.reporting") / PAGE).read_text())
     return template.render(
-        name=name, title=title, head=lines, recipe=recipe, sections=list(chapters), many=MANY_ROWS
+        name=name, title=title, head=lines, recipe=recipe, sections=chapters, many=MANY_ROWS
     )
 
 

@@ -1,7 +1,7 @@
-"""Two builds of one corpus never run at the same time: the second waits. Of two looks, one is enough."""
+"""No two builds of a corpus, or mixes of a mixture, run at once: the second waits. Of two looks, one is enough."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
@@ -19,15 +19,25 @@ def lock_name(recipe: Recipe) -> str:
     return f"zyda-{recipe.corpus}-{digest_of(recipe.folder.url)[:8]}"
 
 
-@contextmanager
-def build_lock(recipe: Recipe, say: Callable[[str], object]) -> Iterator[None]:
+def build_lock(recipe: Recipe, say: Callable[[str], object]) -> AbstractContextManager[None]:
     """Hold this corpus for as long as the block runs, on this Prefect server. say: that it has to wait, and why."""
-    name = lock_name(recipe)
+    return one_at_a_time(lock_name(recipe), f"build of {recipe.corpus}", say)
+
+
+def mixture_lock(mixture: str, folder: str) -> AbstractContextManager[None]:
+    """Hold the folder of a mixture for as long as the block runs, on this Prefect server."""
+    name = f"zyda-mix-{mixture}-{digest_of(folder)[:8]}"
+    return one_at_a_time(name, f"mix of {mixture}", lambda _: None)
+
+
+@contextmanager
+def one_at_a_time(name: str, what: str, say: Callable[[str], object]) -> Iterator[None]:
+    """Wait until nobody holds this name, and hold it for as long as the block runs."""
     # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
     with with_heartbeat(name):
         mark_dead_runs()
         if is_held(name):
-            why = f"another build of {recipe.corpus} is running, or was killed less than a minute ago"
+            why = f"another {what} is running, or was killed less than a minute ago"
             get_run_logger().warning("%s; waiting", why)
             say(why)
         with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):

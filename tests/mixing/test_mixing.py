@@ -3,11 +3,15 @@
 import gzip
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from patience import HANG
 from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
 from small_mixtures import (
     END,
@@ -24,8 +28,8 @@ from small_mixtures import (
 from tokenizers import Tokenizer
 
 from tasks.errors import BadRecipe, Denied, NotConserved
-from tasks.mixing import formats, gathering
-from tasks.mixing.mixing import mix_all
+from tasks.mixing import formats, gathering, mixing
+from tasks.mixing.mixing import SEQUENCES, mix_all
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
 from tasks.mixing.tracing import Trace
@@ -314,6 +318,39 @@ def counting(made):
         return done
 
     return spread
+
+
+def without_prefixes(files):
+    """Leave out the file that names others by their whole paths."""
+    return {path: content for path, content in files.items() if path != SEQUENCES}
+
+
+def test_two_mixes_of_one_name_at_once_leave_each_other_alone(corpora, tmp_path, monkeypatch):
+    weights = [[{"name": "good", "source": "good", "weight": weight}] for weight in (1, 2)]
+    alone = [
+        all_files(mixed_in(mixture_file(tmp_path / f"alone{i}", corpora, parts=parts))[1])
+        for i, parts in enumerate(weights)
+    ]
+    first, second = (
+        inputs_of(load_mixture(str(mixture_file(tmp_path / str(i), corpora, parts=parts)), storage=str(tmp_path)))
+        for i, parts in enumerate(weights)
+    )
+    is_shuffled, waits = Event(), Event()
+
+    def until_the_other_waits(jobs, step):
+        if step.startswith("files of"):
+            is_shuffled.set()
+            assert waits.wait(HANG)
+        return here(jobs, step)
+
+    monkeypatch.setattr(mixing, "warn", lambda line: waits.set() if "another mix" in line else None)
+    with ThreadPoolExecutor(2) as threads:
+        mixes = [threads.submit(mix_all, first, until_the_other_waits)]
+        assert is_shuffled.wait(HANG)
+        mixes.append(threads.submit(mix_all, second, here))
+        places = [second.folder.path(mix.result().place) for mix in mixes]
+    for place, files in zip(places, alone, strict=True):
+        assert without_prefixes(all_files(Path(place))) == without_prefixes(files)
 
 
 def test_changed_weight_uses_what_was_encoded_and_a_new_file_is_encoded_alone(tmp_path, compiled):

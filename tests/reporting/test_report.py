@@ -17,12 +17,19 @@ from small_corpus import (
     write_rows,
 )
 
+from flows.reporting.report_about import about_sections
 from flows.reporting.report_markdown import as_markdown
+from flows.reporting.report_page import sections
 from tasks.accounts.published import published_manifest
 from tasks.lookup.explain import explain
 from tasks.lookup.report_data import findings_of
 from tasks.publish import differences
 from tasks.publish.differences import MOST_COMPARED, changes
+
+
+def markdown_of(recipe):
+    findings = findings_of(recipe)
+    return as_markdown(recipe, findings, [*sections(findings), *about_sections(findings)])
 
 
 def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
@@ -156,7 +163,7 @@ def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
     page = page_of(recipe)
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-    assert "<script>" not in as_markdown(recipe, findings_of(recipe))
+    assert "<script>" not in markdown_of(recipe)
 
 
 def test_report_of_many_sources_draws_the_largest(tmp_path):
@@ -176,13 +183,13 @@ def test_report_of_many_sources_draws_the_largest(tmp_path):
     assert len(re.findall(r">source\d+</text>", shared)) == 2 * 20
     assert "The 20 sources with most clusters, of 40." in page
     assert len(cells_of(page, "By source: 41 rows")) == 41
-    assert len(as_markdown(recipe, findings_of(recipe)).encode()) < 1_000_000
+    assert len(markdown_of(recipe).encode()) < 1_000_000
 
 
 def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(labelled):
     recipe = labelled.load()
     build_here(recipe)
-    text = as_markdown(recipe, findings_of(recipe))
+    text = markdown_of(recipe)
     assert len(re.findall(r"!\[[^]]*\]\(data:image/svg\+xml;base64,[A-Za-z0-9+/=]+\)", text)) == 12
     assert f"`{recipe.folder.url}/report.html`" in text
     assert not re.search(r"\]\(<?(file:|/)", text)

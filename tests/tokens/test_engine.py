@@ -400,7 +400,15 @@ def test_panic_of_the_library_is_left_to_the_judge(monkeypatch):
         engine.count(pa.array(["a"], pa.large_string()))
 
 
-def test_tokenizer_of_which_a_probe_differs_is_left_to_its_library(monkeypatch):
+@pytest.fixture
+def nothing_remembered():
+    """Have tokenizers probed anew in a test, and again after it."""
+    engines.fast_form.cache_clear()
+    yield
+    engines.fast_form.cache_clear()
+
+
+def test_tokenizer_of_which_a_probe_differs_is_left_to_its_library(monkeypatch, nothing_remembered):
     monkeypatch.setattr(engines, "flat", wrong_where("quick"))
     engine = Engine(demo_tokenizer())
     assert 'fastokens gives other ids for "The quick' in engine.why_slow
