@@ -22,7 +22,14 @@ from distributed.utils import get_mp_context
 METHOD = "distributed.worker.multiprocessing-method"
 FORK = "forkserver" if sys.platform == "linux" else "spawn"
 FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # the same, of a process to be started
-IMPORTED = ["prefect_dask", "prefect.task_engine", "tasks.pipeline", "pandas", "flows.build", "flows.dashboard.report_artifact"]
+IMPORTED = [
+    "prefect_dask",
+    "prefect.task_engine",
+    "tasks.pipeline",
+    "pandas",
+    "flows.build",
+    "flows.dashboard.report_artifact",
+]
 
 
 def born_with_imports(*, gpus: int) -> AbstractContextManager[Any]:

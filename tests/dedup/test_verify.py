@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_corpus import Corpus, build_here, contents, edited, prose, rows, table_of, write_rows, zyda
+from small_corpus import (
+    Corpus,
+    build_here,
+    contents,
+    edited,
+    prose,
+    read_rows,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+)
 
 from tasks.accounts.published import corpus_of
 from tasks.dedup import by_documents, cluster_files, contested, large, verify
@@ -25,9 +36,10 @@ RULES = [{"containment": 0.7}, {"jaccard": 0.5}, {"containment": 1.0}]
 
 def shingles_of(text, dedup):
     """Cut a text into its set of shingles."""
-    parts = text if dedup.shingle == "characters" else text.lower().translate(NO_PUNCTUATION).split()
-    runs = {tuple(parts[i : i + dedup.width]) for i in range(max(1, len(parts) - dedup.width + 1))}
-    return runs - {()}
+    if dedup.shingle == "characters":
+        return {text[i : i + dedup.width] for i in range(max(1, len(text) - dedup.width + 1))} - {""}
+    words = text.lower().translate(NO_PUNCTUATION).split()
+    return {tuple(words[i : i + dedup.width]) for i in range(max(1, len(words) - dedup.width + 1))} - {()}
 
 
 def greedy(sets, groups, rule):
@@ -166,7 +178,8 @@ def expected_removals(recipe, rule):
     for cluster in members.values():
         places = {doc_id: corpus.place(doc_id) for doc_id in cluster}
         order = sorted(cluster, key=lambda i: (rank[places[i].source], places[i].file, places[i].row))
-        sets = [shingles_of(corpus.text(doc_id), recipe.rounds[0]) for doc_id in order]
+        texts = [read_rows(places[doc_id].file)[places[doc_id].row]["text"] for doc_id in order]
+        sets = [shingles_of(text, recipe.rounds[0]) for text in texts]
         groups = range(len(order))
         if recipe.rounds[0].scope == "across":
             groups = [rank[places[doc_id].source] for doc_id in order]

@@ -1,14 +1,15 @@
 """A whole build whose cluster has a worker with a GPU, from the command line."""
 
-import os
 from contextlib import nullcontext
 from pathlib import Path
 
 import distributed
 import pretend_gpu
 import pytest
-from small_corpus import Corpus, contents, edited, prose, rows, write_rows, zyda
+from disturbances import using
+from small_corpus import Corpus, build_here, contents, edited, prose, rows, write_rows, zyda
 
+from tasks.recipe.loading import load_recipe
 from tasks.workers.dask_cluster import SHARE, gpu_count
 
 FIXTURES = Path(pretend_gpu.__file__).parent
@@ -39,25 +40,24 @@ def cluster_that_pretends(noted):
 @pytest.mark.parametrize("is_real", [
     False, pytest.param(True, marks=pytest.mark.skipif(not gpu_count(), reason="needs a GPU")),
 ], ids=["pretended", "real"])  # fmt: skip
-def test_corpus_built_with_gpus_is_that_of_cpus(tmp_path, is_real):
+def test_corpus_built_with_gpus_is_that_of_cpus(tmp_path, is_real, server, monkeypatch):
     corpus, noted = Corpus(tmp_path), tmp_path / "noted"
     words = {name: prose(name, 25) for name in ("one", "two", "three")}
     write_rows(tmp_path / "in/best-0.parquet", rows(**words, naïve="naïve café 漢字 🙂 " * 4, nothing=""))
     write_rows(tmp_path / "in/worst-0.jsonl.zst", rows(copy=words["one"], near=edited(words["two"])))
     sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
     dedup = {"width": 5, "bands": 2, "rows": 2}
-    built = {}
-    begun = {"sources": sources[:1], "dedup": dedup, "storage": str(tmp_path / "gpu")}
-    assert zyda("build", corpus.write(**begun), env={**os.environ, "ZYDA_ENGINE": "cpu"}).returncode == 0
-    for engine in ("cpu", "gpu"):
-        settings = {"sources": sources, "dedup": dedup, "storage": str(tmp_path / engine)}
-        environment = {**os.environ, "ZYDA_ENGINE": engine}
-        with nullcontext() if is_real or engine == "cpu" else cluster_that_pretends(noted) as cluster:
-            if cluster:
-                environment["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
-            done = zyda("build", corpus.write(**settings), env=environment)
-        assert done.returncode == 0, done.stderr
-        built[engine] = contents(corpus.load(**settings))
-    assert built["gpu"] == built["cpu"]
+    monkeypatch.setenv("ZYDA_ENGINE", "cpu")
+    by_cpus = corpus.load(sources=sources, dedup=dedup, storage=str(tmp_path / "cpu"))
+    build_here(by_cpus)
+    build_here(corpus.load(sources=sources[:1], dedup=dedup, storage=str(tmp_path / "gpu")))
+    path = corpus.write(sources=sources, dedup=dedup, storage=str(tmp_path / "gpu"))
+    environment = using(server, ZYDA_ENGINE="gpu")
+    with nullcontext() if is_real else cluster_that_pretends(noted) as cluster:
+        if cluster:
+            environment["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
+        done = zyda("build", path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert contents(load_recipe(path)) == contents(by_cpus)
     if not is_real:
         assert set(noted.read_text().split()) == {"keys_of_shard", "stars", "forest_of"}

@@ -332,7 +332,9 @@ def test_two_mixes_of_one_name_at_once_leave_each_other_alone(corpora, tmp_path,
         for i, parts in enumerate(weights)
     ]
     first, second = (
-        inputs_of(load_mixture(str(mixture_file(tmp_path / str(i), corpora, parts=parts)), storage=str(tmp_path)))
+        inputs_of(
+            load_mixture(str(mixture_file(tmp_path / str(i), corpora, parts=parts)), storage=str(tmp_path))
+        )
         for i, parts in enumerate(weights)
     )
     is_shuffled, waits = Event(), Event()
