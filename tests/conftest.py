@@ -20,7 +20,7 @@ from patience import HANG
 from postgres import postgres  # noqa: F401 (fixture)
 from published_code import judged, judged_by_datatrove  # noqa: F401 (fixtures)
 from report_pages import labelled  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus, another, build_here, of_many_files, published_by_itself, zyda
+from small_corpus import SHARED, Corpus, another, build_here, of_two_sources, published_by_itself, zyda
 
 from flows.server.local_server import (
     export_api,
@@ -101,7 +101,7 @@ def inputs(tmp_path_factory, compiled):
     Its near-duplicates are verified, and it is against another corpus, which has some of its documents.
     """
     other = another(tmp_path_factory.mktemp("other"))
-    corpus = of_many_files(tmp_path_factory.mktemp("inputs"), 8)
+    corpus = of_two_sources(tmp_path_factory.mktemp("inputs"), 8)
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
     return corpus
 

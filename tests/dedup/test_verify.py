@@ -260,7 +260,7 @@ def test_clusters_of_which_nobody_goes(tmp_path, dedup):
 
 
 def test_same_however_it_is_cut(chains, monkeypatch):
-    dedup = {**LOOSE, "scope": "global", "verify": {"containment": 0.7}}
+    dedup = {**LOOSE, "bands": 16, "scope": "global", "verify": {"containment": 0.7}}
     whole = chains.load(name="whole", dedup=dedup)
     build_here(whole)
     small = chains.load(name="small-shards", dedup=dedup, shard_mib=0.002)
