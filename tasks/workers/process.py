@@ -22,14 +22,8 @@ from distributed.utils import get_mp_context
 METHOD = "distributed.worker.multiprocessing-method"
 FORK = "forkserver" if sys.platform == "linux" else "spawn"
 FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # the same, of a process to be started
-IMPORTED = [
-    "prefect_dask",
-    "prefect.task_engine",
-    "tasks.pipeline",
-    "pandas",
-    "flows.build",
-    "flows.dashboard.report_artifact",
-]
+# pyarrow imports pandas, where it is there, to see whether a list is one of its columns.
+IMPORTED = ["prefect_dask", "prefect.task_engine", "tasks.pipeline", "pandas"]
 
 
 def born_with_imports(*, gpus: int) -> AbstractContextManager[Any]:
