@@ -28,8 +28,9 @@ def mix(mixture: str, storage: str | None = None) -> str:
         mixture: The mixture's YAML file, as the machine that runs the flow sees it.
         storage: Where the mixture goes, instead of where the file says: any fsspec URL.
     """
-    inputs = inputs_of(load_mixture(mixture, storage=storage))
-    with mixture_lock(inputs.mixture.name, inputs.folder.url):
+    loaded = load_mixture(mixture, storage=storage)
+    with mixture_lock(loaded):
+        inputs = inputs_of(loaded)
         mixed: Mixed = mix_files.submit(inputs).result()
         show(inputs, mixed)
     return inputs.folder.folder(mixed.place).url

@@ -63,8 +63,8 @@ class ShortByTens(LogFormatter):
 
 
 def by_powers_of_ten(axis: XAxis | YAxis) -> None:
-    """Have counts on an axis by their logarithms, once all is drawn."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    """Have counts on an axis by their logarithms."""
+    (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
     axis.set_major_formatter(ShortByTens())
     axis.set_minor_formatter(ShortByTens(minor_thresholds=(1, 0.4)))
 

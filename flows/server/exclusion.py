@@ -10,6 +10,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.logging import get_run_logger
 
 from flows.server.liveness import LEASE_SECONDS, mark_dead_runs, with_heartbeat
+from tasks.mixing.mixture import Mixture
 from tasks.recipe.fields import Recipe
 from tasks.storage.records import digest_of
 
@@ -19,15 +20,18 @@ def lock_name(recipe: Recipe) -> str:
     return f"zyda-{recipe.corpus}-{digest_of(recipe.folder.url)[:8]}"
 
 
+def mixture_lock_name(mixture: Mixture) -> str:
+    return f"zyda-mix-{mixture.name}-{digest_of(mixture.folder.url)[:8]}"
+
+
 def build_lock(recipe: Recipe, say: Callable[[str], object]) -> AbstractContextManager[None]:
     """Hold this corpus for as long as the block runs, on this Prefect server. say: that it has to wait, and why."""
     return one_at_a_time(lock_name(recipe), f"build of {recipe.corpus}", say)
 
 
-def mixture_lock(mixture: str, folder: str) -> AbstractContextManager[None]:
+def mixture_lock(mixture: Mixture) -> AbstractContextManager[None]:
     """Hold the folder of a mixture for as long as the block runs, on this Prefect server."""
-    name = f"zyda-mix-{mixture}-{digest_of(folder)[:8]}"
-    return one_at_a_time(name, f"mix of {mixture}", lambda _: None)
+    return one_at_a_time(mixture_lock_name(mixture), f"mix of {mixture.name}", lambda _: None)
 
 
 @contextmanager

@@ -1,16 +1,13 @@
 """A mixture from its plan to its files, each step over all workers; what was made before is not made again."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from filelock import FileLock, Timeout
 
 from tasks.errors import BadRecipe, NotConserved
 from tasks.log import warn
@@ -25,6 +22,7 @@ from tasks.mixing.tokenising import TokensOfFile
 from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.storage.artifacts import WORK, Artifact
 from tasks.storage.folder import Folder
+from tasks.storage.holding import held
 from tasks.storage.records import Record, digest_of
 
 VERSION = 1
@@ -32,7 +30,7 @@ MOST_FILES = 32_767  # of one blend of Megatron's
 LIKENESS = 0.9  # for which it is said how many near-duplicates of held-out documents are found
 MIXTURE = "mixture.json"
 SEQUENCES = "megatron/sequences.json"
-LOCK = "mixing.lock"
+LOCK = f"{WORK}/mixing.lock"
 Spread = Callable[[Sequence[Callable[[], Any]], str], list[Any]]  # calls each job, of a step of this name
 
 
@@ -339,28 +337,8 @@ class Mixing:
 
 def mix_all(inputs: Inputs, spread: Spread, *, verify: bool = False) -> Mixed:
     """Write a mixture; what is damaged of what was made before is made again."""
-    with held(inputs.folder):
+    with held(inputs.folder, LOCK, "mix"):  # it removes what is written to shuffle
         return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, spread).mix(verify=verify))
-
-
-@contextmanager
-def held(folder: Folder) -> Iterator[None]:
-    """Hold a folder on a disk for one mix: what one writes to shuffle it, another would remove."""
-    if not folder.is_local:
-        yield
-        return
-    place = Path(folder.path(WORK))
-    place.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(place / LOCK)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        warn(f"another mix writes to {folder.url}; waiting until it has ended")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def expect(part: str, written: int, planned: int, what: str) -> None:

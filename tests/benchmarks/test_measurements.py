@@ -33,7 +33,7 @@ def test_texts_of_a_folder_are_read(texts):
         ["benchmarks.end_to_end", "FOLDER", str(TOKENIZER), "0.0005"],
         ["benchmarks.full_size", "FOLDER", str(TOKENIZER), "0.0005", "0.001"],
         ["benchmarks.duplicates", "FOLDER", str(TOKENIZER), "1", "100", "500", "1000"],
-        ["benchmarks.orchestration", "--sources", "--simulate", "2x3"],
+        ["benchmarks.orchestration", "--sources", "1", "--simulate", "2x3"],
     ],
     ids=lambda command: command[0],
 )

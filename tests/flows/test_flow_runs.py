@@ -110,13 +110,14 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     assert not_cached == {"prepare", "other corpora", "corpus", "note", "accounts", "report"}
 
 
-def test_corpus_does_not_depend_on_how_many_workers_make_it(larger, undisturbed, server):
+@pytest.mark.parametrize("workers", [1, 3])
+def test_corpus_does_not_depend_on_how_many_workers_make_it(larger, undisturbed, server, workers):
     from flows.build import build
     from tasks.stage.runner import task_runner
 
     with (
         distributed.LocalCluster(
-            n_workers=3, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0"
         ) as cluster,
         dask.config.set({"scheduler-address": cluster.scheduler_address}),
     ):

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from patience import HANG
+from prefect.task_runners import ThreadPoolTaskRunner
 from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
 from small_mixtures import (
     END,
@@ -27,12 +28,15 @@ from small_mixtures import (
 )
 from tokenizers import Tokenizer
 
+from flows import mix as flow_module
+from flows.server.exclusion import is_held, mixture_lock_name
 from tasks.errors import BadRecipe, Denied, NotConserved
-from tasks.mixing import formats, gathering, mixing
-from tasks.mixing.mixing import SEQUENCES, mix_all
+from tasks.mixing import formats, gathering
+from tasks.mixing.mixing import LOCK, SEQUENCES, mix_all
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
 from tasks.mixing.tracing import Trace
+from tasks.storage import holding
 
 FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 
@@ -345,7 +349,7 @@ def test_two_mixes_of_one_name_at_once_leave_each_other_alone(corpora, tmp_path,
             assert waits.wait(HANG)
         return here(jobs, step)
 
-    monkeypatch.setattr(mixing, "warn", lambda line: waits.set() if "another mix" in line else None)
+    monkeypatch.setattr(holding, "warn", lambda line: waits.set() if "another mix" in line else None)
     with ThreadPoolExecutor(2) as threads:
         mixes = [threads.submit(mix_all, first, until_the_other_waits)]
         assert is_shuffled.wait(HANG)
@@ -462,6 +466,38 @@ def test_folder_that_cannot_be_written_is_one_line(corpora, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Denied, match="nothing can be written there"):
         mixed_in(mixture_file(tmp_path, corpora, storage=str(tmp_path / "file")))
+
+
+def test_what_cannot_be_locked_is_one_line_or_a_warning(corpora, tmp_path, monkeypatch):
+    inputs = inputs_of(load_mixture(str(mixture_file(tmp_path, corpora))))
+    lock = Path(inputs.folder.path(LOCK))
+    lock.mkdir(parents=True)
+    with pytest.raises(Denied, match=f"{inputs.folder.url}: IsADirectoryError"):
+        mix_all(inputs, here)
+    lock.rmdir()
+
+    def no_locks(self, **_):
+        raise NotImplementedError
+
+    said = []
+    monkeypatch.setattr(holding, "warn", said.append)
+    monkeypatch.setattr(holding.FileLock, "acquire", no_locks)
+    assert mix_all(inputs, here).outputs
+    assert said == [f"{inputs.folder.url}: this disk knows no locks, so start no second mix there"]
+
+
+@pytest.mark.slow
+def test_mix_in_prefect_holds_the_mixture_until_it_is_over(corpora, server, tmp_path, monkeypatch):
+    path, held = str(mixture_file(tmp_path, corpora)), []
+    name = mixture_lock_name(load_mixture(path))
+
+    def shown(inputs, mixed):
+        held.append(is_held(name))
+
+    monkeypatch.setattr(flow_module, "show", shown)
+    flow_module.mix.with_options(task_runner=ThreadPoolTaskRunner())(path)
+    assert held == [True]
+    assert not is_held(name)
 
 
 def test_shortfall_goes_to_the_others_where_the_file_says_so(corpora, tmp_path):
