@@ -47,6 +47,8 @@ def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
         ground = ET.fromstring(drawing).find(".//{*}g[@id='patch_1']/{*}path")
         assert "fill: #ffffff" in ground.get("style")  # legible whatever the page is like
     assert not re.search(r"<(script|link|img)\b", page)
+    assert "mathdefault" not in page  # TeX, which the plots would show as it is
+    assert ">1k</text>" in page
 
 
 def test_head_says_what_the_report_is_about(corpus):
