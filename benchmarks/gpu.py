@@ -27,6 +27,7 @@ PAGE = REPOSITORY / "docs/gpu.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"
 CHARACTERS, WORDS = MinHashRound(), MinHashRound(shingle="words", width=13)
 TEXT_BYTES = 1 << 29  # on the device, where words have some twenty times as much beside them
+SHARD_BYTES = 1 << 28  # of text, as a shard of ingest has
 KEYS = 8 << 20
 EDGES = 16 << 20
 DOCUMENTS, FEW = 2000, 12  # that are classified, by one core only a few
@@ -123,15 +124,26 @@ def signatures(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     return rows
 
 
+def shard_of(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Repeat texts until they are as many as a shard has."""
+    return pa.concat_arrays([texts] * max(1, round(SHARD_BYTES / 1e6 / megabytes_of(texts))))
+
+
+def documents_of(texts: pa.LargeStringArray) -> pa.Table:
+    return pa.table({"doc_id": np.arange(len(texts), dtype=np.uint64), "text": texts})
+
+
 def shards(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     """Read a Parquet file from memory, decode it, and make its band keys."""
     from tasks.gpu.shard_keys import keys_of_groups
     from tasks.signatures.keys import band_keys
+    from tasks.storage.tables import parquet_writer
 
-    parquet = io.BytesIO()
-    table = pa.table({"doc_id": np.arange(len(texts), dtype=np.uint64), "text": texts})
-    pq.write_table(table, parquet, compression="zstd", row_group_size=max(1, len(texts) // 8))
-    content = parquet.getvalue()
+    with tempfile.NamedTemporaryFile() as scratch:
+        table = documents_of(texts)
+        with parquet_writer(Path(scratch.name), table.schema) as writer:
+            writer.write_table(table, row_group_size=max(1, len(table) // 8))
+        content = Path(scratch.name).read_bytes()
 
     def by_gpu() -> Any:
         return [
@@ -160,7 +172,7 @@ def files(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     from tasks.workers.dask_cluster import GPU_THREADS
     from tasks.workers.engine import Engine, SentToGpu
 
-    table = pa.table({"doc_id": np.arange(len(texts), dtype=np.uint64), "text": texts})
+    table = documents_of(texts)
     by_worker = SentToGpu(KeysOfShard.make, Engine.GPU)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Folder(scratch)
@@ -227,7 +239,8 @@ def classifier(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
 
 
 def rows_of(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
-    return [*signatures(texts), *shards(texts), *files(texts), *joins(), *classifier(texts)]
+    shard = shard_of(texts)
+    return [*signatures(texts), *shards(shard), *files(shard), *joins(), *classifier(texts)]
 
 
 def write_table(name: str, rows: list[dict[str, Any]]) -> str:

@@ -12,9 +12,12 @@ from pydantic.fields import FieldInfo
 
 from flows.command.cli import app
 from tasks.mixing.mixture import Budget, Mixture, Part, Validation
+from tasks.recipe.cleaning import PersonalData
 from tasks.recipe.dedup import Verify
+from tasks.recipe.evaluation import Decontaminate, EvaluationSet
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import ExactRound, MinHashRound
+from tasks.recipe.license_filter import LicenseFilter
 from tasks.recipe.source import Classify, MaxLosses, Source
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +30,10 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Deduplication of equal texts": ("`dedup`, or each of its rounds, with `exact`. ", ExactRound),
     "Verify": ("`dedup.verify`. ", Verify),
     "Classify": ("`classify` of a source. ", Classify),
+    "Personal data": ("`pii` of a step `clean`. ", PersonalData),
+    "License filter": ("A step `license_filter` of `documents`. ", LicenseFilter),
+    "Decontaminate": ("A step `decontaminate` of `documents`. ", Decontaminate),
+    "An evaluation set": ("An entry of its `sets`. ", EvaluationSet),
     "Limits of losses": ("`max_loss`, where it is not one number. ", MaxLosses),
 }
 MODELS_OF_MIXTURES: dict[str, tuple[str, type[BaseModel]]] = {
@@ -77,7 +84,7 @@ def recipe_fields() -> str:
     ]
     parts.append(
         "## Steps on documents\n\n`documents` of a recipe or of a source is a list of steps, each with one of "
-        "`clean`, `filter` and `measure`: [Rules](documents.md).\n"
+        "`license_filter`, `clean`, `filter`, `decontaminate` and `measure`: [Rules](documents.md).\n"
     )
     return "\n".join(parts)
 

@@ -143,6 +143,7 @@ def run_stage(step: Step, results: Results, runner: Runner) -> None:
 def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Ledger:
     """Run every stage that the recipe enables and that is not finished, and publish the corpus."""
     pipeline.check(recipe)
+    recipe.deny_lists  # noqa: B018 (looked for before the recipe goes to workers, so that all obey the same)
     submit, result = runner.submit, runner.result
     plans = result(submit(prepare, recipe, replace=replace))
     references = result(submit(load_references, recipe)) if recipe.is_against_others else {}

@@ -2,12 +2,14 @@
 
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+from prefect.artifacts import create_table_artifact
 
 from flows.dashboard.artifact_keys import key_of
+from flows.dashboard.mixture_page import MixturePage
 from flows.server.exclusion import mixture_lock
 from flows.server.run_names import name_by_mixture
 from tasks.mixing.mixing import Mixed, mix_all
@@ -38,17 +40,22 @@ def mix(mixture: str, storage: str | None = None) -> str:
 
 @task(task_run_name="mix", **ONCE_A_BUILD)
 def mix_files(inputs: Inputs) -> Mixed:
-    """Write what is not there yet."""
-    return mix_all(inputs, over_cluster)
+    """Write what is not there yet, and show how far it is."""
+    page = MixturePage(inputs.mixture.name, inputs.folder.url)
+    with page.until_the_end():
+        mixed = mix_all(inputs, partial(over_cluster, page))
+    page.complete(mixed.parts)
+    return mixed
 
 
-def over_cluster(jobs: Sequence[Any], step: str) -> list[Any]:
-    """Do the jobs of a step on the workers, and tell the dashboard how far it is."""
+def over_cluster(page: MixturePage, jobs: Sequence[Any], step: str) -> list[Any]:
+    """Do the jobs of a step on the workers, and show how far it is."""
     made = list[Any]()
-    bar: Any = create_progress_artifact(progress=0.0, description=step) if jobs else None
+    page.begin(step, len(jobs))
     for start in range(0, len(jobs), AT_ONCE):
-        made += fan_out(operator.call, jobs[start : start + AT_ONCE], stage=step, source=None)
-        update_progress_artifact(bar, progress=100 * min(1.0, (start + AT_ONCE) / len(jobs)))
+        some = jobs[start : start + AT_ONCE]
+        made += fan_out(operator.call, some, stage=step, source=None)
+        page.advance(len(some))
     return made
 
 

@@ -245,6 +245,8 @@ class Planning:
                 files = sum(source.files for source in self.sources.values())
                 inspected = sum(map(len, self.files.values()))
                 spent = replace(scaled(self.inspecting, files / inspected), calls=files)
+            elif name == "contamination":
+                spent = self.of_all_shards(name)
             elif name == "corpus":
                 spent = self.corpus()
                 spent += self.placing(spent.calls) + self.letting_go()
@@ -281,6 +283,20 @@ class Planning:
         grown["requests"] += count * requests_for_parts(grown["written"] / count)
         whole = {name: round(value) for name, value in grown.items()}
         return Spent(calls=round(count), **(whole | known))
+
+    def of_all_shards(self, stage: str) -> Spent:
+        """Return what a stage about the corpus takes that looks at each shard once."""
+        tried, parts = self.own(stage), [part for of in self.trial.parts.values() for part in of]
+        by_size = sum(source.bytes for source in self.sources.values()) / max(
+            1.0, sum(part.weight for part in parts)
+        )
+        by_shards = sum(map(len, self.shards.values())) / max(1, sum(part.shards for part in parts))
+        return replace(
+            tried,
+            **{name: round(getattr(tried, name) * by_shards) for name in ("calls", "requests", "files")},
+            **{name: round(getattr(tried, name) * by_size) for name in ("read", "written")},
+            cpu=tried.cpu * by_size,
+        )
 
     def growths(self, stage: str) -> "dict[str, Growth]":
         """Return how what the stage's calls ask of stores grows with the text that they see, over all sources."""

@@ -223,7 +223,17 @@ class TrialBuild:
                 continue
             files = with_pieces(self.pieces[source.name])
             register = number_files(register, source.name, files)
-            plan = source_plan(self.recipe, source, register, files, len(files), tokenizer, None, documents)
+            plan = source_plan(
+                self.recipe,
+                source,
+                register,
+                files,
+                len(files),
+                tokenizer,
+                None,
+                documents,
+                self.survey.denied,
+            )
             rows = rows_of_sample(self.whole, len(listed), len(chosen))
             parameters = plan.parameters.model_copy(update={"sample_rows": rows, "classified": False})
             plans.append(plan.model_copy(update={"parameters": parameters}))
@@ -245,7 +255,15 @@ class TrialBuild:
                 most = self.most * SIZES[(file.number + i) % len(SIZES)]
                 read = PartRead(file.size, most, groups_in(piece) / max(1, groups[file.url]))
                 job = PartOfPiece(
-                    recipe.folder, plan.source, plan.number, plan.parameters, companions, file, piece, read
+                    recipe.folder,
+                    plan.source,
+                    plan.number,
+                    plan.parameters,
+                    companions,
+                    file,
+                    piece,
+                    (),
+                    read,
                 )
                 METER.take()
                 ingested = job()

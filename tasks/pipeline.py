@@ -17,6 +17,9 @@ from tasks.dedup.overlap import overlap
 from tasks.dedup.reference.against import against
 from tasks.dedup.reference.matches import matches
 from tasks.dedup.removals import removals
+from tasks.documents.contamination import contamination
+from tasks.documents.decontaminate import decontaminate
+from tasks.documents.deny import deny
 from tasks.documents.rules import rules
 from tasks.errors import BadRecipe
 from tasks.ingest.ingest import ingest
@@ -50,7 +53,10 @@ LOSSES = Check(check_losses, enabled=lambda recipe: recipe.has_max_loss)
 
 PIPELINE: tuple[Stage | EachRound | Check, ...] = (
     ingest,
+    deny,
     rules,
+    contamination,
+    decontaminate,
     EachRound(
         (matches, against, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit)
     ),

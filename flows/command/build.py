@@ -90,15 +90,14 @@ def prefect_and_cluster(
     from flows.server.local_server import prefect_server  # late
     from flows.server.server_watchdog import server_watchdog  # late
 
-    os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
-    os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
+    keep_prefect_off_the_screen()
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     err = console(stderr=True, soft_wrap=True)
     with end_in_order(RESUME_ADVICE), ExitStack() as stack:
         look()
         use_the_running_stack(err)
         with err.status("starting Prefect"):
-            server = stack.enter_context(prefect_server(meanwhile=partial(import_module, flow_module)))
+            server = stack.enter_context(prefect_server(meanwhile=partial(begin_imports, flow_module)))
             from prefect import tags  # late
 
             from tasks.stage.runner import task_runner, threads_for  # late
@@ -112,6 +111,20 @@ def prefect_and_cluster(
         stack.enter_context(cluster_explained())
         stack.enter_context(tags("zyda", *labels))  # as runs of the deployment have them
         yield runner
+
+
+def keep_prefect_off_the_screen() -> None:
+    """Keep Prefect's own lines in its log. Whoever imports it reads this once."""
+    os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
+    os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
+
+
+def begin_imports(flow_module: str) -> None:
+    """Import a flow here, and in the process that workers come from what they need."""
+    from tasks.workers.dask_cluster import expect_cluster  # late
+
+    expect_cluster()
+    import_module(flow_module)
 
 
 def look_before(recipe: "Recipe", *, replace: bool) -> None:

@@ -19,6 +19,7 @@ from flows.command import (
     export,
     fetch,
     find,
+    forget,
     ledger,
     look,
     mix,
@@ -42,7 +43,7 @@ LONGEST_LINE = 2000  # characters
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Make a corpus": (check, try_, params, fetch, plan, build),
     "Look into a corpus": (ledger, explain, find, look, audit, report),
-    "Keep a corpus": (verify, clean),
+    "Keep a corpus": (verify, clean, forget),
     "Hand a corpus on": (export, push),
     "Train on corpora": (mix, trace_),
     "Run it from Prefect": (up, status, watch, down),

@@ -7,7 +7,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import console, say, table_of
-from tasks.words import counted
+from tasks.words import and_replaced, counted
 
 if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
@@ -117,6 +117,7 @@ def print_reasons(ledger: "Ledger") -> None:
     for row in (row for row in ledger.cleaned().to_pylist() if row["documents"]):
         console().print(
             f"{row['cleaning']} changed {counted(row['documents'], 'document')} of {row['source']}: "
-            f"{row['characters_before']:,} characters became {row['characters_after']:,}",
+            f"{row['characters_before']:,} characters became {row['characters_after']:,}"
+            f"{and_replaced(row['replaced'])}",
             soft_wrap=True,
         )

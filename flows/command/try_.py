@@ -6,7 +6,7 @@ import typer
 
 from flows.command.arguments import RecipePath, load
 from flows.command.terminal import console, in_short, say_if_compiling, table_of
-from tasks.words import counted
+from tasks.words import and_replaced, counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,7 +46,8 @@ def try_(
     for name, cleaned in trial.cleaned.items():
         out.print(
             f"{escape(name)} changes {counted(cleaned.documents, 'document')}: "
-            f"{cleaned.characters_before:,} characters become {cleaned.characters_after:,}",
+            f"{cleaned.characters_before:,} characters become {cleaned.characters_after:,}"
+            f"{and_replaced(cleaned.replaced)}",
             soft_wrap=True,
         )
     if effective_rules(trial):
@@ -80,8 +81,14 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
 
 def limits(taken: "RuleCount") -> str:
     """Say which values let a document stay."""
+    from tasks.documents.licenses import RULES  # late
+
     bound = taken.bound
-    if bound.is_own:
+    if bound.rule == "decontaminate":
+        return "an item of an evaluation set; phrases that are frequent in the corpus are not known yet"
+    if bound.rule in RULES:
+        return RULES[bound.rule]
+    if bound.is_noted:
         return "a function of your own"
     ends = [f"at least {bound.low:g}"] if bound.low is not None else []
     ends += [f"at most {bound.high:g}"] if bound.high is not None else []

@@ -174,19 +174,19 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
     The server is the one that is configured, or one of our own, which keeps its history in Prefect's
     home and ends with the block, or with this process where that is killed.
 
-    meanwhile: what to do while a server starts.
+    meanwhile: what to do while a server starts, with its address in the environment.
     """
     if api := configured_server():
-        meanwhile()
         with export_api(api):
+            meanwhile()
             yield Server(api, partial(is_usable, api), AWAY_SECONDS)
         return
     log = make_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
     try:
-        meanwhile()
-        wait_until_healthy(process, api, log)
         with export_api(api):
+            meanwhile()
+            wait_until_healthy(process, api, log)
             yield Server(api, lambda: process.poll() is None, 0)
     finally:
         process.terminate()

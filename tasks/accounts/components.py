@@ -1,9 +1,10 @@
-"""The accounts of components: of each, what was published and what each stage let go, and why."""
+"""The accounts of components and licences: of each, what was published and what each stage let go, and why."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.storage.artifacts import Counts, totals
 from tasks.storage.records import Record
@@ -15,8 +16,17 @@ COMPONENTS = pa.schema(
 )
 
 
+LICENSES_FILE = "licenses.parquet"
+MOST_NAMES = 1000  # of a shard, beyond which names are counted together
+OTHERS = "(others)"
+NOT_KNOWN = "unknown: "  # before names of licences that are in no list
+
+
 class ComponentCounts(Record):
-    """Documents of a component that met the same end: they stay, where there is no stage, or it let them go."""
+    """Documents of a component that met the same end: they stay, where there is no stage, or it let them go.
+
+    component: or the name of a licence.
+    """
 
     component: str | None
     stage: str | None
@@ -54,15 +64,34 @@ def added_up(parts: Iterable[Sequence[ComponentCounts]]) -> tuple[ComponentCount
     )
 
 
-def component_table(of_sources: dict[str, Sequence[ComponentCounts]]) -> pa.Table:
-    """Return the accounts of all components as they are published: COMPONENTS."""
+def count_licenses(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, ...]:
+    """Count the documents of a shard by licence and end. counted: see `count_components`, the licence as component.
+
+    Sources may have as many names as documents: of those that are not known all beyond the MOST_NAMES most frequent
+    are OTHERS.
+    """
+    names = counted.column("component").combine_chunks()
+    is_unknown = pc.fill_null(pc.starts_with(names, NOT_KNOWN), False)
+    found = pc.value_counts(names.filter(is_unknown))
+    if len(found) > MOST_NAMES:
+        by_count = pa.table({"name": found.field("values"), "count": found.field("counts")})
+        most = by_count.sort_by([("count", "descending"), ("name", "ascending")]).column("name")[:MOST_NAMES]
+        is_one = pc.or_(pc.is_in(names, most.combine_chunks()), pc.invert(is_unknown))
+        place = counted.column_names.index("component")
+        counted = counted.set_column(place, "component", pc.if_else(is_one, names, f"{NOT_KNOWN}{OTHERS}"))
+    return count_components(counted, removed)
+
+
+def component_table(of_sources: Mapping[str, Sequence[ComponentCounts]], name: str = "component") -> pa.Table:
+    """Return the accounts of all components as they are published: COMPONENTS, `component` under another name."""
     rows = [
         {"source": source, "component": one.component, "stage": one.stage, "reason": one.reason,
          **one.counts.model_dump()}
         for source, components in of_sources.items()
         for one in components
     ]  # fmt: skip
-    return pa.Table.from_pylist(rows, COMPONENTS)
+    names = [name if field.name == "component" else field.name for field in COMPONENTS]
+    return pa.Table.from_pylist(rows, COMPONENTS).rename_columns(names)
 
 
 def start_and_end(components: Sequence[ComponentCounts]) -> dict[str | None, tuple[Counts, Counts]]:

@@ -29,7 +29,7 @@ REASONS = pa.schema(
 )
 CLEANED = pa.schema(
     [("source", pa.string()), ("cleaning", pa.string())]
-    + [(unit, pa.int64()) for unit in ("documents", "characters_before", "characters_after")]
+    + [(unit, pa.int64()) for unit in ("documents", "characters_before", "characters_after", "replaced")]
 )
 
 

@@ -8,6 +8,7 @@ lists the table as it lists the accounts. A manifest from before there was one l
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from io import BytesIO
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.tables import open_table
 
 ROWS = 4096  # of a row group
+SOURCES = "sources.parquet"
 SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False), pa.field("sha256", pa.string(), nullable=False),
@@ -106,6 +108,15 @@ class PublishedFiles:
             return sorted({folder_of(file.path) for file in self.manifest.files})
         with self.opened() as parquet:
             return sorted(set(folders_in(parquet)))
+
+    def sources(self) -> pa.Table:
+        """Return the files that the corpus was made of. Raises Damaged where they are not as published."""
+        path = f"{self.place}{SOURCES}"
+        content = self.folder.read(path)
+        known = {file.sha256 for file in self.manifest.accounts if file.path == SOURCES}
+        if sha256(content).hexdigest() not in known:
+            raise Damaged(f"{self.folder.url}/{path} has another content than was written", path)
+        return pq.read_table(pa.BufferReader(content))
 
     @contextmanager
     def opened(self) -> Iterator[pq.ParquetFile]:

@@ -10,6 +10,7 @@ from tasks.stage.groups import ReceiptsByStage, trails_of
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.verdicts import Trail
 
+NOT_LIMITED = {"deny"}  # what somebody asked to have removed is removed, however much it is
 SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter"}
 
 
@@ -27,6 +28,8 @@ def check_losses(recipe: Recipe, groups: list[ReceiptsByStage]) -> None:
 def faults_of(recipe: Recipe, trail: Trail) -> Iterator[str]:
     """Yield a sentence on each that lets go more of a source's tokens than it may."""
     for by, (entering, lost) in losses_of(recipe, trail).items():
+        if by in NOT_LIMITED:
+            continue
         most = recipe.max_loss_of(trail.source, by)
         # As it is written: 0.57 of 100 tokens are 57, and not a little less.
         if most is not None and lost > Fraction(str(most)) * entering:

@@ -12,7 +12,7 @@ from tasks.documents.planning import Bound
 
 def breaks(column: pa.Array, bound: Bound) -> NDArray[np.bool_]:
     """Say which documents break a rule, by its column: (n,) bool. What was not measured breaks none."""
-    if bound.is_own:
+    if bound.is_noted:
         return pc.is_valid(column).to_numpy(zero_copy_only=False)
     values = column.to_numpy(zero_copy_only=False)  # null is nan, of which no comparison is true
     is_broken = np.zeros(len(values), np.bool_)

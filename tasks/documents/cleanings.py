@@ -1,4 +1,4 @@
-"""Cleaning as a recipe asks for it: what is to be done to a text, in one order."""
+"""Cleaning as a recipe asks for it: what is to be done to a text, in one order, and how much was done."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -6,8 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.storage.artifacts import CleaningCounts
 from textkernels.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
 
 Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
@@ -40,10 +42,44 @@ def cleanings(cleaning: Mapping[str, Any]) -> Iterator[Clean]:
             yield without_refinedweb_lines
 
 
-def clean_texts(texts: pa.LargeStringArray, cleaning: Mapping[str, Any]) -> Changed:
-    """Do all that a recipe's Cleaning asks for."""
+def clean_texts(
+    texts: pa.LargeStringArray, cleaning: Mapping[str, Any]
+) -> tuple[pa.LargeStringArray, NDArray[np.bool_], dict[str, CleaningCounts]]:
+    """Do all that a recipe's Cleaning asks for; return the texts, which changed, and counts of parts by name."""
     is_changed = np.zeros(len(texts), np.bool_)
     for clean in cleanings(cleaning):
         texts, by_this = clean(texts)
         is_changed |= by_this
-    return texts, is_changed
+    if not (kinds := cleaning.get("pii")):
+        return texts, is_changed, {}
+    left, by_this, counts = without_personal_data(texts, kinds)
+    return left, is_changed | by_this, counts
+
+
+def without_personal_data(
+    texts: pa.LargeStringArray, kinds: Mapping[str, bool | str]
+) -> tuple[pa.LargeStringArray, NDArray[np.bool_], dict[str, CleaningCounts]]:
+    """Replace kinds of personal data, true by what is usual; return what `clean_texts` does, counts by kind."""
+    from textkernels.texts.personal import KINDS, replaced  # late: compiled kernels, where they are wanted
+
+    left, counts = texts, dict[str, CleaningCounts]()
+    for name, kind in KINDS.items():
+        if name in kinds:
+            said, before = kinds[name], left
+            left, numbers = replaced(before, kind, kind.stands_in if said is True else (str(said),))
+            counts[name] = cleaning_counts(before, left, numbers > 0, int(numbers.sum()))
+    return left, ~pc.equal(left, texts).to_numpy(zero_copy_only=False), counts
+
+
+def cleaning_counts(
+    before: pa.LargeStringArray, after: pa.LargeStringArray, is_changed: NDArray[np.bool_], replaced: int = 0
+) -> CleaningCounts:
+    """Count the texts that a cleaning changed, (n,) bool, and their characters."""
+    changed = pa.array(is_changed)
+    characters = [pc.sum(pc.utf8_length(texts.filter(changed))).as_py() or 0 for texts in (before, after)]
+    return CleaningCounts(
+        documents=int(is_changed.sum()),
+        characters_before=characters[0],
+        characters_after=characters[1],
+        replaced=replaced,
+    )

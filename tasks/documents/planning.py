@@ -7,20 +7,29 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from tasks.documents.evaluation_sets import PlannedSet, planned_set
 from tasks.documents.functions import digest_of_code
+from tasks.documents.item_search import HELD, MARK, PHRASES, VERSION, search_for
+from tasks.documents.licenses import LICENSE, RULES
 from tasks.errors import BadRecipe, Unavailable, ZydaError
+from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.faults import place_in_recipe
 from tasks.recipe.fields import Recipe
+from tasks.recipe.license_filter import LicenseFilter
 from tasks.recipe.rule_sets import RULE_SETS
+from tasks.recipe.source import Source
+from tasks.recipe.spdx import version
 from tasks.recipe.steps import Step
 from tasks.sources.column_names import ADDED_BY_MODEL, RESERVED_NAMES
+from tasks.sources.selection import Selection
 from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 
 STATISTICS = "document_steps"  # the column of a shard with what was measured of its documents
-EMPTIED = "emptied"
+EMPTIED, FOUND, ITEMS = "emptied", "found", "items"
 # What each set measured (CRC-32 of the names) when keys had no word of it: those keys stay as they are.
 FIRST_MEASURED = {
     "zyda1": 0x147B124D, "gopher-quality": 0x95889055, "gopher-repetition": 0x1A6679CB, "c4": 0x9C52C919,
@@ -31,7 +40,8 @@ FIRST_MEASURED = {
 class Bound(Record):
     """A rule: the column of the statistics that it looks at, and which values let a document stay.
 
-    One without low and high is a filter of the user's own: whatever stands in its column lets a document go.
+    One without low and high, of licences or a filter of the user's own, is noted: whatever text stands in its
+    column lets a document go, and is the note of its evidence.
     """
 
     rule: str
@@ -40,7 +50,7 @@ class Bound(Record):
     high: float | None = None
 
     @property
-    def is_own(self) -> bool:
+    def is_noted(self) -> bool:
         return self.low is None and self.high is None
 
 
@@ -57,7 +67,13 @@ class Measure(Record):
 
 
 class PlannedStep(Record):
-    """One step, the `number`th. code: a hash of the module of the user's own function, if it is one."""
+    """One step, the `number`th.
+
+    code: a hash of the module of the user's own function, if it is one. evaluation: the sets that it looks for.
+    search: the version of what looks for them. marks: whether documents that hold items get a column that says so.
+    cuts: the share of phrases for which a passage goes, 0 where none does.
+    licenses: what a license_filter says. lists: the versions of those that its names are looked up in.
+    """
 
     number: int
     kind: str
@@ -67,11 +83,31 @@ class PlannedStep(Record):
     bounds: tuple[Bound, ...] = ()
     function: str | None = None
     code: str | None = None
+    evaluation: tuple[PlannedSet, ...] = ()
+    answer_within: int = 0
+    search: str = ""
+    marks: bool = False
+    cuts: float = 0
+    licenses: dict[str, Any] = {}
+    lists: str = ""
+
+    @model_serializer(mode="wrap")
+    def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what other steps have not: what was ingested with them before has the same key."""
+        later = {"evaluation", "answer_within", "search", "marks", "cuts", "licenses", "lists"}
+        return {name: value for name, value in dump(self).items() if value or name not in later}
 
     def columns(self) -> Iterator[pa.Field]:
         """Return the columns of its statistics."""
         if self.kind == "clean":
             yield pa.field(f"{self.number}.{EMPTIED}", pa.float64())
+        elif self.evaluation:
+            yield pa.field(f"{self.number}.{FOUND}", PHRASES)
+            yield pa.field(f"{self.number}.{ITEMS}", HELD)
+            if self.cuts:
+                yield pa.field(f"{self.number}.{EMPTIED}", pa.float64())
+        elif self.licenses:
+            yield from (pa.field(f"{self.number}.{name}", pa.string()) for name in (LICENSE, *RULES))
         elif self.function:
             kind = pa.string() if self.kind == "filter" else pa.float64()
             yield pa.field(f"{self.number}.{self.function}", kind)
@@ -90,7 +126,8 @@ class DocumentPlan(Record):
     def published(self) -> list[str]:
         """Return the names of the columns that are put beside the documents."""
         measuring = (step for step in self.steps if step.kind == "measure")
-        return [
+        marks = [MARK.name for step in self.steps if step.marks]
+        return marks + [
             name
             for step in measuring
             for name, _ in columns_of_step(
@@ -121,6 +158,7 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     steps = list[PlannedStep]()
     for i, step in enumerate(recipe_steps):
         try:
+            check_carried(recipe.source(source), step.license_filter)
             steps.append(planned_step(recipe, i + 1, step))
         except Unavailable:  # a store that may answer later
             raise
@@ -145,12 +183,50 @@ def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
         kind=step.kind,
         name=step.name,
         cleaning=cleaning,
-        measures=() if step.kind == "clean" or step.function else tuple(measures_of(step)),
+        measures=() if step.kind not in {"filter", "measure"} or step.function else tuple(measures_of(step)),
         # Of documents that keep their text, the filters decide later, from the statistics alone.
         bounds=() if recipe.keep_text else tuple(bounds_of_step(number, step)),
         function=step.function,
         code=digest_of_code(step.function) if step.function else None,
+        **planned_evaluation(step.decontaminate),
+        **planned_licenses(step.license_filter),
     )
+
+
+def license_column(recipe: Recipe, source: str) -> str | None:
+    """Return the column of STATISTICS with the licence of each document, if a step looks at it."""
+    steps = enumerate(recipe.steps_of(source), 1)
+    return next((f"{number}.{LICENSE}" for number, step in steps if step.license_filter), None)
+
+
+def check_carried(source: Source, said: LicenseFilter | None) -> None:
+    """Raise ValueError where a source does not carry the column with its licences."""
+    if said is None:
+        return
+    if said.column == source.text:
+        raise ValueError(f"license_filter: {said.column} is the text of source {source.name}, and no licence")
+    carried, name = Selection(only=source.columns, without=source.without), said.column.partition(".")[0]
+    if said.column not in carried and name not in carried:
+        raise ValueError(
+            f"license_filter: source {source.name} does not carry its column {said.column}; see its "
+            f"`{'without' if source.without else 'columns'}`"
+        )
+
+
+def planned_licenses(said: LicenseFilter | None) -> dict[str, Any]:
+    return {} if said is None else {"licenses": said.model_dump(), "lists": version()}
+
+
+def planned_evaluation(said: Decontaminate | None) -> dict[str, Any]:
+    """Read the sets that a step looks for. Raises BadInput where one has no items, or none with an answer."""
+    if said is None:
+        return {}
+    sets = tuple(planned_set(name, one) for name, one in said.sets.items())
+    search_for(sets, said.answer_within)
+    return {
+        "evaluation": sets, "answer_within": said.answer_within, "search": VERSION,
+        "marks": said.action != "remove", "cuts": said.share if said.action == "cut" else 0,
+    }  # fmt: skip
 
 
 def check_cleaning(cleaning: Mapping[str, Any]) -> None:
@@ -203,8 +279,10 @@ def bounds_of(recipe: Recipe, source: str) -> tuple[Bound, ...]:
 
 
 def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
-    if step.kind == "clean":
+    if step.kind == "clean" or step.cuts:
         yield Bound(rule=f"{step.name}.{EMPTIED}", column=f"{number}.{EMPTIED}", high=0)
+    elif step.kind == "license_filter":
+        yield from (Bound(rule=rule, column=f"{number}.{rule}") for rule in RULES)
     elif step.kind == "filter" and step.function:
         yield Bound(rule=step.function, column=f"{number}.{step.function}")
     elif step.kind == "filter":

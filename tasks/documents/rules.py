@@ -2,8 +2,8 @@
 
 Rows out: for each document that goes, `doc_id`, `reason` (the rule, `gopher-quality.words`), and its evidence:
 the `value` of the statistic, the `threshold` that it does not reach or is above, `also` (the other rules that it
-breaks, of those that were looked at) and `note` (what a filter of the user's own said). Where the recipe measures,
-a row for every document, with the columns that are published beside it.
+breaks, of those that were looked at) and `note` (what a filter of the user's own said, or the licence). Where the
+recipe measures, a row for every document, with the columns that are published beside it.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import broken_rules, first_broken
-from tasks.documents.planning import EMPTIED, STATISTICS, Bound, bounds_of, published_columns
+from tasks.documents.licenses import MISSING, RULES
+from tasks.documents.planning import EMPTIED, STATISTICS, Bound, bounds_of, license_column, published_columns
+from tasks.errors import bad_input
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import RULE_SETS
 from tasks.recipe.steps import Step
@@ -91,15 +93,15 @@ def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Seq
         if not len(places):
             continue
         of_rule = columns[bound.column].take(pa.array(places))
-        if bound.is_own:
+        if bound.is_noted:
             notes[places] = of_rule.to_pylist()
         else:
             values[places] = of_rule.to_numpy(zero_copy_only=False)
             is_below = values[places] < (-np.inf if bound.low is None else bound.low)
             thresholds[places] = np.where(is_below, bound.low or 0, bound.high or 0)
-    goes, is_own = first >= 0, np.array([bound.is_own for bound in bounds] or [False])
+    goes, is_noted = first >= 0, np.array([bound.is_noted for bound in bounds] or [False])
     names = np.array([bound.rule for bound in bounds] or [""], object)
-    has_no_value = ~goes | is_own[first]
+    has_no_value = ~goes | is_noted[first]
     columns_of_verdicts = [
         pa.array(names[first], pa.string(), mask=~goes),
         *(pa.array(numbers, mask=has_no_value) for numbers in (values, thresholds)),
@@ -130,9 +132,11 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
 
 def sentences(step: Step) -> dict[str, str]:
     """Return what each rule of a step means."""
-    if step.kind == "clean":
+    if step.kind == "clean" or step.cuts:
         return {f"{step.name}.{EMPTIED}": "nothing is left of it after cleaning"}
-    if step.kind == "measure":
+    if step.kind == "license_filter":
+        return dict(RULES)
+    if step.kind in {"measure", "decontaminate"}:
         return {}
     if step.function:
         return {step.function: "the function of that name let it go"}
@@ -145,7 +149,7 @@ def sentences(step: Step) -> dict[str, str]:
 
 
 def has_steps(recipe: Recipe, source: str) -> bool:
-    return bool(recipe.steps_of(source))
+    return any(step.kind != "decontaminate" or step.cuts for step in recipe.steps_of(source))
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
@@ -163,4 +167,21 @@ def rules(recipe: Recipe, trail: Trail) -> Manifest:
         RulesOfShard(recipe.folder, trail.source, history, bounds, columns)
         for history in load_histories(recipe.folder, trail)
     ]
-    return run_jobs("rules", trail, jobs)
+    manifest = run_jobs("rules", trail, jobs)
+    column = license_column(recipe, trail.source)
+    if column and not manifest.out.documents and manifest.removed_by.keys() & RULES.keys() == {MISSING}:
+        expect_some_license(recipe, trail, column)
+    return manifest
+
+
+def expect_some_license(recipe: Recipe, trail: Trail, column: str) -> None:
+    """Raise BadInput where no document of a source names a licence, also of those that other rules took."""
+    count = 0
+    for history in load_histories(recipe.folder, trail):
+        statistics = (
+            read_table(recipe.folder, history.shard, [STATISTICS]).column(STATISTICS).combine_chunks()
+        )
+        if statistics.field(column).null_count < len(statistics):
+            return
+        count += len(statistics)
+    raise bad_input(trail.source, f"license_filter: none of its {count:,} documents names a licence")

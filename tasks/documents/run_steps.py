@@ -7,6 +7,7 @@ several steps measure between two cleanings is measured together, for the docume
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +15,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import broken_rules
-from tasks.documents.cleanings import clean_texts
+from tasks.documents.cleanings import clean_texts, cleaning_counts
 from tasks.documents.functions import answer_of
-from tasks.documents.planning import EMPTIED, Bound, DocumentPlan, Measure, PlannedStep
-from tasks.storage.artifacts import CleaningCounts
+from tasks.documents.item_search import search_for
+from tasks.documents.licenses import LICENSE, judged_licenses
+from tasks.documents.planning import EMPTIED, FOUND, ITEMS, Bound, DocumentPlan, Measure, PlannedStep
+from tasks.errors import BadInput
+from tasks.storage.artifacts import CleaningCounts, totals
 from textkernels.texts.zyda1 import of_characters, of_patterns
 
 Columns = dict[str, pa.Array]
@@ -84,14 +88,21 @@ class Documents:
 StepFunction = Callable[[Documents], None]  # runs a part of the steps on the documents that remain
 
 
-def run_steps(plan: DocumentPlan, texts: pa.LargeStringArray) -> Documents:
-    """Run all the steps of a plan."""
+def run_steps(plan: DocumentPlan, texts: pa.LargeStringArray, own: pa.Table | None = None) -> Documents:
+    """Run all the steps of a plan. own: the other columns of the documents, (n,).
+
+    Raises BadInput for what a user's own function did, and for a column that names no licences.
+    """
     n = len(texts)
     documents = Documents(texts, texts, is_changed=np.zeros(n, np.bool_), remaining=np.ones(n, np.bool_))
     bounds = [bound for step in plan.steps for bound in step.bounds]
+    own = pa.table([texts], ["text"]) if own is None else own
+    documents.columns, licenses_break = licenses_of_all(plan, own)
     for is_cleaning, together in groupby(plan.steps, lambda step: step.kind == "clean"):
         steps = list(together)
-        parts = [cleaning_of(step) for step in steps] if is_cleaning else step_functions_of(steps)
+        parts = (
+            [cleaning_of(step) for step in steps] if is_cleaning else step_functions_of(steps, licenses_break)
+        )
         for part in parts:
             if documents.remaining.any():
                 part(documents)
@@ -106,28 +117,36 @@ def cleaning_of(step: PlannedStep) -> StepFunction:
         batch = documents.remaining_documents()
         if step.function:
             texts = answer_of(step.function, str(step.code), batch.text, batch.text.type)
-            is_changed = ~pc.equal(texts, batch.text).to_numpy(zero_copy_only=False)
+            is_changed, parts = None, dict[str, CleaningCounts]()
         else:
-            texts, is_changed = clean_texts(batch.text, step.cleaning or {})
-        before, after = (column.filter(pa.array(is_changed)) for column in (batch.text, texts))
-        lengths = [pc.utf8_length(column).to_numpy().astype(np.int64) for column in (before, after)]
-        counted = CleaningCounts(
-            documents=len(after),
-            characters_before=int(lengths[0].sum()),
-            characters_after=int(lengths[1].sum()),
-        )
-        documents.cleaned[step.name] = documents.cleaned.get(step.name, CleaningCounts()) + counted
-        is_emptied = np.zeros(len(texts))
-        is_emptied[is_changed] = (lengths[1] == 0) & (lengths[0] > 0)
-        documents.set_columns({f"{step.number}.{EMPTIED}": pa.array(is_emptied)})
-        if is_changed.any():
-            replace_texts(documents, texts, is_changed)
+            texts, is_changed, parts = clean_texts(batch.text, step.cleaning or {})
+        put_in_place(documents, step, texts, is_changed, parts)
 
     return clean
 
 
-def replace_texts(documents: Documents, texts: pa.LargeStringArray, is_changed: NDArray[np.bool_]) -> None:
-    """Replace the texts of the remaining documents. is_changed: (r,), of these."""
+def put_in_place(
+    documents: Documents,
+    step: PlannedStep,
+    texts: pa.LargeStringArray,
+    is_changed: NDArray[np.bool_] | None = None,
+    parts: Mapping[str, CleaningCounts] = MappingProxyType({}),
+) -> None:
+    """Put what a step made of them in the place of the remaining texts, (r,), and count what it changed.
+
+    is_changed: which are others, (r,), if that is known. parts: what each part of the step changed.
+    """
+    before = documents.remaining_documents().text
+    if is_changed is None:
+        is_changed = ~pc.equal(texts, before).to_numpy(zero_copy_only=False)
+    of_parts = {f"{step.name}.{name}": counts for name, counts in parts.items()}
+    counted = {step.name: cleaning_counts(before, texts, is_changed), **of_parts}
+    documents.cleaned = totals([documents.cleaned, counted])
+    lengths = (pc.binary_length(column).to_numpy() for column in (before, texts))
+    is_emptied = (next(lengths) > 0) & (next(lengths) == 0)
+    documents.set_columns({f"{step.number}.{EMPTIED}": pa.array(is_emptied.astype(np.float64))})
+    if not is_changed.any():
+        return
     documents.is_changed[documents.remaining] |= is_changed
     if documents.remaining.all():
         documents.text = texts
@@ -135,16 +154,27 @@ def replace_texts(documents: Documents, texts: pa.LargeStringArray, is_changed: 
         documents.text = pc.replace_with_mask(documents.text, pa.array(documents.remaining), texts)
 
 
-def step_functions_of(steps: Sequence[PlannedStep]) -> list[StepFunction]:
-    """Return what measures the statistics of steps between two cleanings, in their order."""
-    of_prose = [measure for step in steps for measure in step.measures if measure.of != "zyda1"]
-    parts, has_prose = list[StepFunction](), False
+def step_functions_of(steps: Sequence[PlannedStep], licenses_break: Columns) -> list[StepFunction]:
+    """Return what measures the statistics of steps between two cleanings, in their order.
+
+    licenses_break: which rules the licences of all documents break.
+    """
+    of_prose = [measure for step in steps for measure in step.measures if is_prose(measure)]
+    parts, has_prose, has_personal = list[StepFunction](), False, False
     for step in steps:
         if step.function:
             parts.append(of_function(step))
+        if step.licenses:
+            parts.append(licenses_looked_at(licenses_break))
+        if step.evaluation:
+            parts.append(items_held(step))
         for measure in step.measures:
             if measure.of == "zyda1":
                 parts += [characters_of(step), patterns_of(step, measure)]
+            elif measure.of == "pii":
+                if not has_personal:
+                    parts.append(personal_of(steps))
+                has_personal = True
             elif not has_prose:
                 parts.append(prose_of(steps, of_prose))
                 has_prose = True
@@ -164,11 +194,30 @@ def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepF
             tables[option] = tables[options[0]] | measured(texts, {"c4"}, c4_terminal=option)
         for step in steps:
             for measure in step.measures:
-                if measure.of != "zyda1":
+                if is_prose(measure):
                     table = tables.get(terminal_of(measure), tables[options[0]])[measure.of]
                     documents.set_columns(number_columns(step, measure.of, columns_of(table)))
 
     return measure_prose
+
+
+def is_prose(measure: Measure) -> bool:
+    return measure.of not in ("zyda1", "pii")
+
+
+def personal_of(steps: Sequence[PlannedStep]) -> StepFunction:
+    """Return what counts the personal data of texts, once for all the steps that ask for it."""
+    asking = [step for step in steps if any(measure.of == "pii" for measure in step.measures)]
+
+    def measure_personal(documents: Documents) -> None:
+        from textkernels.texts.personal import counted
+
+        counts = counted(documents.remaining_documents().text)
+        columns = {name: numbers.astype(np.float64) for name, numbers in counts.items()}
+        for step in asking:
+            documents.set_columns(number_columns(step, "pii", columns))
+
+    return measure_personal
 
 
 def terminal_of(measure: Measure) -> bool:
@@ -202,6 +251,47 @@ def patterns_of(step: PlannedStep, measure: Measure) -> StepFunction:
         )
 
     return measure_patterns
+
+
+def licenses_of_all(plan: DocumentPlan, own: pa.Table) -> tuple[Columns, Columns]:
+    """Return the licences of all documents, also of those that a step lets go before, and the rules they break."""
+    licenses, licenses_break = Columns(), Columns()
+    for step in plan.steps:
+        if step.licenses:
+            try:
+                found = judged_licenses(step.licenses, own)
+            except ValueError as error:
+                raise BadInput(f"license_filter: {error}") from error
+            licenses[f"{step.number}.{LICENSE}"] = found.pop(LICENSE)
+            licenses_break |= {f"{step.number}.{rule}": broken for rule, broken in found.items()}
+    return licenses, licenses_break
+
+
+def licenses_looked_at(licenses_break: Columns) -> StepFunction:
+    """Return what says which rules the licences of the remaining documents break."""
+
+    def look(documents: Documents) -> None:
+        mask = pa.array(documents.remaining)
+        documents.set_columns({name: broken.filter(mask) for name, broken in licenses_break.items()})
+
+    return look
+
+
+def items_held(step: PlannedStep) -> StepFunction:
+    """Return what looks for items of evaluation sets in the remaining texts."""
+
+    def look(documents: Documents) -> None:
+        looking, texts = search_for(step.evaluation, step.answer_within), documents.remaining_documents().text
+        found = looking.found(texts)
+        documents.set_columns(
+            dict(zip((f"{step.number}.{FOUND}", f"{step.number}.{ITEMS}"), found, strict=True))
+        )
+        if step.cuts:
+            is_held = found[1].is_valid()
+            shorter = looking.cut(texts.filter(is_held), step.cuts)
+            put_in_place(documents, step, pc.replace_with_mask(texts, is_held, shorter))
+
+    return look
 
 
 def of_function(step: PlannedStep) -> StepFunction:

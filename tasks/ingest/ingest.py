@@ -9,18 +9,23 @@ made here too, while its text is in memory, as whatever else is a companion of i
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from hashlib import sha256
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from tasks.documents.deny_list import deny_list, lists_of
 from tasks.documents.planning import later_statistics
 from tasks.errors import BadInput, WrongTokens, bad_input
+from tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from tasks.ingest.companions import COMPANIONS, Companion, OnGpus
 from tasks.ingest.pieces import VERSION, IngestedPiece, PieceToIngest
 from tasks.ingest.plan import SourcePlan
 from tasks.quality.ingested import Ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import unify
-from tasks.sources.listing import load_listing
+from tasks.sources.listing import Piece, load_listing
 from tasks.sources.reading import later_versions
 from tasks.sources.type_unification import ValueRanges
 from tasks.stage.fan_out import fan_out, has_gpus
@@ -46,7 +51,28 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
     versions = (*later_versions(), *later_statistics(plan.parameters.documents))
-    return stage_key("ingest", VERSION, plan.model_dump(), *versions)
+    forgotten = forgotten_ids(recipe, plan)
+    of_ids = [sha256(forgotten.tobytes()).hexdigest()] if len(forgotten) else []
+    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *versions, *of_ids)
+
+
+def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
+    """Return the ids of a source's rows that deny lists name: (n,) uint64, ascending."""
+    if not recipe.deny_lists:
+        return np.empty(0, np.uint64)
+    ids = np.union1d(*deny_list(lists_of(recipe)).ids_of_both)
+    first, end = (np.uint64(first_id(plan.number, 0) + n) for n in (0, (1 << SOURCE_SHIFT) - 1))
+    return ids[np.searchsorted(ids, first) : np.searchsorted(ids, end, side="right")]
+
+
+def forgotten_of_piece(ids: NDArray[np.uint64], number: int, file: int, piece: Piece) -> tuple[int, ...]:
+    """Return which of some ids, ascending, are rows of a piece, or may be where it is not known how many it has."""
+    if not len(ids):
+        return ()
+    first = first_id(number, file) + piece.first_row
+    last = first + (MAX_ROWS - piece.first_row if piece.rows is None else piece.rows) - 1
+    low, high = np.searchsorted(ids, np.array([first, last + 1], np.uint64))
+    return tuple(ids[low:high].tolist())
 
 
 def companions_of(recipe: Recipe, source: str) -> tuple[tuple[Callable[[], Companion], ...], FollowUp | None]:
@@ -91,13 +117,16 @@ def without_documents(recipe: Recipe, source: str, pieces: list[IngestedPiece]) 
 @stage("ingest", key, inputs=("plan",))
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     """Ingest all the files of a source."""
-    folder = recipe.folder
+    folder, forgotten = recipe.folder, forgotten_ids(recipe, plan)
     companions, follow_up = companions_of(recipe, plan.source)
     jobs = [
-        PieceToIngest(folder, plan.source, plan.number, plan.parameters, companions, file, piece)
+        PieceToIngest(
+            folder, plan.source, plan.number, plan.parameters, companions, file, piece,
+            forgotten_of_piece(forgotten, plan.number, file.number, piece),
+        )
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
-    ]
+    ]  # fmt: skip
     pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=follow_up)
     return manifest_of(recipe, plan, pieces)
 

@@ -1,7 +1,7 @@
 """Rows of a file to documents: tables with ids and exact counts, of at most a shard's size."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 
@@ -21,6 +21,7 @@ from tasks.sources.components import COMPONENT, components_of
 from tasks.sources.listing import InputFile
 from tasks.sources.rows import BadRow, Chunk, Tally
 from tasks.storage.artifacts import CleaningCounts, totals
+from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.tokens.engine import Engine
 
 MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
@@ -47,7 +48,8 @@ class Reader:
     """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
 
     `max_rows` is how many a file may have, and `max_text` how many bytes a text.
-    `blank` counts the rows of nothing that were passed. `cleaned` is what each cleaning has changed.
+    `blank` counts the rows of nothing that were passed. `cleaned` is what each cleaning has changed. Of `forgotten`
+    ids counts alone are stored.
     """
 
     source: str
@@ -59,6 +61,7 @@ class Reader:
     max_text: int = MAX_TEXT
     blank: int = 0
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
+    forgotten: frozenset[int] = frozenset()
 
     def chosen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which rows are in the sample: (n,) bool."""
@@ -81,7 +84,11 @@ class Reader:
         """
         for chunk in chunks:
             chosen_bad = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
-            bad += [row for row, is_in in zip(chunk.bad, chosen_bad, strict=True) if is_in or row.is_rest]
+            bad += [
+                replace(row, content=b"") if self.first + row.row in self.forgotten else row
+                for row, is_in in zip(chunk.bad, chosen_bad, strict=True)
+                if is_in or row.is_rest
+            ]
             if bad and not self.parameters.set_aside:
                 raise bad_row(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
             self.blank += int(self.chosen(chunk.blank).sum())
@@ -102,7 +109,7 @@ class Reader:
         if plan.steps:
             self.check_sizes(texts, rows)
             try:
-                documents = run_steps(plan, texts)
+                documents = run_steps(plan, texts, own)
             except BadInput as error:  # what a user's own step did
                 raise bad_input(self.source, str(error), file=self.file.url) from error
             self.cleaned = totals([self.cleaned, documents.cleaned])
@@ -127,9 +134,9 @@ class Reader:
             added=[COMPONENT] * len(added),
         )
         numbered = pa.table([*counted, stored, *own.columns, *added], schema=schema)
-        return (
-            numbered if documents is None else numbered.append_column(STATISTICS, documents.statistics(plan))
-        )
+        if documents is not None:
+            numbered = numbered.append_column(STATISTICS, documents.statistics(plan))
+        return without_content(numbered, self.forgotten) if self.forgotten else numbered
 
     def component(self, table: pa.Table) -> list[pa.Array]:
         """Return the column with the component of each row, where the recipe says what that is. Raises BadInput."""
@@ -148,6 +155,37 @@ class Reader:
             fault = f"a text of {sizes.max():,} bytes, expected at most {self.max_text:,}"
             raise bad_input(self.source, fault, file=self.file.url, row=row)
         return sizes
+
+
+def without_content(documents: pa.Table, forgotten: Collection[int]) -> pa.Table:
+    """Leave nothing of forgotten documents but their ids, counts and what was measured of them in numbers."""
+    ids = documents.column("doc_id").to_numpy()
+    mask = pa.array(np.isin(ids, np.array(sorted(forgotten), np.uint64)))
+    fields, columns = list[pa.Field](), list[pa.ChunkedArray | pa.Array]()
+    for named, column in zip(documents.schema, documents.columns, strict=True):
+        if named.name == "text":
+            column = pc.replace_with_mask(as_one_array(column), mask, pa.scalar("", named.type))
+        elif named.name == STATISTICS:
+            column = numbers_alone(column.combine_chunks(), mask)
+        elif named.name not in DOCUMENT_COUNTS.names:
+            named, column = named.with_nullable(True), nulled(column.combine_chunks(), mask)
+        fields.append(named)
+        columns.append(column)
+    return pa.table(columns, schema=pa.schema(fields, documents.schema.metadata))
+
+
+def numbers_alone(statistics: pa.StructArray, mask: pa.BooleanArray) -> pa.StructArray:
+    """Leave nothing of what was measured of some documents, (n,), but numbers."""
+    columns = [
+        column if pa.types.is_primitive(named.type) else nulled(column, mask)
+        for named, column in zip(statistics.type, statistics.flatten(), strict=True)
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(statistics.type))
+
+
+def nulled(column: pa.Array, mask: pa.BooleanArray) -> pa.Array:
+    """Return a column with null where a mask says so: (n,)."""
+    return column.take(pa.array(np.arange(len(column)), mask=mask.to_numpy(zero_copy_only=False)))
 
 
 def number_parts(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:

@@ -74,6 +74,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     """One piece of a file to ingest, on whichever worker.
 
     `companions` are not in the key: the shards do not depend on them, and what they make has a key of its own.
+    `forgotten` are the ids of rows of which nothing may be stored but counts, for deny lists name them.
     """
 
     stage, version, kind = "ingest", VERSION, IngestedPiece
@@ -84,6 +85,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     companions: tuple[Callable[[], Companion], ...]
     file: InputFile
     piece: Piece
+    forgotten: tuple[int, ...]
 
     @property
     def params(self) -> list[Any]:
@@ -92,7 +94,8 @@ class PieceToIngest(RecordJob[IngestedPiece]):
         read_by = version_of(self.source, self.file.url)
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
         versions = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
-        return [*made_from, *versions, *later_statistics(self.parameters.documents)]
+        forgotten = [{"forgotten": list(self.forgotten)}] if self.forgotten else []
+        return [*made_from, *versions, *later_statistics(self.parameters.documents), *forgotten]
 
     @property
     def name(self) -> str:
@@ -138,7 +141,8 @@ def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -
 
 def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, engine: Engine) -> IngestedPiece:
     """Ingest what is read of a piece. tally: counts its rows by the time that all is read."""
-    reader = Reader(job.source, job.file, first_id(job.number, job.file.number), job.parameters, engine)
+    first = first_id(job.number, job.file.number)
+    reader = Reader(job.source, job.file, first, job.parameters, engine, forgotten=frozenset(job.forgotten))
     bad = list[BadRow]()
     tables = reader.documents(chunks, bad)
     parts = groupby(

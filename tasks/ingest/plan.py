@@ -44,8 +44,10 @@ class IngestParameters(Record):
 class SourcePlan(NumberedSource):
     """A source as `prepare` found it.
 
-    `model` is for the stages after ingest, which find it among the facts of ingest's manifest.
+    `model` is for the stages after ingest, which find it among the facts of ingest's manifest. `denied` are the
+    SHA-256 of the recipe's deny lists by URL, which are nothing to ingest.
     """
 
     parameters: IngestParameters
     model: Model | None = None
+    denied: dict[str, str] = {}

@@ -8,12 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from hashlib import sha256
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -112,17 +110,9 @@ def places_of(folder: Folder, manifest: Published, doc_ids: Sequence[int]) -> li
         for number, file in enumerate(of_source)
     }
     if not files:
-        table = pq.read_table(pa.BufferReader(whole_account(folder, manifest, "sources.parquet")))
-        files = {(row["source_number"], row["file_number"]): row["file"] for row in table.to_pylist()}
+        listed = PublishedFiles(folder, manifest).sources().to_pylist()
+        files = {(row["source_number"], row["file_number"]): row["file"] for row in listed}
     return [(sources[source], files[source, number]) for source, number, _ in map(split, doc_ids)]
-
-
-def whole_account(folder: Folder, manifest: Published, name: str) -> bytes:
-    """Read one of the accounts. Raises Damaged where it is not as it was published."""
-    content, path = folder.read(f"{PUBLISHED}/{name}"), f"{PUBLISHED}/{name}"
-    if sha256(content).hexdigest() not in {file.sha256 for file in manifest.accounts if file.path == name}:
-        raise Damaged(f"{folder.url}/{path} has another content than was written", path)
-    return content
 
 
 def dedup_of(keys: PublishedKeys) -> Dedup:

@@ -133,13 +133,13 @@ def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) ->
 
 
 def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
-    """Choose documents that went."""
+    """Choose documents that went, but none that somebody asked to have removed."""
     wanted = {"stage": options.stage, "reason": options.reason, "source": options.source}
     evidence = ["value", "threshold", "jaccard", "containment", "component"]
 
     def tables() -> Iterator[pa.Table]:
         for table in corpus.blocks("removed", [*REMOVED.names, *evidence]):
-            mask = np.ones(len(table), np.bool_)
+            mask = np.array(table.column("stage").to_pylist(), object) != "deny"
             for name, value in wanted.items():
                 if value is not None:
                     mask &= np.array(table.column(name).to_pylist(), object) == value

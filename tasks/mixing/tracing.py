@@ -194,13 +194,13 @@ class Trace:
                 f"{corpus.url}: this corpus was published anew since it was mixed, and may have other documents"
             )
         number, file, row = split(found.doc_id)
-        table = now.folder.read("sources.parquet")
-        listed = pq.read_table(pa.BufferReader(table))
+        published = PublishedFiles(now.folder, now.manifest, "")
+        listed = published.sources()
         is_file = (listed.column("source_number").to_numpy() == number) & (
             listed.column("file_number").to_numpy() == file
         )
         names = listed.filter(pa.array(is_file)).column("file").to_pylist()
-        files = PublishedFiles(now.folder, now.manifest, "").of_file(found.source, file)
+        files = published.of_file(found.source, file)
         artifacts = [artifact for one in files if (artifact := one.to_read())]
         texts = [
             text

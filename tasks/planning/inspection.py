@@ -1,6 +1,6 @@
 """The files that have no number yet: looked into, before any work, for every fault that can be found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.dedup.preference import check_preferred
+from tasks.documents.licenses import judged_licenses
 from tasks.documents.planning import published_columns
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
 from tasks.log import warn
@@ -17,10 +18,12 @@ from tasks.quality.filter import check_keep
 from tasks.quality.forms import Model
 from tasks.recipe.fields import Recipe
 from tasks.recipe.source import Source
+from tasks.recipe.steps import Step
 from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
 from tasks.sources.components import COMPONENT, check_paths, components_of
 from tasks.sources.listing import InputFile
+from tasks.sources.named_values import column_of
 from tasks.sources.reading import InspectedFile, has_footer, inspect
 from tasks.sources.register import known_files
 from tasks.sources.selection import Selection
@@ -69,11 +72,13 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
     checks = list[Check]()
     for i, (source, files) in enumerate(zip(recipe.sources, survey.chosen, strict=True)):
         place, model = ("sources", i), survey.models.get(source.name)
+        steps = recipe.steps_of(source.name)
         if files:
             checks += [
                 Check(partial(check_files, source, len(files), jobs, outcomes), place),
                 Check(partial(check_component, source, files, jobs, outcomes), (*place, "component")),
-                Check(partial(check_selection, source, files, jobs, outcomes), place),
+                Check(partial(check_licenses, source, steps, jobs, outcomes), place),
+                Check(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
         # Where a model has a fault, nobody knows which columns it adds.
         if files and (model or not source.classify):
@@ -104,6 +109,7 @@ def check_files(
 
 def check_selection(
     source: Source,
+    steps: Sequence[Step],
     files: Sequence[InputFile],
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
@@ -113,10 +119,10 @@ def check_selection(
     Lines of JSON may have columns that the first of them lack: there it is a warning.
     """
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
-    if not missing_of(source, own):
+    if not missing_of(source, steps, own):
         return
     own += inspect_others(source, files, jobs)
-    if missing := missing_of(source, own):
+    if missing := missing_of(source, steps, own):
         (field, name), known = missing[0], names_in(own)
         fault = f"{field}: no column {name!r}; there are {', '.join(map(repr, known))}"
         if all(has_footer(file.url) for file in files):
@@ -134,15 +140,40 @@ def check_component(
     if source.component is None:
         return
     check_paths(source.name, source.component, files)
+    for job, table in empty_tables(source, jobs, outcomes):
+        try:
+            components_of(source.component, table, job.file)
+        except ValueError as error:
+            raise bad_input(source.name, f"component: {error}", file=job.file.url) from error
+
+
+def check_licenses(
+    source: Source,
+    steps: Sequence[Step],
+    jobs: Sequence[Inspection],
+    outcomes: Sequence[InspectedFile | ZydaError],
+) -> None:
+    """Raise BadInput where a column is of a kind that names no licences."""
+    for said in (step.license_filter for step in steps if step.license_filter):
+        for job, table in empty_tables(source, jobs, outcomes):
+            try:
+                judged_licenses(said.model_dump(), table)
+            except ValueError as error:
+                raise bad_input(source.name, f"license_filter: {error}", file=job.file.url) from error
+
+
+def empty_tables(
+    source: Source, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
+) -> Iterator[tuple[Inspection, pa.Table]]:
+    """Yield tables without rows, of the columns of each of a source's files that could be read."""
     for job, outcome in zip(jobs, outcomes, strict=True):
         if job.source == source and isinstance(outcome, InspectedFile) and outcome.table_schema is not None:
-            try:
-                components_of(source.component, outcome.table_schema.empty_table(), job.file)
-            except ValueError as error:
-                raise bad_input(source.name, f"component: {error}", file=job.file.url) from error
+            yield job, outcome.table_schema.empty_table()
 
 
-def missing_of(source: Source, outcomes: Sequence[InspectedFile | ZydaError]) -> list[tuple[str, str]]:
+def missing_of(
+    source: Source, steps: Sequence[Step], outcomes: Sequence[InspectedFile | ZydaError]
+) -> list[tuple[str, str]]:
     """Return the columns that a source names and none of some files has, each with the field that names it.
 
     Nothing where none of the files could be read.
@@ -150,9 +181,11 @@ def missing_of(source: Source, outcomes: Sequence[InspectedFile | ZydaError]) ->
     known, selected = names_in(outcomes), "columns" if source.columns else "without"
     named = [(selected, name) for name in selection_of(source).names]
     missing = [(field, name) for field, name in named if name not in known]
-    column = source.component.column if source.component else None
-    if column and column not in known and column.partition(".")[0] not in known:
-        missing.append(("component.column", column))
+    columns = [("component.column", source.component.column)] if source.component else []
+    columns += [
+        ("license_filter.column", step.license_filter.column) for step in steps if step.license_filter
+    ]
+    missing += [(field, path) for field, path in columns if path and column_of(path, known) is None]
     return missing if known else []
 
 

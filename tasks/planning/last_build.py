@@ -15,6 +15,7 @@ from tasks.accounts.published import MANIFEST, published_manifest
 from tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
 from tasks.accounts.readings import older_than, times_checked
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from tasks.documents.deny_list import digests_of_lists
 from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.errors import Damaged, ZydaError
 from tasks.log import warn
@@ -34,13 +35,14 @@ from tasks.storage.stores import explain_errors
 from tasks.tokens.stored import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
+DENY_LISTS = "deny lists"  # no name of a source
 
 
 class BuildRecord(Record):
     """The last finished build: what was asked, each source's listing, and the manifests of all stages.
 
-    `others` are the versions of the manifests of corpora that it was against, by the recipe's URLs. `entries` are
-    those that the register had, of which the last could be lost without a gap.
+    `others` are the versions of the manifests of corpora that it was against, by the recipe's URLs, and of its
+    DENY_LISTS. `entries` are those that the register had, of which the last could be lost without a gap.
     """
 
     KIND = "Built"
@@ -53,15 +55,21 @@ class BuildRecord(Record):
 
 
 def recipe_digest(
-    recipe: Recipe, tokenizer: str, models: Sequence[str], documents: Sequence[DocumentPlan]
+    recipe: Recipe,
+    tokenizer: str,
+    models: Sequence[str],
+    documents: Sequence[DocumentPlan],
+    denied: Mapping[str, str],
 ) -> str:
     """Hash all that decides what is built, but for the files of the sources.
 
     tokenizer, models: their digests, of the models in the order of the sources that have one. documents: the steps
-    of each source, with the lists and the functions that they use.
+    of each source, with the lists and the functions that they use. denied: the SHA-256 of deny lists, by URL.
     """
     steps = [plan.model_dump() for plan in documents]
-    return digest_of([recipe.model_dump(mode="json"), tokenizer, list(models), steps, digest_of_code()])
+    return digest_of(
+        [recipe.model_dump(mode="json"), tokenizer, list(models), steps, *denied.values(), digest_of_code()]
+    )
 
 
 def current_digest(recipe: Recipe) -> str | None:
@@ -72,7 +80,8 @@ def current_digest(recipe: Recipe) -> str | None:
             digest_of_model(model_folder(classifier.model, classifier.revision)) for classifier in classifiers
         ]
         documents = [plan_documents(recipe, source.name) for source in recipe.sources]
-        return recipe_digest(recipe, digest_of(load_tokenizer(recipe.tokenizer).to_str()), models, documents)
+        tokenizer = digest_of(load_tokenizer(recipe.tokenizer).to_str())
+        return recipe_digest(recipe, tokenizer, models, documents, digests_of_lists(recipe))
     except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
         return None
 
@@ -90,6 +99,7 @@ def build_record(
     digest: str,
     listings: dict[str, str],
     references: dict[str, ReferenceCorpus],
+    denied: dict[str, str],
     receipts: Iterable[Receipt],
 ) -> BuildRecord:
     """Say what a build was made from; `digest` of the recipe and of what it used, whatever lies there by now."""
@@ -97,7 +107,8 @@ def build_record(
         recipe_digest=digest,
         listings=listings,
         manifests=tuple(sorted({receipt.path for receipt in receipts})),
-        others={url: version_of(other) for url, other in references.items()},
+        others={url: version_of(other) for url, other in references.items()}
+        | ({DENY_LISTS: denied} if denied else {}),
         entries=load_register(recipe.folder).entries,
     )
 
@@ -148,7 +159,8 @@ def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
         for source in recipe.sources
     }
     urls = [url for dedup in recipe.rounds for url in dedup.against]
-    return listed | {url: version_of(corpus_at(url)) for url in urls}
+    lists = {DENY_LISTS: digests_of_lists(recipe)} if recipe.deny_lists else {}
+    return listed | {url: version_of(corpus_at(url)) for url in urls} | lists
 
 
 def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:

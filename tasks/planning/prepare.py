@@ -36,12 +36,11 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, survey.register, register)
     return [
-        source_plan(
-            recipe, source, register, files, len(listed), tokenizer, survey.models.get(source.name), documents
-        )
+        source_plan(recipe, source, register, files, len(listed), tokenizer, model, documents, survey.denied)
         for source, files, listed, documents in zip(
             recipe.sources, survey.chosen, survey.listed, survey.documents, strict=True
         )
+        for model in [survey.models.get(source.name)]
     ]
 
 
@@ -62,6 +61,7 @@ def source_plan(
     tokenizer: str,
     model: Model | None,
     documents: DocumentPlan,
+    denied: dict[str, str],
 ) -> SourcePlan:
     known = known_files(register, source.name)
     numbered = [
@@ -88,6 +88,7 @@ def source_plan(
         listing=listing,
         parameters=parameters,
         model=model,
+        denied=denied,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from tasks.accounts.published import published_manifest
 from tasks.dedup.reference.corpora import corpora_of
+from tasks.documents.deny_list import read_lists
 from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.errors import BadInput, BadRecipe, Denied, bad_input
 from tasks.planning.last_build import recorded_files, whole_register
@@ -27,7 +28,7 @@ class SourceSurvey:
 
     `listed` are all files of each source, `chosen` those of the sample; `models` are by source. `inspected`
     are the chosen files that have no number yet, where somebody has looked into them. `documents` are the steps on
-    documents of each source.
+    documents of each source; `denied` are the SHA-256 of the deny lists, by URL.
     """
 
     register: Register
@@ -35,6 +36,7 @@ class SourceSurvey:
     chosen: list[list[InputFile]]
     models: dict[str, Model]
     documents: list[DocumentPlan]
+    denied: dict[str, str] = field(default_factory=dict)
     inspected: list[list[InspectedFile]] = field(default_factory=list)
     faults: tuple[str, ...] = ()
 
@@ -69,7 +71,8 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     by_source = [
         call_each(recipe, of_source) for of_source in zip(listing, model_checks, planning, strict=True)
     ]
-    faults = [fault for _, found in by_source for fault in found] + call_each(recipe, checks)[1]
+    (denied,), of_lists = call_each(recipe, [Check(partial(read_lists, recipe), ("deny",))])
+    faults = [fault for _, found in by_source for fault in found] + call_each(recipe, checks)[1] + of_lists
     listed, models, documents = (
         list(answers) for answers in zip(*(one for one, _ in by_source), strict=True)
     )
@@ -80,7 +83,7 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         if not replace:
             check_same_corpus(recipe, chosen)
     named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
-    return SourceSurvey(register, listed, chosen, named, documents, faults=tuple(faults))
+    return SourceSurvey(register, listed, chosen, named, documents, denied or {}, faults=tuple(faults))
 
 
 def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:

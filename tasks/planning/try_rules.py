@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import broken_rules, first_broken
-from tasks.documents.planning import Bound, bounds_of, plan_documents
+from tasks.documents.contamination import asked_of
+from tasks.documents.decontaminate import items_in_short
+from tasks.documents.planning import ITEMS, Bound, bounds_of, plan_documents
 from tasks.documents.run_steps import Documents, run_steps
 from tasks.errors import BadRecipe
 from tasks.recipe.fields import Recipe
@@ -24,20 +26,22 @@ from tasks.sources.columns import as_one_array
 from tasks.sources.copies import files_of
 from tasks.sources.listing import InputFile
 from tasks.sources.reading import inspect, read
-from tasks.sources.selection import TEXT_ALONE
+from tasks.sources.selection import Selection
 from tasks.storage.artifacts import CleaningCounts, totals
 
+HOLDS_ITEM = "decontaminate"
 SHARES = 8  # of a source's documents, each from another file where there are so many
 SHARD_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class SampleDocuments:
-    """Some documents of a file, and their rows in it."""
+    """Some documents of a file, their rows in it, and the columns that steps look at."""
 
     file: InputFile
     rows: NDArray[np.int64]
     texts: pa.LargeStringArray
+    own: pa.Table
 
 
 @dataclass(frozen=True)
@@ -107,11 +111,17 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     trial, each = Trial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:
-        plan, bounds = plan_documents(all_measured, source.name), bounds_of(recipe, source.name)
+        plan, bounds = plan_documents(all_measured, source.name), [*bounds_of(recipe, source.name)]
+        number, asked = asked_of(recipe, source.name) or (0, None)
+        if asked:
+            bounds.append(Bound(rule=HOLDS_ITEM, column=HOLDS_ITEM))
         for bound in bounds:
             trial.rules.setdefault(bound.rule, RuleCount(bound))
         for some in sample_documents(recipe, source, each):
-            trial.count(source.name, some, run_steps(plan, some.texts), bounds, examples)
+            done = run_steps(plan, some.texts, some.own)
+            if asked:
+                done.columns[HOLDS_ITEM] = items_in_short(done.columns[f"{number}.{ITEMS}"], asked)
+            trial.count(source.name, some, done, bounds, examples)
     return trial
 
 
@@ -138,14 +148,17 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
     may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
     pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
     piece = pieces[file.seed % len(pieces)]
-    for chunk in read(source.name, file, piece, source.text, selection=TEXT_ALONE):
+    columns = [s.license_filter.column for s in recipe.steps_of(source.name) if s.license_filter]
+    selection = Selection(only=tuple(name.partition(".")[0] for name in columns) + tuple(columns))
+    for chunk in read(source.name, file, piece, source.text, selection=selection):
         if count <= 0:
             return
         if not len(chunk.rows):  # bad rows alone, or the rest of a damaged file
             continue
         texts = as_one_array(chunk.table.column(source.text))[:count]
         count -= len(texts)
-        yield SampleDocuments(file, chunk.rows[: len(texts)], texts)
+        own = chunk.table.slice(0, len(texts)).drop_columns([source.text])
+        yield SampleDocuments(file, chunk.rows[: len(texts)], texts, own)
 
 
 def effective_rules(trial: Trial) -> Sequence[RuleCount]:

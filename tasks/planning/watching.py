@@ -61,9 +61,9 @@ def record_last_build(
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
     documents = [prepared.parameters.documents for prepared in inputs]
-    digest = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents)
+    digest = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents, inputs[0].denied)
     listings = {prepared.source: prepared.listing for prepared in inputs}
-    built = build_record(recipe, digest, listings, references, receipts)
+    built = build_record(recipe, digest, listings, references, inputs[0].denied, receipts)
     manifest = published_manifest(folder)
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):

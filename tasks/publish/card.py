@@ -1,21 +1,32 @@
 """The dataset card: the README.md that the Hugging Face hub shows, and reads its settings from."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
-from tasks.accounts.components import ComponentCounts, start_and_end
+from tasks.accounts.components import (
+    COMPONENTS_FILE,
+    LICENSES_FILE,
+    NOT_KNOWN,
+    ComponentCounts,
+    added_up,
+    start_and_end,
+)
 from tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
 from tasks.accounts.overlapped import Overlap
 from tasks.accounts.published import Published
+from tasks.publish.certificate import certificate
 from tasks.publish.published_columns import REMOVED
+from tasks.publish.tables_of_markdown import as_table
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import Counts
-from tasks.words import counted
+from tasks.words import and_replaced, counted
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
          (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"), (10**10, "1B<n<10B"),
@@ -36,7 +47,7 @@ Tokens of each source, best-ranked first:
 
 {removed}
 
-{by_reason}{cleaned}{audit}
+{by_reason}{licenses}{cleaned}{certificate}{audit}
 
 {overlaps}## What it was made of
 
@@ -63,12 +74,14 @@ with `clusters` that table, with `removed` what all sources have in common there
   (`global`), and what went, by the source of the document that is kept.
 - `bands/*.parquet`: the MinHash band keys of all documents, sorted, with which others can find near-duplicates of
   them; `manifest.json` says how they were made.
+- `contamination/*.parquet`: the evaluation sets that were looked for, if there were any.
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
   `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed,
   if anything did.
 - `components.parquet`: the documents of each component, by the stage that let them go and why, null for those
   that are here, if the recipe names components.
+- `licenses.parquet`: the same of each licence, if the recipe says which documents stay for theirs.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
   first {bits[0]} and the next {bits[1]} bits of a `doc_id`, whose last {bits[2]} are the row in the file.
 - `files-*.parquet`: every file with its SHA-256.
@@ -86,11 +99,13 @@ def card(
     places: Collection[str],
     overlaps: Sequence[Overlap],
     components: Mapping[str, Sequence[ComponentCounts]],
+    evaluation_sets: pa.Table | None = None,
+    licenses: Mapping[str, Sequence[ComponentCounts]] = MappingProxyType({}),
 ) -> str:
     """Write the card of a corpus.
 
     places: its folders. overlaps: what the sources had of each other, by round. components: of each source that has
-    any.
+    any. evaluation_sets: those that were looked for. licenses: of each source whose documents stay for theirs.
     """
     ledger = manifest.ledger
     counts = ledger.of(ledger.stages[-1])
@@ -112,9 +127,11 @@ def card(
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
         cleaned=cleaning_lines(manifest),
+        certificate=certificate(recipe, manifest, evaluation_sets),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
         overlaps="".join(map(overlap_tables, overlaps)),
         components=components_as_markdown(components),
+        licenses=licenses_as_markdown(licenses),
         origins=source_lines(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -164,18 +181,39 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
 
 def components_as_markdown(components: Mapping[str, Sequence[ComponentCounts]]) -> str:
     """Write documents and tokens of each component, at the start and at the end."""
-    tables = list[str]()
-    for source, ends in components.items():
-        rows = [
-            [in_cell(name), *(f"{of:,}" for one in counts for of in (one.documents, one.tokens))]
-            for name, counts in start_and_end(ends).items()
-        ]
-        if rows:
-            others = len(rows) - MOST_COMPONENTS
-            more = f"\n{others:,} more are in `components.parquet`.\n" if others > 0 else ""
-            names = ["component", "documents", "tokens", "left", "tokens"]
-            tables.append(f"Components of `{source}`:\n\n{as_table(names, rows[:MOST_COMPONENTS])}{more}\n")
-    return "".join(tables)
+    return "".join(
+        f"Components of `{source}`:\n\n{starts_and_ends('component', found.items(), COMPONENTS_FILE)}"
+        for source, ends in components.items()
+        if (found := start_and_end(ends))
+    )
+
+
+def licenses_as_markdown(licenses: Mapping[str, Sequence[ComponentCounts]]) -> str:
+    """Write documents and tokens of each licence in all sources, at the start and at the end; and unknown names."""
+    if not licenses:
+        return ""
+    found = start_and_end(added_up(licenses.values()))
+    in_order = sorted(found.items(), key=lambda of: (-of[1][0].tokens, of[0] or ""))
+    known = [(name, counts) for name, counts in in_order if not (name or "").startswith(NOT_KNOWN)]
+    unknown = [
+        (name[len(NOT_KNOWN) :], counts) for name, counts in in_order if name and name.startswith(NOT_KNOWN)
+    ]
+    text = f"Licences, by SPDX's list:\n\n{starts_and_ends('licence', known, LICENSES_FILE)}"
+    if unknown:
+        table = starts_and_ends("licence", unknown, LICENSES_FILE)
+        text += f"Names of licences that are in no list; their documents went:\n\n{table}"
+    return text
+
+
+def starts_and_ends(what: str, found: Iterable[tuple[str | None, Sequence[Counts]]], file: str) -> str:
+    """Write what there was of components or licences, and what is left; of many the first, and the file of all."""
+    rows = [
+        [in_cell(name), *(f"{of:,}" for one in counts for of in (one.documents, one.tokens))]
+        for name, counts in found
+    ]
+    others = len(rows) - MOST_COMPONENTS
+    more = f"\n{others:,} more are in `{file}`.\n" if others > 0 else ""
+    return f"{as_table([what, 'documents', 'tokens', 'left', 'tokens'], rows[:MOST_COMPONENTS])}{more}\n"
 
 
 def in_cell(name: str | None) -> str:
@@ -246,7 +284,7 @@ def cleaning_lines(manifest: Published) -> str:
     """Write a line for each cleaning of a source."""
     lines = [
         f"- `{row['cleaning']}` changed {counted(row['documents'], 'document')} of `{row['source']}`, from "
-        f"{row['characters_before']:,} to {row['characters_after']:,} characters\n"
+        f"{row['characters_before']:,} to {row['characters_after']:,} characters{and_replaced(row['replaced'])}\n"
         for row in manifest.ledger.cleaned().to_pylist()
         if row["documents"]
     ]
@@ -281,12 +319,6 @@ def share(part: Counts, whole: Counts) -> str:
     """Write a part of documents and of tokens, in per cent."""
     documents, tokens = part.documents / max(1, whole.documents), part.tokens / max(1, whole.tokens)
     return f"{documents:.1%} ({tokens:.1%})"
-
-
-def as_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table of Markdown, whose columns but the first are of numbers."""
-    lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def filters(recipe: Recipe) -> list[str]:

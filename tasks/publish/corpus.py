@@ -1,10 +1,12 @@
 """The corpus: the published folder, put in place at the end of a build, and mended where it is broken."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 
+import pyarrow as pa
+
 from tasks.accounts.audited import AuditCounts
-from tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, component_table
+from tasks.accounts.components import COMPONENTS_FILE, LICENSES_FILE, ComponentCounts, component_table
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.overlapped import Overlap
@@ -74,8 +76,15 @@ def publish_corpus(
         }
     )
     places = {file.path.rpartition("/")[0] for file in files}
-    components = components_of(folder, publish_receipts)
-    texts = accounts(recipe, plans, manifest, places, overlaps(recipe, corpus_receipts), components)
+    facts = {
+        str(one.source): load_manifest(folder, one).facts_as(PublishedSource) for one in publish_receipts
+    }
+    components = {source: of.components for source, of in facts.items() if of.components is not None}
+    licenses = {source: of.licenses for source, of in facts.items() if of.licenses is not None}
+    texts = accounts(
+        recipe, plans, manifest, places, overlaps(recipe, corpus_receipts), components, licenses,
+        evaluation_sets(recipe, corpus_receipts),
+    )  # fmt: skip
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
     before, now = published_before(folder), moment()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
@@ -155,11 +164,14 @@ def accounts(
     manifest: Published,
     places: Collection[str],
     overlaps: Sequence[Overlap],
-    components: dict[str, Sequence[ComponentCounts]],
+    components: Mapping[str, Sequence[ComponentCounts]],
+    licenses: Mapping[str, Sequence[ComponentCounts]],
+    sets: pa.Table | None,
 ) -> Texts:
     """Write the ledger, the list of the sources' files and the card.
 
-    places: the folders of the corpus. overlaps: of each round. components: of the sources that have any.
+    places: the folders of the corpus. overlaps: of each round. components, licenses: of the sources that have any.
+    sets: the evaluation sets that were looked for.
     """
     ledger = manifest.ledger
     cleaned = ledger.cleaned()
@@ -168,9 +180,10 @@ def accounts(
         "reasons.parquet": as_parquet(ledger.reasons()),
         **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
         **({COMPONENTS_FILE: as_parquet(component_table(components))} if components else {}),
+        **({LICENSES_FILE: as_parquet(component_table(licenses, "license"))} if licenses else {}),
         "ledger.json": as_json(ledger).encode(),
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
-        "README.md": card(recipe, manifest, places, overlaps, components).encode(),
+        "README.md": card(recipe, manifest, places, overlaps, components, sets, licenses).encode(),
     }
 
 
@@ -203,10 +216,10 @@ def overlaps(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> list[Overla
     return [overlap for overlap in map(Overlap.of_table, tables) if overlap]
 
 
-def components_of(folder: Folder, published: Sequence[Receipt]) -> dict[str, Sequence[ComponentCounts]]:
-    """Return the accounts of the components of each source that has any."""
-    facts = {str(one.source): load_manifest(folder, one).facts_as(PublishedSource) for one in published}
-    return {source: of.components for source, of in facts.items() if of.components is not None}
+def evaluation_sets(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> pa.Table | None:
+    """Return the evaluation sets that were looked for, None where there were none."""
+    receipt = corpus_receipts.get("contamination")
+    return read_table(recipe.folder, load_manifest(recipe.folder, receipt).artifacts[0]) if receipt else None
 
 
 def keys(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, PublishedKeys]:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.accounts.components import ComponentCounts, added_up, count_components
+from tasks.accounts.components import ComponentCounts, added_up, count_components, count_licenses
+from tasks.documents.planning import STATISTICS, license_column
 from tasks.errors import NotConserved, bad_input
 from tasks.publish.published_columns import REMOVED, check_published_names, removed_schema
 from tasks.quality.ingested import ingested
@@ -59,13 +60,14 @@ class PublishedShard(Record):
     """The files of one shard: what stays, and what was removed; None where that is nothing.
 
     by_folder: what stays, where each component has a folder. components: what became of those of each, if they have
-    any.
+    any. licenses: likewise, if the recipe asks for them.
     """
 
     kept: Artifact | None
     removed: Artifact | None
     by_folder: tuple[Artifact, ...] = ()
     components: tuple[ComponentCounts, ...] = ()
+    licenses: tuple[ComponentCounts, ...] = ()
 
     @property
     def files(self) -> tuple[Artifact, ...]:
@@ -83,10 +85,14 @@ class PublishedShard(Record):
 
 
 class PublishedSource(Facts):
-    """The facts of the manifest: the tables of removed documents, and what became of those of each component."""
+    """The facts of the manifest: the tables of removed documents, and what became of those of each component.
+
+    licenses: likewise.
+    """
 
     removed: tuple[Artifact, ...] = ()
     components: tuple[ComponentCounts, ...] | None = None
+    licenses: tuple[ComponentCounts, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
     """One shard to publish, with what the stages said about it.
 
     table_schema: of the source's own columns. removed_schema: of what is written about those that go. in_folders:
-    whether each component has a folder.
+    whether each component has a folder. license: the column of STATISTICS with the licence of each document.
     """
 
     stage, version, kind = "publish", VERSION, PublishedShard
@@ -104,6 +110,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
     removed_schema: pa.Schema
     history: ShardHistory
     in_folders: bool = False
+    license: str | None = None
 
     @property
     def name(self) -> str:
@@ -113,7 +120,15 @@ class ShardToPublish(RecordJob[PublishedShard]):
     def params(self) -> list[Any]:
         added = [list(output.added_columns) for output in self.history.outputs]
         evidence = [pack(self.removed_schema)] if self.removed_schema != REMOVED else []
-        return [self.source, self.table_schema, added, *evidence, *(["folders"] if self.in_folders else [])]
+        folders = ["folders"] if self.in_folders else []
+        return [
+            self.source,
+            self.table_schema,
+            added,
+            *evidence,
+            *folders,
+            *([self.license] if self.license else []),
+        ]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -143,7 +158,15 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
         removed=write_removed(job, removed) if len(gone_ids) else None,
         by_folder=tuple(files.values()),
         components=count_components(counted, removed) if has_components else (),
+        licenses=count_licenses(with_licenses(job, counted), removed) if job.license else (),
     )
+
+
+def with_licenses(job: ShardToPublish, counted: pa.Table) -> pa.Table:
+    """Return the documents of a shard with their licence as `component`."""
+    statistics = read_table(job.folder, job.history.shard, [STATISTICS]).column(STATISTICS).combine_chunks()
+    of_each = statistics.field(job.license)
+    return counted.select(DOCUMENT_COUNTS.names).append_column("component", of_each)
 
 
 def by_folder(
@@ -247,10 +270,11 @@ def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    component = recipe.source(trail.source).component
+    component, license_filter = recipe.source(trail.source).component, license_column(recipe, trail.source)
     return stage_key(
-        "publish", VERSION, "folders" if component and component.folders else None, *trail.identities
-    )
+        "publish", VERSION, "folders" if component and component.folders else None,
+        *([license_filter] if license_filter else []), *trail.identities,
+    )  # fmt: skip
 
 
 @stage("publish", key, extends_trail=False)
@@ -264,17 +288,18 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     component = recipe.source(source).component
     if component:
         about_removed = about_removed.append(COMPONENT)
+    in_folders, license_stated = bool(component and component.folders), license_column(recipe, source)
     jobs = [
-        ShardToPublish(
-            folder, source, facts.packed, about_removed, history, bool(component and component.folders)
-        )
+        ShardToPublish(folder, source, facts.packed, about_removed, history, in_folders, license_stated)
         for history in load_histories(folder, trail)
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
     kept = tuple(sorted((file for shard in files for file in shard.files), key=lambda file: file.name))
     components = added_up(shard.components for shard in files) if component else None
-    if components is not None:
-        check_components(source, components, trail)
+    licenses = added_up(shard.licenses for shard in files) if license_stated else None
+    for what, counts in (("components", components), ("licences", licenses)):
+        if counts is not None:
+            check_components(source, what, counts, trail)
     return Manifest(
         stage="publish",
         source=source,
@@ -282,17 +307,19 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         entering=trail.remaining,
         out=total(shard.counts for shard in kept),
         facts=PublishedSource(
-            removed=tuple(file.removed for file in files if file.removed), components=components
+            removed=tuple(file.removed for file in files if file.removed),
+            components=components,
+            licenses=licenses,
         ).written(),
     )
 
 
-def check_components(source: str, components: Sequence[ComponentCounts], trail: Trail) -> None:
-    """Raise NotConserved where the components do not add up to what the source had, and to what is left."""
+def check_components(source: str, what: str, components: Sequence[ComponentCounts], trail: Trail) -> None:
+    """Raise NotConserved where components or licences do not add up to what the source had, and to what is left."""
     everything = total(one.counts for one in components)
     left = total(one.counts for one in components if not one.stage)
     if everything != trail.receipts[0].out or left != trail.remaining:
         raise NotConserved(
-            f"source {source}: its components have {everything.documents:,} documents, of which "
+            f"source {source}: its {what} have {everything.documents:,} documents, of which "
             f"{left.documents:,} stay; it has {trail.receipts[0].out.documents:,} and {trail.remaining.documents:,}"
         )

@@ -7,8 +7,10 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    SerializerFunctionWrapHandler,
     Tag,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -30,6 +32,20 @@ def mapping_of_rules(value: object) -> object:
     return value
 
 
+def mapping_of_kinds(value: object) -> object:
+    if value is not None and not isinstance(value, dict | BaseModel):
+        raise ValueError("a mapping is expected: {mail: true, ip: true}, say")
+    return value
+
+
+def yes_or_text(value: object) -> object:
+    if not isinstance(value, bool | str):
+        raise ValueError("true is expected, or a text that is put in its place")
+    if isinstance(value, str) and any("\ud800" <= one <= "\udfff" for one in value):
+        raise ValueError("half a character of UTF-16 is no text")
+    return value
+
+
 MappingOrNot = Discriminator(mapping_or_not)  # so that a fault is told of what was meant, and not of both
 
 
@@ -44,6 +60,24 @@ class Lines(Strict):
         if self.rules != "c4" and "terminal_punctuation" in self.model_fields_set:
             raise ValueError("terminal_punctuation is of the rules c4; those of refinedweb do not ask for it")
         return self
+
+
+StandsIn = Annotated[bool | str, BeforeValidator(yes_or_text)]
+
+
+class PersonalData(Strict):
+    """Which kinds of personal data go, and what is put in their place: true for what is usual, or a text."""
+
+    mail: StandsIn = Field(False, description="Mail addresses.")
+    ip: StandsIn = Field(False, description="IPv4 addresses that all can reach.")
+    phone: StandsIn = Field(False, description="Numbers of phones that are written as such.")
+    card: StandsIn = Field(False, description="Numbers of payment cards.")
+    iban: StandsIn = Field(False, description="International numbers of bank accounts.")
+
+    @model_serializer(mode="wrap")
+    def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the kinds that stay; a text of no character is one to be put in a place."""
+        return {name: value for name, value in dump(self).items() if value is not False}
 
 
 class Cleaning(Strict):
@@ -65,11 +99,24 @@ class Cleaning(Strict):
         description="How many of a character may stand together; of more, one stays. zyda1: as there.",
     )
     lines: Annotated[Lines | None, BeforeValidator(mapping_of_rules)] = None
+    pii: Annotated[PersonalData | None, BeforeValidator(mapping_of_kinds)] = Field(
+        None, description="Personal data: which kinds go, and what is put in their place."
+    )
+
+    @model_serializer(mode="wrap")
+    def without_what_is_later(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what keys had no word of at first, where it says nothing: those keys stay as they are."""
+        return {name: value for name, value in dump(self).items() if name != "pii" or value}
 
     @field_validator("unicode")
     @classmethod
     def options_or_defaults(cls, value: bool | dict[str, Any]) -> bool | dict[str, Any]:
         return True if value == {} else value
+
+    @field_validator("pii")
+    @classmethod
+    def some_kinds_or_none(cls, value: PersonalData | None) -> PersonalData | None:
+        return value if value and value.model_dump() else None
 
     @property
     def done(self) -> list[str]:
@@ -84,4 +131,5 @@ NAMED_CLEANINGS = {
     "control_characters": Cleaning(control_characters=True),
     "c4-lines": Cleaning(lines=Lines(rules="c4")),
     "refinedweb-lines": Cleaning(lines=Lines(rules="refinedweb")),
+    "pii": Cleaning(pii=PersonalData(mail=True, ip=True)),
 }

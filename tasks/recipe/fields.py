@@ -1,6 +1,7 @@
 """The fields of a recipe, and what is refused of it by itself; `source` and `dedup` have those of its parts."""
 
 import re
+from glob import escape
 from typing import Annotated, Any
 
 from pydantic import (
@@ -10,24 +11,29 @@ from pydantic import (
     PlainSerializer,
     PrivateAttr,
     field_validator,
+    model_validator,
 )
 
 from tasks.ids import MAX_SOURCES
+from tasks.recipe.evaluation import EvaluationSet
 from tasks.recipe.kinds import AnyRound, MinHashRound
 from tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
 from tasks.recipe.steps import Step
 from tasks.recipe.values import (
     Duration,
     Number,
+    OneOrMore,
     Strict,
     Url,
     Yes,
+    one_or_more,
     without_credentials,
 )
 from tasks.storage.folder import Folder
 from tasks.workers.engine import Engine
 
 MOST_ROUNDS = 9
+DENIED = "denied"  # the folder of a corpus with the deny lists that `zyda forget` has written
 NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
 
 
@@ -72,7 +78,8 @@ class Recipe(Strict):
     )
     documents: Annotated[tuple[Step, ...], STEPS] = Field(
         (),
-        description="Steps on each document while its text is in memory: clean, filter, measure, in this order.",
+        description="Steps on each document while its text is in memory: license_filter, clean, filter, "
+        "decontaminate and measure.",
     )
     keep_text: Yes = Field(
         False,
@@ -96,6 +103,11 @@ class Recipe(Strict):
         description="The share of a source's tokens that rules, deduplication and filters may each remove, of "
         "what the one before left; or a share for each of them. A build that would remove more "
         "stops before it publishes.",
+    )
+    deny: Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)] = Field(
+        (),
+        description="Deny lists: files of addresses, domains, ids and hashes of documents that somebody asked to "
+        "have removed, any fsspec URL or pattern.",
     )
     judges: JUDGES = Field(
         None,
@@ -135,6 +147,7 @@ class Recipe(Strict):
     )
     _as_written: dict[str, Any] = PrivateAttr(default_factory=dict)
     _engine: Engine = PrivateAttr(Engine.AUTO)
+    _lists_of_corpus: tuple[str, ...] | None = PrivateAttr(None)
     _file: tuple[str, str] = PrivateAttr(("", ""))  # its path, and what it says
 
     @field_validator("documents", mode="before")
@@ -152,6 +165,16 @@ class Recipe(Strict):
             if names.count(source.name.lower()) > 1:
                 raise ValueError(f"two sources are called {source.name}; give each a name of its own")
         return sources
+
+    @model_validator(mode="after")
+    def names_of_sets_mean_one(self) -> "Recipe":
+        known = dict[str, EvaluationSet]()
+        for source in self.sources:
+            for step in self.steps_of(source.name):
+                for name, one in (step.decontaminate.sets if step.decontaminate else {}).items():
+                    if known.setdefault(name, one) != one:
+                        raise ValueError(f"the set {name} is another one for source {source.name}; rename it")
+        return self
 
     @field_validator("name")
     @classmethod
@@ -183,6 +206,20 @@ class Recipe(Strict):
     def folder(self) -> Folder:
         """The folder of this corpus, with all that is made of it: `<storage>/<name>`."""
         return Folder(self.storage).folder(self.corpus)
+
+    @property
+    def deny_lists(self) -> tuple[str, ...]:
+        """The deny lists that a build obeys: the recipe's own, then those that lie beside the corpus."""
+        return (*self.deny, *self.lists_of_corpus)
+
+    @property
+    def lists_of_corpus(self) -> tuple[str, ...]:
+        """The deny lists beside the corpus. They are looked for once, so that all of a build obeys the same."""
+        if self._lists_of_corpus is None:
+            url = escape(self.folder.url)
+            paths = [path for path in self.folder.files(DENIED) if "/." not in path]  # as Macs leave them
+            self._lists_of_corpus = tuple(f"{url}/{escape(path)}" for path in paths)
+        return self._lists_of_corpus
 
     def source(self, name: str) -> Source:
         return next(source for source in self.sources if source.name == name)

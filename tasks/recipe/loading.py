@@ -112,6 +112,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
     return recipe.model_copy(
         update={
             "documents": placed_steps(recipe.documents),
+            "deny": tuple(map(pattern, recipe.deny)),
             "rounds": tuple(map(of_round, recipe.rounds)),
             "storage": place(recipe.storage, always=True),
             "inputs": place(recipe.inputs, always=True) if recipe.inputs else None,

@@ -11,6 +11,7 @@ reached. The order is that of the published code, and the first rule that a docu
     fineweb             arXiv:2406.17557, section 3.5
     refinedweb-lines    arXiv:2306.01116, section G.2, as DCLM has it
     code                The Stack and StarCoder, arXiv:2305.06161, section 3
+    pii                 how much personal data there is; no paper has values for it, so a recipe says its own
 """
 
 from typing import Any, NamedTuple
@@ -122,6 +123,18 @@ CODE = RuleSet(
         "alphanumeric": least(0.25, "too few of its characters are letters or digits"),
     }
 )
+PII = RuleSet(
+    {
+        kind: Rule(None, None, f"it has too few or too many {named}")
+        for kind, named in {
+            "mail": "mail addresses",
+            "ip": "public IP addresses",
+            "phone": "numbers of phones",
+            "card": "numbers of payment cards",
+            "iban": "numbers of bank accounts",
+        }.items()
+    }
+)
 RULE_SETS = {
     "zyda1": ZYDA1,
     "gopher-quality": GOPHER_QUALITY,
@@ -130,4 +143,5 @@ RULE_SETS = {
     "fineweb": FINEWEB,
     "refinedweb-lines": REFINEDWEB_LINES,
     "code": CODE,
+    "pii": PII,
 }

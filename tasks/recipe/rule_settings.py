@@ -85,7 +85,7 @@ def limits_of(field: str, value: Any, published: Limits) -> Limits:
     """Return what a recipe says of a rule: one number for its one bound, two, or null for none."""
     if value is None:
         return None, None
-    if isinstance(value, list | tuple) or None not in published:
+    if isinstance(value, list | tuple) or published.count(None) != 1:
         return pair(field, value)
     at = as_number(field, value)
     return (at, None) if published[1] is None else (None, at)

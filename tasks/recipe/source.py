@@ -16,6 +16,7 @@ from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from tasks.recipe.steps import Step, as_steps
 from tasks.recipe.values import (
     SAYS_SOMETHING,
+    Names,
     Number,
     OneOrMore,
     Strict,
@@ -30,14 +31,11 @@ OnBadRows = Literal["fail", "set_aside"]
 RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2, 10))),
     "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
-    "cleaned.parquet", "components.parquet", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
+    "cleaned.parquet", "components.parquet", "licenses.parquet", "contamination", "default",
+    *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 OF_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
-Names = Annotated[
-    tuple[str, ...],
-    BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=list[str] | str),
-]
 Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
@@ -112,6 +110,11 @@ class Source(Strict):
         "when a build begins, which then reads that commit; `sources.parquet` names it.",
     )
     text: str = Field("text", min_length=1, description="The column with the text.")
+    url: Annotated[str, AfterValidator(not_blank)] = Field(
+        "url",
+        description="The column with a document's address on the web, by which `deny` knows it; `meta.url` for a "
+        "field of a column of objects.",
+    )
     columns: Names | None = Field(
         None,
         description="The columns to carry besides the text; an empty list for none. The others are not read.",

@@ -1,12 +1,14 @@
-"""The steps on documents that a recipe can ask for, in its order: clean, filter, measure.
+"""The steps on documents that a recipe can ask for, in the order that it gives them.
 
     documents:
+      - license_filter: {keep: [CC-BY-4.0, MIT]}        # by the column `license`
       - clean: zyda1                        # or {unicode: true, newlines: true, runs: {"-": 9}}
       - filter: zyda1                       # a set of rules with its published defaults
       - filter: {gopher-quality: {words: [50, 100000], hashes: null}}
       - filter: {mine: {fineweb.short_lines: [null, 0.5]}}
       - measure: [fineweb, code]            # columns of the published documents; nothing goes
       - filter: my_steps:shouting           # a function of one's own
+      - decontaminate: {sets: {mmlu: mmlu.parquet}}   # documents with items of evaluation sets go
 
 Each is looked up in `tasks.recipe.rule_sets`; what a step does is in `tasks.documents`.
 """
@@ -24,8 +26,12 @@ from pydantic import (
 )
 
 from tasks.recipe.cleaning import MAPPING, NAMED_CLEANINGS, OTHER, Cleaning, MappingOrNot
+from tasks.recipe.evaluation import Decontaminate
+from tasks.recipe.license_filter import LicenseFilter
 from tasks.recipe.rule_settings import FUNCTION, RuleSettings, rule_settings
 from tasks.recipe.values import Strict
+
+KINDS = ("license_filter", "clean", "filter", "decontaminate", "measure")
 
 
 def name_or_mapping(value: object) -> object:
@@ -44,22 +50,32 @@ def names_or_mapping(value: object) -> object:
 def as_steps(value: object) -> object:
     """Refuse what is no list of mappings."""
     if value is not None and not isinstance(value, list | tuple):
-        raise ValueError("a list of steps is expected, each with clean, filter or measure")
+        raise ValueError(f"a list of steps is expected, each with one of {', '.join(KINDS)}")
     for step in value or ():
         if not isinstance(step, dict | Step):
-            raise ValueError(f"a step is `clean`, `filter` or `measure` with what it says, not {step!r}")
+            raise ValueError(f"a step is one of {', '.join(KINDS)} with what it says, not {step!r}")
+    for once, together in (("decontaminate", "name all sets"), ("license_filter", "give all that it says")):
+        if sum(isinstance(step, dict) and once in step for step in value or ()) > 1:
+            raise ValueError(f"{once} stands there twice; {together} in one step")
     return value
 
 
 class Step(Strict):
-    """One step: give one of clean, filter and measure."""
+    """One step: give one of license_filter, clean, filter, decontaminate and measure."""
 
+    license_filter: LicenseFilter | None = Field(
+        None,
+        description="Let documents go that have another licence than these, by a column of their source.",
+    )
     clean: Annotated[
         Annotated[Annotated[str | None, Tag(OTHER)] | Annotated[Cleaning, Tag(MAPPING)], MappingOrNot],
         BeforeValidator(name_or_mapping),
     ] = Field(None, description="Change the text: a name, or what is to be done.")
     filter: Annotated[str | dict[str, Any] | None, BeforeValidator(name_or_mapping)] = Field(
         None, description="Let documents go: a rule set, a mapping of them to values, or module:function."
+    )
+    decontaminate: Decontaminate | None = Field(
+        None, description="Let documents go that hold questions of evaluation sets with their answers."
     )
     measure: Annotated[str | list[str] | dict[str, Any] | None, BeforeValidator(names_or_mapping)] = Field(
         None, description="Publish the statistics of rule sets beside each document."
@@ -72,9 +88,9 @@ class Step(Strict):
 
     @model_validator(mode="after")
     def says_one_thing_that_can_be_done(self) -> "Step":
-        if len(self.model_fields_set & {"clean", "filter", "measure"}) != 1 or self.does is None:
-            raise ValueError("give one of clean, filter and measure")
-        if self.function is None:
+        if len(self.model_fields_set & {*KINDS}) != 1 or self.does is None:
+            raise ValueError(f"give one of {', '.join(KINDS)}")
+        if self.function is None and self.kind not in {"license_filter", "decontaminate"}:
             if self.clean is not None and not self.cleaning.done:
                 raise ValueError("clean: it says nothing to be cleaned")
             if self.clean is None and not list(self.sets()):
@@ -82,16 +98,19 @@ class Step(Strict):
         return self
 
     @property
+    def cuts(self) -> bool:
+        """Whether it decontaminates by cutting passages out of texts."""
+        return self.decontaminate is not None and self.decontaminate.action == "cut"
+
+    @property
     def kind(self) -> str:
-        """Which of the three it is."""
-        return next(kind for kind in ("clean", "filter", "measure") if getattr(self, kind) is not None)
+        """Which of KINDS it is."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
     @property
     def does(self) -> Any:
         """What is asked."""
-        return next(
-            (action for action in (self.clean, self.filter, self.measure) if action is not None), None
-        )
+        return next((said for kind in KINDS if (said := getattr(self, kind)) is not None), None)
 
     @property
     def function(self) -> str | None:
@@ -105,6 +124,8 @@ class Step(Strict):
             return self.does
         if isinstance(self.does, Cleaning):
             return "+".join(sorted(self.does.done))
+        if isinstance(self.does, Decontaminate | LicenseFilter):
+            return self.kind
         return "+".join(self.does)
 
     @property
@@ -125,17 +146,21 @@ class Step(Strict):
 
 
 def list_urls(steps: tuple[Step, ...] | None) -> Iterator[str]:
-    """Return the files of terms that steps name."""
+    """Return the files of terms and of evaluation sets that steps name."""
     for step in steps or ():
-        if step.kind != "clean" and step.function is None:
+        if step.decontaminate is not None:
+            yield from (url for one in step.decontaminate.sets.values() for url in one.files)
+        elif step.kind in {"filter", "measure"} and step.function is None:
             for of_set in step.sets():
                 yield from of_set.lists.values()
 
 
 def with_list_urls(step: Step, place: Callable[[str], str]) -> Step:
-    """Return a step whose files of terms are somewhere else."""
+    """Return a step whose files are somewhere else."""
     if not list(list_urls((step,))):
         return step
+    if step.decontaminate is not None:
+        return step.model_copy(update={"decontaminate": step.decontaminate.with_files(place)})
 
     def placed(values: Any) -> Any:
         lists = (

@@ -103,6 +103,10 @@ Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readabl
 OneOrMore = (
     Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
 )
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=list[str] | str),
+]
 Number = BeforeValidator(number)
 Yes = Annotated[bool, Field(strict=True)]
 Duration = Annotated[

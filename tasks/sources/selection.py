@@ -25,4 +25,3 @@ class Selection(Record):
 
 
 ALL = Selection()
-TEXT_ALONE = Selection(only=())

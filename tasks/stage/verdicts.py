@@ -27,6 +27,10 @@ REASON = pa.field("reason", pa.string())
 VERDICTS = pa.schema([("doc_id", pa.uint64()), REASON])
 
 
+# Where these stages let nothing go they are as good as not there: a first request makes only what it touches anew.
+PASSED_OVER = {"deny"}
+
+
 @dataclass(frozen=True)
 class Trail:
     """The receipts of a source so far: that of ingest, then that of each stage since."""
@@ -86,9 +90,13 @@ def load_histories(folder: Folder, trail: Trail) -> list[ShardHistory]:
     manifests = [manifest for manifest in later if manifest.artifacts]
     outputs = [[StageOutput(m.stage, a, m.added_columns) for a in m.artifacts] for m in manifests]
     return [
-        ShardHistory(shard, tuple(of_shard))
+        ShardHistory(shard, tuple(output for output in of_shard if says_something(output)))
         for shard, *of_shard in zip(ingested.artifacts, *outputs, strict=True)
     ]
+
+
+def says_something(output: StageOutput) -> bool:
+    return output.stage not in PASSED_OVER or output.artifact.removed.documents > 0
 
 
 def removals_in(table: pa.Table) -> pa.Table:

@@ -20,6 +20,8 @@ The manifest of a stage lists the records of all its artifacts. Through Prefect 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
 from tasks.errors import Damaged
 from tasks.log import warn
 from tasks.storage.folder import Folder
@@ -63,17 +65,27 @@ def total(counts: Iterable[Counts]) -> Counts:
 
 
 class CleaningCounts(Record):
-    """How many documents a cleaning changed, and their characters before and after it."""
+    """How many documents a cleaning changed, and their characters before and after it.
+
+    replaced: how many times something was put in the place of personal data, where that is what it does.
+    """
 
     documents: int = 0
     characters_before: int = 0
     characters_after: int = 0
+    replaced: int = 0
+
+    @model_serializer(mode="wrap")
+    def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what most cleanings do not do: a record of before is as it was written."""
+        return {name: value for name, value in dump(self).items() if name != "replaced" or value}
 
     def __add__(self, other: "CleaningCounts") -> "CleaningCounts":
         return CleaningCounts(
             documents=self.documents + other.documents,
             characters_before=self.characters_before + other.characters_before,
             characters_after=self.characters_after + other.characters_after,
+            replaced=self.replaced + other.replaced,
         )
 
 

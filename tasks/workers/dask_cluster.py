@@ -20,7 +20,7 @@ from distributed.system import MEMORY_LIMIT
 from tasks.errors import LostWorkers
 from tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested_engine
 from tasks.workers.ports import LOOPBACK, free_port
-from tasks.workers.process import born_with_imports, expect_to_be_born
+from tasks.workers.process import begin_imports, born_with_imports, expect_to_be_born
 
 TEMPORARY = "temporary-directory"
 ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gives up on it
@@ -88,6 +88,21 @@ def check_address(address: str) -> None:
         ) from error
 
 
+def expect_cluster() -> None:
+    """Begin to import what workers are born with, where a build will start some on this machine.
+
+    Called with the environment that they are to have.
+    """
+    if not configured_scheduler() and not gpu_count():
+        os.environ.update({name: str(value) for name, value in environ_of_workers().items()})
+        begin_imports()
+
+
+def environ_of_workers() -> dict[str, Any]:
+    """Return what Dask sets in the environment before it starts workers."""
+    return dask.config.get(ENVIRON) | ALLOCATOR
+
+
 @contextmanager
 def local_cluster(threads: int = 1, close_seconds: float = CLOSE_SECONDS) -> Iterator[Any]:
     """Give a cluster on this machine for as long as the block lasts."""
@@ -148,11 +163,10 @@ def open_cluster(threads: int = 1) -> Any:
         "preload": [WORKER_PROCESS],
     }
     cores = dask.system.CPU_COUNT
-    environ = dask.config.get(ENVIRON) | ALLOCATOR
     with dask.config.set(
         {
             NO_WORKERS: no_workers_timeout(),
-            ENVIRON: environ,
+            ENVIRON: environ_of_workers(),
             WEBSOCKETS: dashboard_origins(dashboard),
             PRELOAD: scheduler_preloads(),
             TTL: WORKER_TTL,

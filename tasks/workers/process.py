@@ -54,6 +54,14 @@ def start_fork_server() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def begin_imports() -> None:
+    """Start the process that workers will be forked from, which imports while this one does something else."""
+    if FORK == "forkserver":
+        with born_with_imports(gpus=0):
+            get_mp_context().set_forkserver_preload(IMPORTED)
+        start_fork_server()
+
+
 def dask_setup(process: Any) -> None:
     """Prepare a worker, or the nanny that is about to start one. Dask calls it in either.
 

@@ -182,12 +182,14 @@ def test_deployment_mixes_on_the_cluster_what_is_mixed_here(stack, corpus, tmp_p
         k: v for k, v in expected.items() if not k.endswith(".json")
     }
     with get_client(sync_client=True) as client:
-        tables = [
-            one
-            for one in client.read_artifacts(limit=200)
-            if one.key and one.key.startswith("mixture-mixture")
-        ]
+        found = [one for one in client.read_artifacts(limit=200) if one.key]
+    tables = [one for one in found if one.key.startswith("mixture-mixture")]
     assert [row["name"] for row in json.loads(tables[0].data)] == ["best", "middle"]
+    (page,) = [one.data for one in found if one.key.startswith("mixture-mix-")]
+    assert page.startswith("# mixture: complete")
+    for row in ("| best | ", "| middle | ", "| tokens | ", "| shuffle of ids | "):
+        assert row in page
+    assert "░" not in page
     failed = run("mix/mix", mixture=str(mixture_file(tmp_path / "bad", ["nowhere"])))
     assert failed.state.is_failed()
     assert "no corpus is published there" in failed.state.message

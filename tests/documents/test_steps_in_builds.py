@@ -505,17 +505,18 @@ CLEANINGS = [
     {"clean": "zyda1"}, {"clean": "unicode"}, {"clean": {"newlines": True, "control_characters": True}},
     {"clean": "refinedweb-lines"}, {"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}},
     {"clean": {"runs": {"a": 1, " ": 1}}}, {"clean": "c4-lines"},
+    {"clean": {"pii": {"mail": True, "ip": "", "phone": True, "card": "x", "iban": True}}},
 ]  # fmt: skip
 FILTERS = [
     {"filter": {"zyda1": {"length": 30}}}, {"filter": {"gopher-quality": {"words": [2, 200], "stop_words": 0}}},
     {"filter": {"gopher-repetition": {"top_2_grams": 0.9}, "code": {}}}, {"filter": {"c4": {"sentences": 1}}},
     {"filter": {"fineweb": {"line_punctuation": None, "new_lines": 0.01}}}, {"filter": "refinedweb-lines"},
     {"filter": {"mine": {"zyda1.symbols": [0.001, 0.2], "code.alphanumeric": [None, 0.99]}}},
-    {"filter": {"c4": {"terminal_punctuation": False, "sentences": [0, 3]}}},
+    {"filter": {"c4": {"terminal_punctuation": False, "sentences": [0, 3]}}}, {"filter": {"pii": {"mail": [None, 2]}}},
 ]  # fmt: skip
 HOSTILE = rows(
     ruled="=" * 500, many_lines="\r\n\x0b\x85\u2028" * 300, nulls="\0\0 \0", mojibake="schÃ¶n â€œ quoted â€\x9d &amp;",
-    right="שלום עולם " * 30, marks="e\u0301" * 99, emoji="👩‍👩‍👧" * 40, one_word="x" * 100_000, braces="{a} lorem ipsum. " * 9,
+    right="שלום עולם " * 30, marks="e\u0301" * 99, emoji="👩‍👩‍👧" * 40, one_word="x" * 100_000, mails="a@b.co 8.8.8.8 " * 9, braces="{a} lorem ipsum. " * 9,
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The flow itself: a real Prefect server, a real Dask cluster, killed workers, interrupted builds."""
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -25,6 +26,7 @@ from small_corpus import (
     build_here,
     contents,
     of_two_sources,
+    prose,
     published_by_itself,
     write_rows,
     zyda,
@@ -55,6 +57,14 @@ def judged_inputs(tmp_path_factory, compiled):
         "keep": ["High", "Medium"],
         "max_tokens": 64,
     }
+    denied = corpus.folder / "denied.txt"
+    denied.write_text('{"column": "name", "value": "last_alone"}')
+    corpus.recipe["deny"] = str(denied)
+    questions = corpus.folder / "set.jsonl"
+    questions.write_text(json.dumps({"question": prose("asked", 12), "answer": prose("answered", 3)}))
+    corpus.recipe["documents"] = [
+        *corpus.recipe.get("documents", ()), {"decontaminate": {"sets": {"set": str(questions)}}},
+    ]  # fmt: skip
     return corpus
 
 

@@ -90,6 +90,7 @@ STANDS_FOR = {
     "MIXTURE": "mixture.yaml",
     "MIX": "mixed/mixture",
     "POSITION": "7",
+    "NAME": "example.org",
     "0.001": "0.5",  # of a dozen documents
 }
 
@@ -117,6 +118,8 @@ def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
         }
     elif typed.startswith("zyda look "):
         typed += f" --to {tmp_path}/look.html"  # or it serves until somebody ends it
+    elif typed.startswith("zyda forget "):
+        typed += " --yes"  # or it asks
     said = terminal_of_a_reader(typed, **more)
     if re.fullmatch(r"zyda [a-z]+", typed) and re.search(WANTS_MORE, said.stderr):  # a command's name alone
         said = terminal_of_a_reader(f"{typed} --help")

@@ -446,7 +446,7 @@ def test_corpus_is_the_same_whatever_computed_it(tmp_path, on_gpu, monkeypatch, 
 
 
 def test_benchmark_measures_what_it_has_compared(tmp_path, monkeypatch):
-    for name in ("TEXT_BYTES", "KEYS", "EDGES"):
+    for name in ("TEXT_BYTES", "SHARD_BYTES", "KEYS", "EDGES"):
         monkeypatch.setattr(benchmark, name, 500)
     monkeypatch.setattr(benchmark, "seconds", lambda call, repeat=1: 1.0)
     monkeypatch.setattr(dask_cluster, "GPU_THREADS", 1)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from patience import HANG
+from prefect.client.orchestration import get_client
 from prefect.task_runners import ThreadPoolTaskRunner
 from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
 from small_mixtures import (
@@ -652,3 +653,21 @@ def test_file_that_is_shorter_than_its_tokens_is_noticed_before_it_counts(
     with pytest.raises(NotConserved, match=r"bytes, for [0-9,]+ tokens"):
         mixed_in(mixture_file(tmp_path, corpora, formats=["olmo", "datatrove", "megatron"]))
     assert not (tmp_path / "mixed/mixture/mixture.json").exists()
+
+
+def test_page_of_a_mixture_that_fails_says_why(corpora, tmp_path, server, monkeypatch):
+    def broken(inputs, spread):
+        spread([], "tokens")
+        raise Denied("the disk is full")
+
+    monkeypatch.setattr(flow_module, "mix_all", broken)
+    path = str(mixture_file(tmp_path, corpora, name="failing"))
+    with pytest.raises(Denied):
+        flow_module.mix.with_options(task_runner=ThreadPoolTaskRunner())(path)
+    with get_client(sync_client=True) as client:
+        (page,) = [
+            one.data for one in client.read_artifacts(limit=200) if (one.key or "").startswith("failing-mix-")
+        ]
+    assert page.startswith("# failing: failed")
+    assert "the disk is full" in page
+    assert "| tokens | " in page

@@ -4,6 +4,7 @@ import time
 
 from small_corpus import build_here, prose, rows, write_rows
 
+from tasks.planning.last_build import DENY_LISTS
 from tasks.planning.watching import PATIENCE, WATCHED, detect_changes, last_poll
 from tasks.storage.records import write_record
 
@@ -62,3 +63,14 @@ def test_source_that_left_the_recipe_is_a_change(corpus):
     fewer = corpus.load(sources=corpus.recipe["sources"][:2])
     (change,) = detect_changes.fn(fewer).changes
     assert (change.source, len(change.removed)) == ("worst", 2)
+
+
+def test_changed_deny_list_is_a_change(corpus):
+    (corpus.folder / "asked.txt").write_text("example.org")
+    recipe = corpus.load(deny="asked.txt")
+    build_here(recipe)
+    assert detect_changes.fn(recipe).changes == ()
+    (corpus.folder / "asked.txt").write_text("example.org\nexample.net")
+    (change,) = detect_changes.fn(recipe).changes
+    assert change.source == DENY_LISTS
+    assert [url.rpartition("/")[2] for url in change.changed] == ["asked.txt"]

@@ -26,7 +26,8 @@ from tasks.lookup.explain import explain
 from tasks.lookup.nearest import nearest
 from tasks.lookup.verify_and_clean import faults_of, files_to_check
 from tasks.planning.prepare import prepare
-from tasks.sources.components import folder_name, texts_in
+from tasks.sources.components import folder_name
+from tasks.sources.named_values import texts_in
 
 DUMPS = ("CC-MAIN-2024-10", "CC-MAIN-2024-18")
 BY_PATH = {"path": "data/(CC-MAIN-[0-9-]+)/"}
@@ -220,14 +221,14 @@ def test_values_of_columns_and_of_fields_at_any_level():
     table = table.set_column(
         2, pa.field("json", pa.string(), metadata={b"zyda": b"json"}), table.column("json")
     )
-    assert texts_in(table, "a.b").to_pylist() == ["dotted", None]
-    assert texts_in(table, "a.c.d").to_pylist() == ["7", None]
-    assert texts_in(table, "a.c.z").to_pylist() == [None, None]
-    assert texts_in(table, "json.x.y").to_pylist() == ["true", None]
-    assert texts_in(table, "day").to_pylist() == ["1970-01-01", "1970-01-02"]
-    assert texts_in(table, "nowhere").to_pylist() == [None, None]
+    assert texts_in(table, "a.b", "component").to_pylist() == ["dotted", None]
+    assert texts_in(table, "a.c.d", "component").to_pylist() == ["7", None]
+    assert texts_in(table, "a.c.z", "component").to_pylist() == [None, None]
+    assert texts_in(table, "json.x.y", "component").to_pylist() == ["true", None]
+    assert texts_in(table, "day", "component").to_pylist() == ["1970-01-01", "1970-01-02"]
+    assert texts_in(table, "nowhere", "component").to_pylist() == [None, None]
     with pytest.raises(ValueError, match="which has no fields"):
-        texts_in(table, "day.of")
+        texts_in(table, "day.of", "component")
 
 
 def test_names_of_components_are_inert_in_the_card(corpus):

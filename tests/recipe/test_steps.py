@@ -8,10 +8,11 @@ import yaml
 
 from tasks.documents.planning import bounds_of, plan_documents, published_columns
 from tasks.errors import BadRecipe, Unavailable
+from tasks.recipe.cleaning import PersonalData
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.rule_sets import RULE_SETS
 from tasks.recipe.schema import schema
-from textkernels.texts import prose
+from textkernels.texts import personal, prose
 
 
 def of(step):
@@ -21,9 +22,12 @@ def of(step):
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({}, "give one of clean, filter and measure"),
-        ({"clean": "zyda1", "filter": "c4"}, "give one of clean, filter and measure"),
-        ({"clean": None}, "give one of clean, filter and measure"),
+        ({}, "give one of license_filter, clean, filter, decontaminate, measure"),
+        (
+            {"clean": "zyda1", "filter": "c4"},
+            "give one of license_filter, clean, filter, decontaminate, measure",
+        ),
+        ({"clean": None}, "give one of license_filter, clean, filter, decontaminate, measure"),
         ({"sort": "zyda1"}, "sort: there is no such field"),
         ({"clean": "zyda3"}, "clean: there is no zyda3; there are zyda1, unicode"),
         ({"clean": 3}, "a name or a mapping is expected"),
@@ -43,6 +47,18 @@ def of(step):
             "terminal_punctuation is of the rules c4",
         ),
         ({"clean": {"lins": True}}, "clean.lins: there is no such field"),
+        ({"clean": {"pii": True}}, "clean.pii: a mapping is expected: {mail: true, ip: true}, say"),
+        ({"clean": {"pii": ["mail"]}}, "clean.pii: a mapping is expected"),
+        ({"clean": {"pii": {"mial": True}}}, "clean.pii.mial: there is no such field"),
+        ({"clean": {"pii": {"mail": 3}}}, "clean.pii.mail: true is expected, or a text"),
+        ({"clean": {"pii": {"mail": None}}}, "clean.pii.mail: true is expected, or a text"),
+        ({"clean": {"pii": {"mail": "\ud800"}}}, "clean.pii.mail: half a character of UTF-16 is no text"),
+        ({"clean": {"pii": {"mail": False}}}, "clean: it says nothing to be cleaned"),
+        ({"clean": {"pii": {}}}, "clean: it says nothing to be cleaned"),
+        ({"filter": "pii"}, "pii: none of its rules has a value, so that it lets nothing go"),
+        ({"filter": {"pii": {"mail": 3}}}, "pii.mail: two values are expected, [least, most]"),
+        ({"filter": {"pii": {"male": [0, 3]}}}, "pii: there is no rule male; there are mail, ip, phone"),
+        ({"measure": {"pii": {"mail": [0, 3]}}}, "pii.mail: a value is for a filter"),
         ({"filter": ["zyda1", "c4"]}, "filter: a name or a mapping is expected; a step for each"),
         ({"filter": {"c4": dict.fromkeys(RULE_SETS["c4"].rules)}}, "c4: none of its rules has a value"),
         ({"filter": {"zyda1": {"lists": {"sexual": 5}}}}, "zyda1.lists: a mapping of names to files is"),
@@ -169,12 +185,18 @@ def test_rules_have_the_names_of_statistics(name):
     assert sorted(RULE_SETS[name].rules) == sorted(prose.SETS[name])
 
 
+def test_rules_and_cleanings_of_personal_data_have_the_names_of_its_kinds():
+    assert sorted(RULE_SETS["pii"].rules) == sorted(PersonalData.model_fields) == sorted(personal.KINDS)
+
+
 def rules_of(corpus, *steps):
     return {bound.rule: (bound.low, bound.high) for bound in bounds_of(corpus.load(documents=steps), "best")}
 
 
 def test_named_set_has_its_published_values_in_their_order(corpus):
     for name, of_set in RULE_SETS.items():
+        if name == "pii":  # it has none
+            continue
         expected = {
             f"{name}.{rule}": one[:2] for rule, one in of_set.rules.items() if rule not in of_set.lists
         }
@@ -223,6 +245,7 @@ def test_what_is_written_is_read_again(corpus, tmp_path):
     steps = [
         {"clean": {"unicode": {"uncurl_quotes": False}, "runs": {"-": 9}}},
         {"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}},
+        {"clean": {"pii": {"mail": True, "phone": "", "card": "[a card]"}}},
         {"filter": {"gopher-quality": {"words": [50, None], "hashes": None}, "c4": {}}},
         {"measure": ["fineweb"]},
         {"filter": "steps:of_mine"},

@@ -580,7 +580,7 @@ def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed
     (file,) = load_register(recipe.folder).files["best"]
     piece = file.pieces[0].model_copy(update={"rows": 99})
     assert file.pieces == (Piece(row_groups=(0,), rows=3),)
-    job = pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece)
+    job = pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece, ())
     with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
         pieces.ingest_piece(job)
 

@@ -56,7 +56,13 @@ def with_model(folder):
         "keep": ["High", "Medium"],
         "max_tokens": 64,
     }
-    write_rows(folder / "in/worst-9.arrow", rows(**{f"n{i}": prose(f"n{i}") for i in range(30)}))
+    leak = f"{prose('asked', 12)} {prose('answered', 3)}"
+    write_rows(folder / "in/worst-9.arrow", rows(leak=leak, **{f"n{i}": prose(f"n{i}") for i in range(30)}))
+    item = {"question": prose("asked", 12), "answer": prose("answered", 3)}
+    (folder / "set.jsonl").write_text(json.dumps(item))
+    corpus.recipe["documents"] = [{"decontaminate": {"sets": {"set": "set.jsonl"}}}]
+    (folder / "denied.txt").write_text('{"column": "name", "value": "n0"}')
+    corpus.recipe["deny"] = "denied.txt"
     return corpus
 
 

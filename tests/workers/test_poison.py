@@ -2,6 +2,7 @@
 
 import threading
 
+import dask
 import distributed
 import pytest
 from clusters import AwayAtFirst, Numbered, number_all, workers_that_offer
@@ -12,7 +13,7 @@ from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ATTEMPTS, forget_attempts
 from tasks.storage.folder import Folder
 from tasks.workers import window
-from tasks.workers.dask_cluster import ALLOWED_DEATHS
+from tasks.workers.dask_cluster import ALLOWED_DEATHS, LOST, NEVER
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.slow
 def workers(request):
     """Give the client of a cluster of so many processes, in which the task that waits dies with its worker."""
     with (
+        dask.config.set({LOST: NEVER}),
         distributed.LocalCluster(
             n_workers=request.param, threads_per_worker=1, dashboard_address="127.0.0.1:0",
             scheduler_kwargs={"allowed_failures": ALLOWED_DEATHS}, silence_logs=50,

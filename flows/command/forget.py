@@ -1,0 +1,195 @@
+"""`zyda forget`: what somebody asked to have removed, found, removed for good, and certified."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.command.arguments import RecipePath, Sample, Storage, load
+from flows.command.build import keep_prefect_off_the_screen, run_build
+from flows.command.find import text_of
+from flows.command.terminal import console, in_threads, say, table_of
+from tasks.errors import BadInput, Denied
+from tasks.words import counted
+
+if TYPE_CHECKING:
+    from tasks.erasure.certificate import Certificate
+    from tasks.erasure.dependents import Search
+    from tasks.erasure.found import Findings
+    from tasks.recipe.fields import Recipe
+
+EXAMPLES = (
+    "zyda forget recipe.yaml --urls requests.txt",
+    "zyda forget recipe.yaml --domain example.org --among .",
+    "zyda forget recipe.yaml --text page.txt --yes",
+)
+MOST_SHOWN = 20
+Many = list[str] | None
+
+
+def forget(
+    recipe_path: RecipePath,
+    urls: Annotated[
+        Many, typer.Option(metavar="FILE", help="Addresses of pages, or a deny list of any kind of lines.")
+    ] = None,
+    domain: Annotated[Many, typer.Option(metavar="NAME", help="A domain, with all below it.")] = None,
+    ids: Annotated[
+        Many, typer.Option(metavar="ID", help="Ids of documents, as zyda explain takes them.")
+    ] = None,
+    column: Annotated[
+        Many, typer.Option(metavar="NAME=VALUE", help="A value in a column of a source.")
+    ] = None,
+    text: Annotated[
+        Many,
+        typer.Option(metavar="FILE-OR-TEXT", help="A whole text: a file, - for standard input, or a text."),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Only what is named, and not also documents that are like it.")
+    ] = False,
+    among: Annotated[
+        Many,
+        typer.Option(metavar="URL", help="A folder to search for corpora and mixtures that have it, too."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before anything is removed.")] = False,
+    storage: Storage = None,
+    sample: Sample = None,
+) -> None:
+    """Remove what somebody asked to have removed, for good, with a certificate.
+
+    Shows what it would remove: the documents in every source, those that are like them, and with --among the
+    corpora and mixtures that have them, which stay as they are. Once confirmed, a deny list beside the corpus has
+    every build leave them out, what they touch is built anew, and what earlier builds left is deleted. Each option
+    may be given several times. Without a request, it finishes one that was interrupted.
+    """
+    keep_prefect_off_the_screen()
+    from tasks.erasure.asked import Asking  # late
+    from tasks.erasure.certificate import new_lines, promise, unfinished  # late
+    from tasks.erasure.found import find  # late
+
+    recipe = load(recipe_path, storage, sample)
+    asking = Asking()
+    asking.lists(urls or ())
+    asking.domains(domain or ())
+    asking.ids(ids or ())
+    asking.columns(column or ())
+    texts = [text_in(one) for one in text or ()]
+    if "" in (among or ()):
+        raise BadInput("--among: a folder is expected")
+    begun = [] if dry_run else unfinished(recipe.folder)
+    if begun:
+        say("finishing what was begun before")
+        finish_all(recipe_path, storage, sample, begun)
+        if not (asking.found or texts):
+            return
+        recipe = load(recipe_path, storage, sample)
+    asked = asking.asked(texts)
+    found = find(recipe, asked, in_threads, alike=not exact)
+    print_findings(found)
+    search = searched(recipe, found, among or [])
+    print_search(search)
+    lines = new_lines(recipe, asked, found)
+    if not lines:
+        say("the deny lists of the corpus ask for all of this already: there is nothing to do")
+    elif not dry_run:
+        confirm(found, is_sure=yes)
+        certificate = promise(recipe, asked, found, search, lines)
+        finish_all(recipe_path, storage, sample, [certificate])
+
+
+def text_in(file_or_text: str) -> str:
+    """Return the text of a file, or a text. Raises BadInput for one word, which is meant for a file."""
+    text = text_of(file_or_text)
+    if text == file_or_text and not any(c.isspace() for c in text):
+        raise BadInput(f"--text {text}: there is no such file")
+    return text
+
+
+def print_findings(found: "Findings") -> None:
+    """Print which documents a request is about."""
+    from tasks.erasure.certificate import gone_by_source  # late
+
+    if not found.documents:
+        say(
+            "no document of the corpus is what is asked for, or is left to remove; such as come later stay out"
+        )
+    for line in found.notes:
+        say(line)
+    if not found.documents:
+        return
+    columns = ("source", "documents", "of these only alike", "tokens", "now")
+    table = table_of(*columns, words=["source", "now"])
+    for of in gone_by_source(found.documents):
+        table.add_row(of.source, f"{of.documents:,}", f"{of.by_likeness:,}", f"{of.tokens:,}", of.was)
+    console().print(table)
+    for one in found.documents[:MOST_SHOWN]:
+        alike = "" if one.likeness is None else f", like it: {one.likeness:.2f}"
+        say(f"  {one.doc_id}  source {one.source}, file {one.file}, row {one.row}{alike}")
+    if len(found.documents) > MOST_SHOWN:
+        say(f"  and {len(found.documents) - MOST_SHOWN:,} more")
+
+
+def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
+    """Search folders for corpora and mixtures that have what was found."""
+    import numpy as np  # late
+
+    from tasks.dedup.reference.corpora import corpus_at  # late
+    from tasks.erasure.dependents import Search, Subject  # late
+    from tasks.erasure.found import listed_requests  # late
+    from tasks.storage.folder import absolute  # late
+
+    search = Search()
+    with console(stderr=True).status("searching"):
+        for url in among:
+            search.look_into(absolute(url))
+        ids = np.array([one.doc_id for one in found.documents], np.uint64)
+        if among and not len(ids):
+            listed = (one.id for one in listed_requests(recipe) if one.id is not None)
+            ids = np.array(sorted(listed), np.uint64)
+            say(f"searching for all that the corpus was asked to forget: {counted(len(ids), 'document')}")
+        search.follow(Subject(corpus_at(recipe.folder.url), ids))
+    return search
+
+
+def print_search(search: "Search") -> None:
+    for one in search.dependents:
+        what = counted(one.documents, "document") + (
+            f" in {counted(one.pieces, 'piece')}" if one.pieces else ""
+        )
+        note = f" ({one.note})" if one.note else ""
+        say(f"{one.kind}: {one.url} has {what} of {one.of}{note}")
+        for at in one.positions[:MOST_SHOWN]:
+            say(f"  {at.output}, tokens {at.start:,} to {at.start + at.tokens - 1:,}: document {at.doc_id}")
+        if one.pieces > MOST_SHOWN:
+            say(f"  and {one.pieces - MOST_SHOWN:,} more; the certificate names them")
+    for line in search.not_searched:
+        say(f"not searched: {line}")
+
+
+def confirm(found: "Findings", *, is_sure: bool) -> None:
+    """Ask whether to go on. Raises Denied where nobody can answer, and Abort where the answer is no."""
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise Denied("nobody is there to confirm it, and nothing was changed: add --yes to remove it")
+    typer.confirm(f"remove {counted(len(found.documents), 'document')} for good?", abort=True, err=True)
+
+
+def finish_all(
+    recipe_path: str, storage: str | None, sample: float | None, begun: "list[Certificate]"
+) -> None:
+    """Build what requests touch anew, delete what earlier builds left, and finish the certificates."""
+    from tasks.erasure.certificate import finish  # late
+    from tasks.lookup.verify_and_clean import orphans_of, remove  # late
+
+    recipe = load(recipe_path, storage, sample)  # which knows the new list
+    run_build(recipe_path, storage, sample, recipe)
+    remove(recipe, orphans_of(recipe))
+    for certificate in begun:
+        finished = finish(recipe, certificate)
+        documents = sum(of.documents for of in finished.gone)
+        if finished.came_in > 0:
+            say(f"{counted(finished.came_in, 'document')} that had gone as duplicates are published now")
+        say(f"removed {counted(documents, 'document')}; certificate: {recipe.folder.url}/{finished.path}")

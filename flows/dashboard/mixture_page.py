@@ -1,0 +1,110 @@
+"""The page of a mixture in Prefect's dashboard: how far each step is, and in the end what each part gave."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactUpdate
+from prefect.exceptions import PrefectException
+
+from flows.dashboard.artifact_keys import key_of
+from flows.reporting.markdown import bar, duration, in_cell, plain, table
+from tasks.errors import ZydaError, one_line
+from tasks.mixing.mixing import PartMixed
+
+DESCRIPTION = "How far the mixture is"
+WIDTH = 12
+TO_RESUME = "Start it again: what is finished is not done again."
+
+
+@dataclass
+class StepOfMixture:
+    """A step: how many of its jobs are done, and in how many seconds so far."""
+
+    name: str
+    total: int
+    began: float
+    done: int = 0
+    seconds: float = 0.0
+
+
+class MixturePage:
+    """The page of one run, which is written anew whenever some jobs of a step are done."""
+
+    def __init__(self, name: str, url: str) -> None:
+        self.name, self.url = name, url
+        self.began = time.monotonic()
+        self.steps = list[StepOfMixture]()
+        self.outcome, self.rest = "running", ""
+        self.artifact: Any = create_markdown_artifact(
+            self.text(), key=key_of(name, "mix", url), description=DESCRIPTION
+        )
+
+    def begin(self, step: str, jobs: int) -> None:
+        """Know that a step begins."""
+        self.steps.append(StepOfMixture(step, jobs, time.monotonic()))
+        self.write()
+
+    def advance(self, jobs: int) -> None:
+        """Know that some more jobs of the last step are done."""
+        step = self.steps[-1]
+        step.done, step.seconds = step.done + jobs, time.monotonic() - step.began
+        self.write()
+
+    @contextmanager
+    def until_the_end(self) -> Iterator[None]:
+        """Say what became of the mixture when a block ends early."""
+        try:
+            yield
+        except BaseException as error:
+            self.outcome = "failed" if isinstance(error, Exception) else "interrupted"
+            said = plain(one_line(str(error))) if isinstance(error, ZydaError) else type(error).__name__
+            self.rest = f"**{said}**\n\n{TO_RESUME}"
+            self.write()
+            raise
+
+    def complete(self, parts: Sequence[PartMixed]) -> None:
+        """Show what each part gave."""
+        total = max(1, sum(part.written for part in parts))
+        rows = [
+            (
+                part.name,
+                f"{part.documents:,}",
+                f"{part.epochs:.4g}",
+                f"{part.written:,}",
+                f"{part.written / total:.1%}",
+            )
+            for part in parts
+        ]
+        self.outcome = "complete"
+        self.rest = f"## Parts\n\n{table(('part', 'documents', 'epochs', 'tokens', 'share'), rows)}"
+        self.write()
+
+    def text(self) -> str:
+        """Write the page."""
+        seconds = duration(time.monotonic() - self.began)
+        rows = [
+            (
+                step.name,
+                f"{bar(fraction_of(step), WIDTH)} {step.done:,} of {step.total:,}",
+                duration(step.seconds),
+            )
+            for step in self.steps
+        ]
+        steps = f"## Steps\n\n{table(('step', 'done', 'time'), rows, left=2)}" if rows else ""
+        head = f"# {in_cell(self.name)}: {self.outcome}\n\nfor {seconds} · mixture `{self.url}`"
+        return "\n\n".join(filter(None, [head, self.rest, steps]))
+
+    def write(self) -> None:
+        """Put the page into the dashboard; a server that does not take it has one that is older."""
+        with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
+            client.update_artifact(self.artifact, ArtifactUpdate(data=self.text()))
+
+
+def fraction_of(step: StepOfMixture) -> float:
+    return step.done / step.total if step.total else 1.0

@@ -1,0 +1,209 @@
+"""Deny: which documents go because somebody asked for it, before anything else is asked of them.
+
+A document is known by its address (in the column `url` of its source), by a value in another column, by its text or
+by its id. All texts are read only where a list has hashes of some without signatures.
+
+Rows out: `doc_id` and `reason`. There is no evidence, whose columns would be new to all files of `removed/`: a
+request makes again only the shards that it touches, also the first one.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field
+
+from tasks.documents.deny_list import DenyList, deny_list, digests_of_lists, lists_of
+from tasks.documents.deny_signatures import (
+    LIKENESS,
+    Alike,
+    alike_in_shard,
+    hashes_without_keys,
+    rounds_with_signatures,
+    standard_error,
+)
+from tasks.log import warn
+from tasks.recipe.fields import Recipe
+from tasks.recipe.kinds import MinHashRound
+from tasks.sources.named_values import column_of, texts_in
+from tasks.sources.small_files import PlannedFile
+from tasks.stage.stage import stage
+from tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from tasks.stage.verdicts import VERDICTS, Trail, load_histories
+from tasks.storage.artifacts import Artifact, Manifest, load_manifest, stage_key
+from tasks.storage.facts import Facts
+from tasks.storage.folder import Folder
+from tasks.storage.records import unpack
+from tasks.storage.tables import open_table, parts_of
+
+VERSION = 1
+REQUESTED, BY_LIKENESS = "requested", "requested-near"
+
+
+class IngestedColumns(Facts):
+    """Of the facts of ingest's manifest, the columns that the shards of a source have together."""
+
+    packed: str = Field(alias="schema")
+
+    @property
+    def schema_of_all(self) -> pa.Schema:
+        return unpack(self.packed)
+
+
+@dataclass(frozen=True)
+class DeniedOfShard(VerdictJob):
+    """Which documents of a shard lists ask to have removed.
+
+    url: the column with their addresses. rounds: those by whose keys texts are found.
+    """
+
+    stage, version = "deny", VERSION
+
+    lists: tuple[PlannedFile, ...]
+    url: str
+    rounds: tuple[MinHashRound, ...] = ()
+
+    @property
+    def params(self) -> list[Any]:
+        keys = [dedup.key_parameters for dedup in self.rounds]
+        return [[file.sha256 for file in self.lists], self.url, *([keys] if keys else [])]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return VERDICTS
+
+    @property
+    def reasons(self) -> Collection[str]:
+        return (REQUESTED, BY_LIKENESS)
+
+    def verdicts(self, remaining: pa.Table) -> pa.Table:
+        denied, left = deny_list(self.lists), remaining.column("doc_id").to_numpy()
+        asked, alike = denied_in_shard(
+            self.folder, str(self.source), self.history.shard, denied, self.url, self.rounds
+        )
+        of_likeness = np.array([one.doc_id for one in alike], np.uint64)
+        gone = np.intersect1d(np.concatenate([asked, of_likeness, denied.ids_of_both[1]]), left)
+        reasons = np.where(np.isin(gone, asked), REQUESTED, BY_LIKENESS)
+        return pa.table([gone, pa.array(reasons, pa.string())], schema=VERDICTS)
+
+
+def denied_in_shard(
+    folder: Folder, source: str, shard: Artifact, denied: DenyList, url: str, rounds: Sequence[MinHashRound]
+) -> tuple[NDArray[np.uint64], list[Alike]]:
+    """Find the documents of a shard that lists ask about: their ids, ascending, (n,), and others like them."""
+    alike = [*alike_in_shard(folder, source, shard, denied, rounds)]
+    found = [np.array([one.doc_id for one in alike if one.is_same], np.uint64)]
+    hashes = hashes_without_keys(denied, rounds)
+    with open_table(folder, shard) as parquet:
+        columns = columns_to_read(denied, url, parquet.schema_arrow.names, with_texts=bool(hashes))
+        found += [denied_ids(denied, table, url, hashes) for table in parts_of(parquet, columns)]
+    asked = np.unique(np.concatenate(found))
+    exactly = set(asked.tolist())
+    return asked, [one for one in alike if one.doc_id not in exactly]
+
+
+def columns_to_read(denied: DenyList, url: str, names: Sequence[str], *, with_texts: bool) -> list[str]:
+    """Return which columns of a shard say what lists ask about."""
+    paths = [*([url] if denied.knows_addresses else []), *denied.columns]
+    texts = ["text"] if with_texts else []
+    return list(dict.fromkeys(["doc_id", *filter(None, (column_of(path, names) for path in paths)), *texts]))
+
+
+def denied_ids(
+    denied: DenyList, table: pa.Table, url: str, hashes: Collection[str] = ()
+) -> NDArray[np.uint64]:
+    """Return the ids of documents in a table that are to go: (n,) uint64. hashes: of texts that are compared."""
+    ids = table.column("doc_id").to_numpy()
+    goes = np.isin(ids, denied.ids_of_both[0])
+    if denied.knows_addresses:
+        goes |= [denied.has_address(address) for address in values_in(table, url).to_pylist()]
+    for column, values in denied.values.items():
+        goes |= np.asarray(pc.is_in(values_in(table, column), pa.array(sorted(values), pa.string())))
+    for column, of_values in denied.value_hashes.items():
+        goes |= are_among(of_values, values_in(table, column))
+    if hashes:
+        goes |= are_among(hashes, table.column("text"))
+    return ids[goes]
+
+
+def are_among(hashes: Collection[str], texts: pa.Array | pa.ChunkedArray) -> list[bool]:
+    """Say of which texts the SHA-256 is among some. Of those that rules took nothing is stored: that is no text."""
+    return [bool(text) and sha256(text.encode()).hexdigest() in hashes for text in texts.to_pylist()]
+
+
+def values_in(table: pa.Table, path: str) -> pa.Array:
+    """Return the values of a column as text, null where it has none that a request could name: (n,) strings."""
+    try:
+        return texts_in(table, path, "value")
+    except ValueError:  # said once of each source
+        return pa.nulls(len(table), pa.string())
+
+
+def has_lists(recipe: Recipe, source: str) -> bool:
+    return bool(recipe.deny_lists)
+
+
+def deny_key(recipe: Recipe, trail: Trail) -> str:
+    said = [[*digests_of_lists(recipe).values()], recipe.source(trail.source).url]
+    keys = [dedup.key_parameters for dedup in rounds_asked_about(recipe)]
+    return stage_key("deny", VERSION, [*said, *([keys] if keys else [])], *trail.identities)
+
+
+def rounds_asked_about(recipe: Recipe) -> tuple[MinHashRound, ...]:
+    """Return the rounds by whose signatures lists know texts."""
+    if not deny_list(lists_of(recipe)).signed:
+        return ()
+    return rounds_with_signatures(recipe.rounds)
+
+
+def reasons_of(recipe: Recipe) -> dict[str, str]:
+    errors = [standard_error(dedup.values) for dedup in rounds_with_signatures(recipe.rounds)]
+    error = f" to within {max(errors):.3f} (standard error)" if errors else ""
+    return {
+        REQUESTED: "somebody asked to have it removed: it is on a deny list",
+        BY_LIKENESS: "its text is like one that somebody asked to have removed: a Jaccard similarity of "
+        f"{LIKENESS:g} or more, as MinHash estimates it{error}",
+    }
+
+
+@stage(
+    "deny",
+    deny_key,
+    enabled=has_lists,
+    reasons=reasons_of,
+)
+def deny(recipe: Recipe, trail: Trail) -> Manifest:
+    """Let documents of a source go that are on the recipe's deny lists."""
+    lists, url = lists_of(recipe), recipe.source(trail.source).url
+    histories = load_histories(recipe.folder, trail)
+    denied = deny_list(lists)
+    columns = load_manifest(recipe.folder, trail.receipts[0]).facts_as(IngestedColumns).schema_of_all
+    for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
+        if (fault := fault_of_column(path, columns)) is not None:
+            is_url = path == url
+            by = "an address; if another column has them, name that as its `url`" if is_url else "its value"
+            warn(f"source {trail.source}: {fault}, so no document of it goes by {by}")
+    rounds = rounds_asked_about(recipe)
+    if unknown := len(hashes_without_keys(denied, rounds) - denied.text_hashes):
+        why = "the recipe has no round with such signatures"
+        warn(
+            f"source {trail.source}: {unknown:,} texts are found as they are alone, and none like them: {why}"
+        )
+    jobs = [DeniedOfShard(recipe.folder, trail.source, history, lists, url, rounds) for history in histories]
+    return run_jobs("deny", trail, jobs)
+
+
+def fault_of_column(path: str, columns: pa.Schema) -> str | None:
+    """Say why no document of a source is known by what stands in a column, None where any may be."""
+    if column_of(path, columns.names) is None:
+        return f"it has no column {path}"
+    try:
+        texts_in(columns.empty_table(), path, "value")
+    except ValueError as error:
+        return str(error)
+    return None

@@ -1,0 +1,258 @@
+"""Deny lists: what somebody asked to have removed, one request on each line.
+
+    # a page, a domain with all below it, or an object of JSON
+    https://example.org/about/me
+    example.net
+    {"id": 1234567890}
+    {"text_sha256": "9f86d081884c7d65..."}
+    {"url_sha256": "..."}
+    {"column": "author", "value": "Jane Doe"}
+    {"column": "author", "value_sha256": "..."}
+    {"text_sha256": "...", "signature": {"parameters": {...}, "values": "..."}}
+
+Hashes are for lists that may not say what they ask for: of the text as it is published, in UTF-8, and of an
+address as `tasks.sources.web_addresses` writes it. A signature is that of MinHash, by which texts like the one with
+this hash are known, too. `zyda forget` writes such lists.
+"""
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+
+from tasks.errors import BadInput, first_line
+from tasks.recipe.fields import Recipe
+from tasks.recipe.values import Strict
+from tasks.sources.lines import DAMAGED
+from tasks.sources.named_values import as_text
+from tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
+from tasks.sources.web_addresses import domain, normalised, with_parents
+from tasks.storage.records import digest_of
+
+NAME = "deny"
+SHA256 = re.compile("[0-9a-f]{64}")
+SEAL = "# SHA-256 of what follows: "  # how lists begin that we write
+FEW = 3  # faults of a list that are named
+
+
+def sha256_of(value: object) -> object:
+    if not isinstance(value, str) or not SHA256.fullmatch(value.lower()):
+        raise ValueError("64 hexadecimal digits are expected")
+    return value.lower()
+
+
+Sha256 = Annotated[str, BeforeValidator(sha256_of)]
+
+
+class Signature(Strict):
+    """The MinHash signature of a text: its values as uint64, little endian, in Base64, and how it was made."""
+
+    parameters: dict[str, str | int]
+    values: str
+
+    @field_validator("values")
+    @classmethod
+    def are_whole(cls, values: str) -> str:
+        try:
+            is_whole = len(b64decode(values, validate=True)) % 8 == 0
+        except (binascii.Error, ValueError):
+            is_whole = False
+        if not is_whole or not values:
+            raise ValueError("values of 64 bits in Base64 are expected")
+        return values
+
+    @model_validator(mode="after")
+    def are_as_many_as_said(self) -> "Signature":
+        if self.parameters.get("values") != len(b64decode(self.values)) // 8:
+            raise ValueError("as many values are expected as its parameters say")
+        return self
+
+    @property
+    def sketch(self) -> NDArray[np.uint64]:
+        """The values, (values,) uint64."""
+        return np.frombuffer(b64decode(self.values), "<u8").astype(np.uint64)
+
+
+KNOWN_BY = [
+    {"url"}, {"domain"}, {"id"}, {"id", "by"}, {"text_sha256"}, {"text_sha256", "signature"},
+    {"text_sha256", "signature", "only_itself"}, {"url_sha256"}, {"column", "value"}, {"column", "value_sha256"},
+]  # fmt: skip
+
+
+class Request(Strict):
+    """One line of a list: what a document that is to go is known by.
+
+    by: `likeness` where the document of an id is only like one that somebody asked about. only_itself: of a text
+    with a signature, whether texts that are like it stay.
+    """
+
+    url: str | None = None
+    domain: str | None = None
+    id: Annotated[int, Field(strict=True, ge=0, lt=1 << 64)] | None = None
+    by: Literal["likeness"] | None = None
+    text_sha256: Sha256 | None = None
+    signature: Signature | None = None
+    only_itself: Literal[True] | None = None
+    url_sha256: Sha256 | None = None
+    column: str | None = None
+    value: str | int | float | bool | None = None
+    value_sha256: Sha256 | None = None
+
+    @model_validator(mode="after")
+    def says_one_thing(self) -> "Request":
+        said = {name for name in self.model_fields_set if getattr(self, name) not in (None, "")}
+        if said != self.model_fields_set or said not in KNOWN_BY:
+            raise ValueError(
+                "one of url, domain, id, text_sha256, url_sha256, and column with value is expected"
+            )
+        if self.url is not None and (re.search(r"\s", self.url.strip()) or normalised(self.url) is None):
+            raise ValueError(f"{self.url!r} is no address of the web")
+        if self.domain is not None and domain(self.domain) is None:
+            raise ValueError(f"{self.domain!r} is no domain")
+        return self
+
+
+class DenyList:
+    """All that lists ask for, as documents are compared with it.
+
+    ids: of documents that are asked for. like_ids: of those that are only like one. values, value_hashes: by
+    column. text_hashes: of texts without a signature. signed: the hashes and signatures of the others, by the
+    digest of their parameters. only_themselves: the hashes of those to which none need be like.
+    """
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self.urls, self.domains, self.url_hashes = set[str](), set[str](), set[str]()
+        self.ids, self.like_ids, self.text_hashes = set[int](), set[int](), set[str]()
+        self.values, self.value_hashes = dict[str, set[str]](), dict[str, set[str]]()
+        self.signed, self.only_themselves = dict[str, dict[str, Signature]](), set[str]()
+        self._sketches = dict[str, tuple[list[str], NDArray[np.uint64]]]()
+        for one in requests:
+            if one.url is not None and (address := normalised(one.url)):
+                self.urls.add(address[1])
+            elif one.domain is not None:
+                self.domains.add(str(domain(one.domain)))
+            elif one.id is not None:
+                (self.like_ids if one.by else self.ids).add(one.id)
+            elif one.text_sha256 is not None and one.signature is not None:
+                of_kind = self.signed.setdefault(digest_of(one.signature.parameters), {})
+                of_kind[one.text_sha256] = one.signature
+                self.only_themselves |= {one.text_sha256} if one.only_itself else set()
+            elif one.text_sha256 is not None:
+                self.text_hashes.add(one.text_sha256)
+            elif one.url_sha256 is not None:
+                self.url_hashes.add(one.url_sha256)
+            elif one.column is not None and one.value_sha256 is not None:
+                self.value_hashes.setdefault(one.column, set()).add(one.value_sha256)
+            elif one.column is not None:
+                self.values.setdefault(one.column, set()).add(str(as_text(one.value, lists=False)))
+
+    @property
+    def knows_addresses(self) -> bool:
+        return bool(self.urls or self.domains or self.url_hashes)
+
+    @cached_property
+    def ids_of_both(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """The ids of documents that are asked for, and of those that are only like one, ascending: (n,) uint64."""
+        asked, alike = (np.array(sorted(ids), np.uint64) for ids in (self.ids, self.like_ids))
+        return asked, alike
+
+    def sketches(self, kind: str) -> tuple[list[str], NDArray[np.uint64]]:
+        """Return the hashes of texts with signatures of a kind, and these: (n, values) uint64."""
+        if kind not in self._sketches:
+            signed = self.signed[kind]
+            self._sketches[kind] = list(signed), np.stack([one.sketch for one in signed.values()])
+        return self._sketches[kind]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns whose values it asks about."""
+        return [*dict.fromkeys([*self.values, *self.value_hashes])]
+
+    def has_address(self, said: str | None) -> bool:
+        """Say whether a document with some address is to go."""
+        if said is None or (found := normalised(said)) is None:
+            return False
+        host, address = found
+        is_hashed = bool(self.url_hashes) and sha256(address.encode()).hexdigest() in self.url_hashes
+        return address in self.urls or is_hashed or not self.domains.isdisjoint(with_parents(host))
+
+
+@lru_cache(maxsize=4)
+def deny_list(files: tuple[PlannedFile, ...]) -> DenyList:
+    """Read lists. Raises BadInput with the lines that ask for nothing."""
+    return DenyList(request for file in files for request in requests_in(file))
+
+
+def lists_of(recipe: Recipe) -> tuple[PlannedFile, ...]:
+    """Find the lists of a recipe. Raises BadInput where one is not there."""
+    return planned_files(NAME, recipe.deny_lists)
+
+
+def digests_of_lists(recipe: Recipe) -> dict[str, str]:
+    """Return the SHA-256 of the lists of a recipe by their URLs. Raises BadInput where one is not there."""
+    return {file.listed.url: file.sha256 for file in lists_of(recipe)} if recipe.deny_lists else {}
+
+
+def read_lists(recipe: Recipe) -> dict[str, str]:
+    """Return the same of lists that can be read. Raises BadInput with the lines of one that ask for nothing."""
+    if recipe.deny_lists:
+        deny_list(lists_of(recipe))
+    return digests_of_lists(recipe)
+
+
+def requests_in(file: PlannedFile, name: str = NAME) -> Iterator[Request]:
+    """Yield what a list asks for. name: says whose it is in errors.
+
+    Raises BadInput with its broken lines, and where one that `zyda forget` wrote is not as it was written: requests
+    that are lost are missed by nobody.
+    """
+    where = f"{name}: {file.listed.url}"
+    try:
+        lines = decompressed(content_of(name, file), where).decode("utf-8-sig").removesuffix("\n").split("\n")
+    except (*DAMAGED, UnicodeDecodeError) as error:
+        raise BadInput(f"{where}: it cannot be read: {first_line(error)}") from error
+    if lines[0].startswith(SEAL) and sealed(lines[1:])[0] != lines[0]:
+        raise BadInput(
+            f"{where}: it is cut, or was changed; bring it back or, if that is meant, remove its first line"
+        )
+    faults = list[str]()
+    for number, line in enumerate(lines, 1):
+        said = line.strip()
+        if said and not said.startswith("#"):
+            try:
+                yield request_of(said)
+            except ValueError as error:
+                faults.append(f"line {number:,}: {fault_of(error)}")
+    if faults:
+        count = f"{len(faults):,} of its {len(lines):,} lines ask for nothing that a document is known by"
+        raise BadInput(f"{where}: {count}; {'; '.join(faults[:FEW])}")
+
+
+def sealed(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a list with a first one that has a hash of the others."""
+    return [SEAL + sha256("\n".join(lines).encode()).hexdigest(), *lines]
+
+
+def request_of(said: str) -> Request:
+    """Read a line. Raises ValueError."""
+    if said.startswith("{"):
+        values: Any = orjson.loads(said)
+        return Request(**values)
+    return Request(url=said) if "/" in said else Request(domain=said)
+
+
+def fault_of(error: ValueError) -> str:
+    """Say in a line what is wrong with one."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        said = ".".join(map(str, first["loc"]))
+        return f"{said}: {first['msg']}".removeprefix(": ").replace("Value error, ", "")
+    return first_line(error)

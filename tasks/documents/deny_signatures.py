@@ -1,0 +1,153 @@
+"""Texts that are like one that somebody asked to have removed, by their MinHash signatures.
+
+The text itself may not be kept to compare, so a likeness is an estimate: the share that two signatures of n values
+have in common differs from the Jaccard similarity J by a standard error of sqrt(J (1 - J) / n). A document comes
+into question where it shares a bucket with the request in a round of the recipe, and is found where the estimate is
+LIKENESS or more.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tasks.documents.deny_list import DenyList, Request, Signature
+from tasks.recipe.dedup import Dedup
+from tasks.recipe.kinds import MinHashRound
+from tasks.signatures.bands import ALL_KEYS, read_range
+from tasks.signatures.keys import VERSION, signatures
+from tasks.signatures.lookup import collisions
+from tasks.signatures.minhash import KeysOfShard
+from tasks.sources.columns import as_one_array
+from tasks.storage.artifacts import Artifact
+from tasks.storage.folder import Folder
+from tasks.storage.records import digest_of
+from tasks.storage.tables import open_table, parts_of
+from textkernels import sketch
+
+LIKENESS = 0.8
+PAIRS_AT_ONCE = 1 << 14  # of signatures: 32 MiB of those of 128 values
+
+
+@dataclass(frozen=True)
+class Alike:
+    """A document that has the text of a request, or one like it. sha256: of the text that was asked about."""
+
+    doc_id: int
+    sha256: str
+    likeness: float
+    is_same: bool
+
+
+def signature_parameters(dedup: MinHashRound) -> dict[str, Any]:
+    """Return what a signature depends on besides its text: the bands that it is cut into are no part of it."""
+    return {"version": VERSION, "values": dedup.values, **dedup.shingle_parameters}
+
+
+def standard_error(values: int, likeness: float = LIKENESS) -> float:
+    """Return the standard error of a likeness that is estimated by signatures of so many values."""
+    return sqrt(likeness * (1 - likeness) / values)
+
+
+def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
+    """Return the rounds by whose keys texts are found that are like one, each kind of signatures once."""
+    of_kinds = {digest_of(signature_parameters(one)): one for one in rounds if isinstance(one, MinHashRound)}
+    return tuple(of_kinds.values())
+
+
+def requests_of_texts(
+    texts: Sequence[str], rounds: Sequence[MinHashRound], *, alike: bool = True
+) -> list[Request]:
+    """Return the requests by which texts are known, and those like them: by a hash alone where they are short."""
+    requests = list[Request]()
+    arrays = pa.array(texts, pa.large_string())
+    sketches = [signatures(arrays, dedup) for dedup in rounds]
+    for number, text in enumerate(texts):
+        digest = sha256(text.encode()).hexdigest()
+        signed = [
+            Signature(
+                parameters=signature_parameters(dedup),
+                values=b64encode(of_round[number].astype("<u8").tobytes()).decode(),
+            )
+            for dedup, of_round in zip(rounds, sketches, strict=True)
+            if of_round[number, 0] != sketch.EMPTY
+        ]
+        only = {} if alike else {"only_itself": True}
+        requests += [Request(text_sha256=digest, signature=one, **only) for one in signed] or [
+            Request(text_sha256=digest)
+        ]
+    return requests
+
+
+def hashes_without_keys(denied: DenyList, rounds: Sequence[MinHashRound]) -> set[str]:
+    """Return the hashes of texts that no round finds by signatures: these are compared with all texts."""
+    found = {digest_of(signature_parameters(dedup)) for dedup in rounds}
+    return {one for kind, of_kind in denied.signed.items() if kind not in found for one in of_kind} | (
+        denied.text_hashes
+    )
+
+
+def alike_in_shard(
+    folder: Folder, source: str, shard: Artifact, denied: DenyList, rounds: Sequence[MinHashRound]
+) -> Iterator[Alike]:
+    """Yield the documents of a shard whose texts lists know by their signatures."""
+    for dedup in rounds:
+        if (kind := digest_of(signature_parameters(dedup))) in denied.signed:
+            for one in alike_in_round(folder, source, shard, *denied.sketches(kind), dedup):
+                if one.is_same or one.sha256 not in denied.only_themselves:
+                    yield one
+
+
+def alike_in_round(
+    folder: Folder,
+    source: str,
+    shard: Artifact,
+    hashes: Sequence[str],
+    sketches: NDArray[np.uint64],
+    dedup: MinHashRound,
+) -> Iterator[Alike]:
+    """Yield the same by the keys of one round. hashes, sketches: of texts, (n,), and (n, values) uint64."""
+    keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
+    numbers = np.arange(len(hashes), dtype=np.uint64)
+    keys_of_shard = KeysOfShard(folder, source, shard, dedup)()
+    pairs = [np.empty((0, 2), np.uint64)]
+    for band in range(dedup.bands):
+        found, doc_ids = read_range(folder, [keys_of_shard], band, ALL_KEYS)
+        order = np.argsort(keys[:, band], kind="stable")
+        ids, requests = collisions(found, doc_ids, keys[order, band], numbers[order])
+        pairs.append(np.stack([ids, requests], axis=1))
+    both = np.unique(np.concatenate(pairs), axis=0)
+    if not len(both):
+        return
+    ids, texts = texts_of(folder, shard, np.unique(both[:, 0]))
+    own = signatures(texts, dedup)
+    digests = [sha256(text.encode()).hexdigest() for text in texts.to_pylist()]
+    for start in range(0, len(both), PAIRS_AT_ONCE):
+        at_once = both[start : start + PAIRS_AT_ONCE]
+        places, requested = np.searchsorted(ids, at_once[:, 0]), at_once[:, 1].astype(np.int64)
+        likenesses = (own[places] == sketches[requested]).mean(axis=1)
+        for place, request, likeness in zip(
+            places.tolist(), requested.tolist(), likenesses.tolist(), strict=True
+        ):
+            is_same = digests[place] == hashes[request]
+            if is_same or likeness >= LIKENESS:
+                yield Alike(int(ids[place]), hashes[request], likeness, is_same)
+
+
+def texts_of(
+    folder: Folder, shard: Artifact, wanted: NDArray[np.uint64]
+) -> tuple[NDArray[np.uint64], pa.LargeStringArray]:
+    """Read the texts of some documents of a shard: their ids, ascending, and the texts, (n,)."""
+    tables = list[pa.Table]()
+    with open_table(folder, shard) as parquet:
+        for table in parts_of(parquet, ["doc_id", "text"]):
+            tables.append(table.filter(pc.is_in(table.column("doc_id"), pa.array(wanted))))
+    found = pa.concat_tables(tables)
+    return found.column("doc_id").to_numpy(), as_one_array(found.column("text"))

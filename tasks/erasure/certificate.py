@@ -1,0 +1,220 @@
+"""The certificate of a removal: what was asked, what went where, and the digests before and after.
+
+It lies in `forgotten/` beside the corpus from the moment at which the deny list is written. `finished_at` says when
+the corpus had been built without what it is about. It holds no text, no address of a page and no value of a column.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import orjson
+
+from tasks.accounts.published import MANIFEST, PUBLISHED, corpus_of
+from tasks.accounts.published_files import PublishedFiles
+from tasks.documents.deny_list import Request, sealed
+from tasks.documents.deny_signatures import LIKENESS, rounds_with_signatures, standard_error
+from tasks.erasure.asked import Asked
+from tasks.erasure.dependents import Dependent, Search
+from tasks.erasure.found import SET_ASIDE, Document, Findings, listed_requests
+from tasks.log import warn
+from tasks.recipe.fields import DENIED, Recipe
+from tasks.recipe.kinds import MinHashRound
+from tasks.storage.folder import Folder
+from tasks.storage.records import Record, digest_of
+
+FORGOTTEN = "forgotten"  # the folder of a corpus with its certificates
+MOST_DOCUMENTS = 1000  # that a certificate names; the list has the ids of all
+
+
+class Gone(Record):
+    """So many documents and tokens of a source, by what became of them before: published, or gone by a stage."""
+
+    source: str
+    was: str
+    documents: int
+    tokens: int
+    by_likeness: int
+
+
+class PublishedFile(Record):
+    """A published file and its SHA-256."""
+
+    path: str
+    sha256: str
+
+
+class Certificate(Record):
+    """What was asked for and done.
+
+    request: how many of each kind. deny_list, list_sha256: where its lines are. documents: the first MOST_DOCUMENTS
+    of those in `gone`. standard_error: of the likeness of a document that is only like one that was asked for.
+    published: documents of each source before, and after it. came_in: those that had gone as duplicates of what was
+    removed, or of what went with it, and are published now. before, after: the SHA-256 of the corpus's manifest.
+    removed_files, new_files: of the published folder; until it is finished, all that there were.
+    """
+
+    corpus: str
+    asked_at: str
+    finished_at: str | None = None
+    request: dict[str, int]
+    deny_list: str
+    list_sha256: str
+    gone: tuple[Gone, ...]
+    documents: tuple[Document, ...]
+    least_likeness: float | None = None
+    standard_error: float | None = None
+    searched: tuple[str, ...] = ()
+    not_searched: tuple[str, ...] = ()
+    dependents: tuple[Dependent, ...] = ()
+    published: dict[str, int]
+    published_after: dict[str, int] = {}
+    came_in: int = 0
+    before: str
+    after: str | None = None
+    removed_files: tuple[PublishedFile, ...] = ()
+    new_files: tuple[PublishedFile, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return f"{FORGOTTEN}/{self.deny_list.rpartition('/')[2].removesuffix('.jsonl')}.json"
+
+    def written(self) -> bytes:
+        return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
+
+
+def moment() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def gone_by_source(documents: list[Document]) -> list[Gone]:
+    """Add up documents by their sources and by what became of them."""
+    sums = dict[tuple[str, str], list[int]]()
+    for one in documents:
+        was = PUBLISHED if one.stage is None else one.stage
+        was = was if was in {PUBLISHED, SET_ASIDE} else f"gone by {was}"
+        of = sums.setdefault((one.source, was), [0, 0, 0])
+        for place, count in enumerate((1, one.tokens, int(one.likeness is not None))):
+            of[place] += count
+    return [
+        Gone(source=source, was=was, documents=counts[0], tokens=counts[1], by_likeness=counts[2])
+        for (source, was), counts in sorted(sums.items())
+    ]
+
+
+def lines_of(asked: Asked, found: Findings) -> list[Request]:
+    """Return the lines of the list by which what was asked for is known from now on."""
+    ids = [
+        Request(id=one.doc_id) if one.likeness is None else Request(id=one.doc_id, by="likeness")
+        for one in found.documents
+    ]
+    return [*asked.kept(), *found.by_text, *ids]
+
+
+def new_lines(recipe: Recipe, asked: Asked, found: Findings) -> list[dict[str, Any]]:
+    """Return the same as JSON, without what the corpus's deny lists say already."""
+    known = {*map(in_json, listed_requests(recipe))}
+    lines = {
+        in_json(line): line.model_dump(mode="json", exclude_unset=True) for line in lines_of(asked, found)
+    }
+    return [line for text, line in lines.items() if text not in known]
+
+
+def in_json(request: Request) -> str:
+    return request.model_dump_json(exclude_unset=True)
+
+
+def promise(
+    recipe: Recipe, asked: Asked, found: Findings, search: Search, lines: Sequence[dict[str, Any]]
+) -> Certificate:
+    """Write a deny list beside the corpus, and the certificate that is not finished yet. lines: of the list."""
+    folder, now = recipe.folder, moment()
+    text = sealed([f"# asked for on {now}", *(orjson.dumps(line).decode() for line in lines)])
+    content = "".join(f"{line}\n" for line in text).encode()
+    name = f"{now[:19].replace(':', '')}-{digest_of(lines)[:8]}"
+    rounds = rounds_with_signatures(recipe.rounds) or (MinHashRound(),)  # as `went_for_them` compares
+    alike = [one for one in found.documents if one.likeness is not None]
+    certificate = Certificate(
+        corpus=recipe.corpus,
+        asked_at=now,
+        request=asked.counts(),
+        deny_list=f"{DENIED}/{name}.jsonl",
+        list_sha256=sha256(content).hexdigest(),
+        gone=tuple(gone_by_source(found.documents)),
+        documents=tuple(found.documents[:MOST_DOCUMENTS]),
+        least_likeness=LIKENESS if alike else None,
+        standard_error=max(standard_error(dedup.values) for dedup in rounds) if alike else None,
+        searched=tuple(search.searched),
+        not_searched=tuple(search.not_searched),
+        dependents=tuple(search.dependents),
+        published=published_documents(recipe),
+        before=digest_of_manifest(folder),
+        removed_files=differing(published_files(recipe), {}),
+    )
+    # Builds obey the list: who finds it finds the certificate, too.
+    folder.write(certificate.path, certificate.written())
+    folder.write(certificate.deny_list, content)
+    return certificate
+
+
+def finish(recipe: Recipe, promised: Certificate) -> Certificate:
+    """Write the certificate of what has been built."""
+    folder, now, published = recipe.folder, published_files(recipe), published_documents(recipe)
+    before = {file.path: file.sha256 for file in promised.removed_files}
+    gone = sum(of.documents for of in promised.gone if of.was == PUBLISHED)
+    left = sum(promised.published.values()) - gone
+    finished = promised.model_copy(
+        update={
+            "finished_at": moment(),
+            "published_after": published,
+            "came_in": sum(published.values()) - left,
+            "after": digest_of_manifest(folder),
+            "removed_files": differing(before, now),
+            "new_files": differing(now, before),
+        }
+    )
+    folder.write(finished.path, finished.written())
+    return finished
+
+
+def differing(files: dict[str, str], others: dict[str, str]) -> tuple[PublishedFile, ...]:
+    """Return the files that others have not, or with another content."""
+    return tuple(
+        PublishedFile(path=path, sha256=digest)
+        for path, digest in sorted(files.items())
+        if others.get(path) != digest
+    )
+
+
+def digest_of_manifest(folder: Folder) -> str:
+    return sha256(folder.read(f"{PUBLISHED}/{MANIFEST}")).hexdigest()
+
+
+def published_files(recipe: Recipe) -> dict[str, str]:
+    """Return the SHA-256 of each published file, by its path."""
+    folder, manifest = corpus_of(recipe)
+    files = [*manifest.named, *PublishedFiles(folder, manifest).below("")]
+    return {file.path: file.sha256 for file in files}
+
+
+def published_documents(recipe: Recipe) -> dict[str, int]:
+    """Return how many documents of each source are published."""
+    ledger = corpus_of(recipe)[1].ledger
+    return {source: ledger.of(ledger.stages[-1], source).documents for source in ledger.sources}
+
+
+def unfinished(folder: Folder) -> list[Certificate]:
+    """Return the certificates of requests whose build has not come to its end; damaged ones are said."""
+    found = list[Certificate]()
+    for path in folder.files(FORGOTTEN):
+        if path.endswith(".json"):
+            try:
+                found.append(Certificate.model_validate_json(folder.read(path)))
+            except ValueError:
+                warn(f"{folder.url}/{path} is cut or changed, or of another version")
+    begun = [one for one in found if one.finished_at is None]
+    for one in begun:
+        if not folder.exists(one.deny_list):  # it was interrupted before anything was promised
+            folder.delete(one.path)
+    return [one for one in begun if folder.exists(one.deny_list)]

@@ -1,0 +1,39 @@
+"""Which licences a document may have, by the column of its source that names them.
+
+documents:
+  - license_filter:
+      column: license                          # meta.license for a field of a column of objects
+      keep: [CC-BY-4.0, CC0-1.0, LicenseRef-public-domain]
+      names: {Public Domain: LicenseRef-public-domain}     # what SPDX does not know
+"""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from tasks.recipe.values import Names, Strict, not_blank
+
+
+class LicenseFilter(Strict):
+    """The licences that let a document stay, and what names mean that are in no list."""
+
+    column: Annotated[str, AfterValidator(not_blank)] = Field(
+        "license",
+        description="The column that names a document's licence, or a list of licences that all hold for it; "
+        "`meta.license` for a field of a column of objects.",
+    )
+    keep: Names = Field(
+        min_length=1,
+        description="Identifiers of SPDX's list (https://spdx.org/licenses), or your own LicenseRef-…",
+    )
+    names: dict[str, str] = Field(
+        {},
+        description="What a name means that SPDX's list does not have: an identifier, or an expression of them.",
+    )
+
+    @model_validator(mode="after")
+    def are_known(self) -> "LicenseFilter":
+        from tasks.recipe.spdx import Licenses  # late: it reads the list
+
+        Licenses(self.keep, self.names)
+        return self

@@ -1,0 +1,76 @@
+"""Files that a recipe names beside its sources and that are read whole: evaluation sets, deny lists."""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import sha256
+
+from pydantic import Field
+
+from tasks.errors import BadInput
+from tasks.recipe.source import Source
+from tasks.sources.lines import chunks_of
+from tasks.sources.listing import InputFile, Location, list_files
+from tasks.sources.streams import open_input
+from tasks.storage.records import Record
+from tasks.storage.stores import Stream
+
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # by their first bytes
+
+
+class PlannedFile(Record):
+    """A file as it was listed. What is made with it depends on its content, not on where that lies."""
+
+    listed: InputFile = Field(exclude=True)
+    sha256: str
+
+
+def planned_files(name: str, urls: tuple[str, ...], revision: str | None = None) -> tuple[PlannedFile, ...]:
+    """Find files. name: says whose they are in errors.
+
+    Raises BadInput where there are none, Denied, Unavailable.
+    """
+    source = Source.model_construct(name=name, files=urls, revision=revision)
+    with of_no_source(name):
+        return tuple(
+            PlannedFile(listed=file, sha256=digest_as_listed(name, file)) for file in list_files(source)
+        )
+
+
+@lru_cache(maxsize=1024)
+def digest_as_listed(name: str, file: InputFile) -> str:
+    return sha256(listed_content(name, file)).hexdigest()
+
+
+@contextmanager
+def of_no_source(name: str) -> Iterator[None]:
+    """Name what is read here by its own name in errors, which are those of sources."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(str(error).replace(f"source {name}", name, 1)) from error
+
+
+def listed_content(name: str, file: InputFile) -> bytes:
+    """Read a file where it was listed. Raises BadInput where it is not, or no longer, as it was then."""
+    location = file.location or Location(url="", version=file.version)
+    with open_input(name, file.url, file.size, location.version, location.url, at_random=False) as stream:
+        content = b"".join(iter(lambda: stream.read(1 << 20), b""))
+        stream.expect_unchanged()
+    return content
+
+
+def content_of(name: str, file: PlannedFile) -> bytes:
+    """Read a file as it was planned. Raises BadInput where it has changed."""
+    with of_no_source(name):
+        content = listed_content(name, file.listed)
+    if sha256(content).hexdigest() != file.sha256:
+        raise BadInput(f"{name}, file {file.listed.url}: it has changed since the build began; build again")
+    return content
+
+
+def decompressed(content: bytes, where: str) -> bytes:
+    """Return what gzip or zstd have compressed, and anything else as it is. Raises what `lines.DAMAGED` names."""
+    compression = next((kind for mark, kind in COMPRESSED.items() if content.startswith(mark)), None)
+    return b"".join(chunks_of(Stream(where, io.BytesIO(content)), compression)) if compression else content

@@ -1,0 +1,305 @@
+"""Deny lists: what they say, which documents go for them, and how little a longer list has built again."""
+
+import gzip
+import hashlib
+import json
+import re
+
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import build_here, contents, prose, write_rows
+
+from tasks.documents.deny_list import DenyList, request_of
+from tasks.errors import BadInput, BadRecipe
+from tasks.planning.last_build import ledger_if_complete
+from tasks.sources.web_addresses import domain, normalised, with_parents
+from tasks.storage.artifacts import WORK
+
+TWIN = prose("both sources have it")
+
+
+@pytest.mark.parametrize(
+    ("said", "as_compared"),
+    [
+        ("HTTP://Example.ORG:80/a/../b?x=1#there", ("example.org", "example.org/b?x=1")),
+        ("https://example.org", ("example.org", "example.org/")),
+        (" https://müller.example/ü ", ("xn--mller-kva.example", "xn--mller-kva.example/%C3%BC")),
+        ("https://example.org.:8443/", ("example.org", "example.org.:8443/")),
+        ("https://user:secret@example.org/x", ("example.org", "example.org/x")),
+        ("mailto:a@b.example", None),
+        ("example.org", None),
+        ("https://a b", None),
+        ("javascript:alert(1)", None),
+        ("", None),
+    ],
+)
+def test_addresses_are_compared_as_browsers_write_them(said, as_compared):
+    assert normalised(said) == as_compared
+
+
+def test_domains_are_hosts_alone():
+    assert domain("Example.ORG") == "example.org"
+    assert domain("münchen.example") == "xn--mnchen-3ya.example"
+    assert [
+        domain(name) for name in ("example", "a b.org", "x.org/path", "x.org:80", "", "x@y.org", "?.org")
+    ] == [None] * 7
+    assert domain("*.example.org") == domain(".example.org") == "example.org"
+    assert [*with_parents("a.b.org")] == ["a.b.org", "b.org", "org"]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("not a domain", "'not a domain' is no domain"),
+        ("ftp://example.org/x", "is no address of the web"),
+        ("{", "unexpected end"),
+        ("{}", "one of url, domain, id"),
+        ('{"id": 1, "url": "https://x.org/"}', "one of url, domain, id"),
+        ('{"id": "1"}', "valid integer"),
+        ('{"id": -1}', "greater than or equal to 0"),
+        ('{"text_sha256": "abc"}', "64 hexadecimal digits"),
+        ('{"column": "author"}', "column with value"),
+        ('{"value": "author"}', "column with value"),
+        ('{"person": "x"}', "not permitted"),
+        ('{"url": null}', "one of url, domain, id"),
+        ('{"id": null}', "one of url, domain, id"),
+        ('{"column": "a", "value": null}', "column with value"),
+        ('{"column": "", "value": "x"}', "column with value"),
+        ("example.org,", "is no domain"),
+        (
+            '{"text_sha256": "%s", "signature": {"parameters": {"values": 2}, "values": "AAAAAAAAAAA="}}'
+            % ("0" * 64),
+            "as many values are expected",
+        ),
+        (
+            '{"text_sha256": "%s", "signature": {"parameters": {"values": 1}, "values": "AAAA"}}'
+            % ("0" * 64),
+            "values of 64 bits",
+        ),
+        ("example..org", "is no domain"),
+        ("https://a.org/ # why", "is no address"),
+    ],
+)
+def test_line_that_asks_for_nothing_is_told(line, fault):
+    with pytest.raises(ValueError, match=fault):
+        request_of(line)
+
+
+def test_list_knows_what_it_asks_for():
+    lines = [
+        "https://x.org/",
+        "y.org",
+        '{"id": 7}',
+        '{"column": "n", "value": 3.0}',
+        '{"column": "n", "value": "a"}',
+    ]
+    denied = DenyList(map(request_of, lines))
+    assert (denied.urls, denied.domains, denied.ids, denied.values) == (
+        {"x.org/"},
+        {"y.org"},
+        {7},
+        {"n": {"3", "a"}},
+    )
+
+
+@pytest.fixture
+def asked(corpus):
+    """Give a corpus of pages, two in each of three files, one of which is also in a worse source without addresses."""
+    pages = {
+        "page": "http://Example.org:80/page#top", "other page": "https://example.org/other",
+        "below": "https://sub.opted-out.example/1", "beside": "https://not-opted-out.example/1",
+        "twin": "https://example.org/twin", "no address": None,
+    }  # fmt: skip
+    rows = [
+        {
+            "text": TWIN if name == "twin" else prose(name),
+            "name": name,
+            "meta": {"url": address, "author": f"by {name}"},
+        }
+        for name, address in pages.items()
+    ]
+    for i in range(3):
+        write_rows(corpus.folder / f"in/pages-{i}.jsonl", rows[2 * i : 2 * i + 2])
+    write_rows(
+        corpus.folder / "in/plain.parquet",
+        [{"text": TWIN, "name": "copy"}, {"text": prose("alone"), "name": "alone"}],
+    )
+    corpus.recipe["sources"] = [
+        {"name": "pages", "files": "in/pages-*.jsonl", "url": "meta.url"},
+        {"name": "plain", "files": "in/plain.parquet"},
+    ]
+    corpus.recipe["deny"] = "in/asked*"
+    return corpus
+
+
+def ask(corpus, *lines, name="asked.txt"):
+    content = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines).encode()
+    (corpus.folder / "in" / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+
+
+def names_in(recipe, source):
+    return (
+        pq.read_table(f"{recipe.folder.url}/published/{source}", columns=["name"]).column("name").to_pylist()
+    )
+
+
+def removed_from(recipe):
+    return {
+        (row["stage"], row["reason"])
+        for row in pq.read_table(f"{recipe.folder.url}/published/removed").to_pylist()
+    }
+
+
+def test_documents_go_by_all_that_they_may_be_known_by_before_duplicates_are_sought(asked):
+    ask(
+        asked,
+        "# by whom, and when",
+        "",
+        "https://example.org/page",
+        "opted-out.example",
+        "https://nowhere.example/",
+    )
+    ask(
+        asked, {"text_sha256": hashlib.sha256(prose("no address").encode()).hexdigest().upper()},
+        {"column": "meta.author", "value": "by other page"},
+        {"url_sha256": hashlib.sha256(b"example.org/twin").hexdigest()}, name="asked-more.jsonl.gz",
+    )  # fmt: skip
+    recipe = asked.load()
+    build_here(recipe)
+    assert names_in(recipe, "pages") == ["beside"]
+    # The better source's copy goes on request, and this one is not removed for it.
+    assert names_in(recipe, "plain") == ["copy", "alone"]
+    assert removed_from(recipe) == {("deny", "requested")}
+    requests = {"https://example.org/page", "opted-out", "nowhere.example"}
+    published = b"".join(read_all(recipe).values())
+    assert not [request for request in requests if request.encode() in published]
+
+
+def read_all(recipe):
+    published = recipe.folder.folder("published")
+    return {path: published.read(path) for path in published.files("") if not path.startswith("pages/")}
+
+
+def test_id_is_that_of_the_published_document(asked):
+    ask(asked, "nobody.example")
+    recipe = asked.load()
+    build_here(recipe)
+    table = pq.read_table(f"{recipe.folder.url}/published/pages", columns=["doc_id", "name"])
+    (doc_id,) = [row["doc_id"] for row in table.to_pylist() if row["name"] == "beside"]
+    ask(asked, {"id": doc_id})
+    build_here(recipe)
+    assert "beside" not in names_in(recipe, "pages")
+    assert removed_from(recipe) >= {("deny", "requested")}
+
+
+@pytest.mark.parametrize("first", ["none", "another"])
+def test_request_makes_again_only_what_it_touches(asked, first):
+    """Also the first one, which brings a stage that was not there."""
+    ask(asked, "nobody.example")
+    recipe = asked.load(deny=[]) if first == "none" else asked.load()
+    build_here(recipe)
+    assert ledger_if_complete(recipe)
+    before = made(recipe)
+    ask(asked, "nobody.example", "https://example.org/page")
+    recipe = asked.load()
+    assert not ledger_if_complete(recipe)
+    build_here(recipe)
+    shards = re.compile(r"work/(ingest|minhash|removals|filter|publish)/pages/0.*?-\d+-\d+")
+    of_before, again = (
+        {found[0] for path in paths if (found := shards.match(path))}
+        for paths in (before, made(recipe) - before)
+    )
+    every = [
+        f"work/{stage}/pages/{i:06d}-000-000" for stage in ("ingest", "removals", "publish") for i in range(3)
+    ]
+    assert of_before >= {*every}
+    assert again == {f"work/{stage}/pages/000000-000-000" for stage in ("removals", "publish")}
+    alone = asked.load(name="alone")
+    build_here(alone)
+    assert {path: of for path, of in contents(recipe).items() if "pages/" in path} == {
+        path: of for path, of in contents(alone).items() if "pages/" in path
+    }
+
+
+def made(recipe):
+    return {f"{WORK}/{path}" for path in recipe.folder.folder(WORK).files("")}
+
+
+def test_shorter_list_brings_a_document_back(asked):
+    ask(asked, "https://example.org/page")
+    recipe = asked.load()
+    build_here(recipe)
+    assert "page" not in names_in(recipe, "pages")
+    ask(asked, "nobody.example")
+    build_here(recipe)
+    assert "page" in names_in(recipe, "pages")
+
+
+def test_source_without_addresses_is_said(asked, caplog):
+    ask(asked, "example.org")
+    build_here(asked.load())
+    assert "source plain: it has no column url, so no document of it goes by an address" in caplog.text
+    assert "source pages" not in caplog.text
+
+
+def test_broken_lines_end_the_build_before_any_work(asked):
+    ask(asked, *(f"broken line {i}" for i in range(1000)), "example.org")
+    with pytest.raises(
+        BadRecipe,
+        match=r"recipe\.yaml:\d+: deny: .*asked\.txt: 1,000 of its 1,001 lines .* line 1: .* line 3: ",
+    ):
+        build_here(asked.load())
+    assert not asked.load().folder.files("work/ingest")
+
+
+def test_list_that_is_not_there_or_no_text_is_said(asked):
+    with pytest.raises(BadRecipe, match=r"deny: .*asked\*"):
+        build_here(asked.load())
+    (asked.folder / "in/asked.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadRecipe, match=r"deny: .*asked\.txt: it cannot be read"):
+        build_here(asked.load())
+    (asked.folder / "in/asked.txt").write_bytes(gzip.compress(b"example.org")[:-4])
+    with pytest.raises((BadRecipe, BadInput), match=r"deny: .*asked\.txt: it cannot be read"):
+        build_here(asked.load())
+
+
+def test_request_by_a_column_that_names_no_values_is_said_and_touches_nothing(asked, caplog):
+    write_rows(
+        asked.folder / "in/plain.parquet",
+        [
+            {"text": TWIN, "name": "copy", "meta": {"author": ["Jane"]}, "url": [1]},
+            {"text": prose("alone"), "name": "alone"},
+        ],
+    )
+    ask(asked, {"column": "meta.author", "value": "by page"}, "opted-out.example")
+    recipe = asked.load()
+    build_here(recipe)
+    assert names_in(recipe, "plain") == ["alone"]
+    assert "page" not in names_in(recipe, "pages")
+    assert "source plain: column 'meta.author' is list" in caplog.text
+    assert "source plain: column 'url' is list" in caplog.text
+
+
+def test_list_from_windows_is_read(asked):
+    (asked.folder / "in/asked.txt").write_bytes(
+        "\ufeff# from Windows\r\nhttps://example.org/page\r\n".encode()
+    )
+    recipe = asked.load()
+    build_here(recipe)
+    assert "page" not in names_in(recipe, "pages")
+
+
+def test_hash_of_nothing_asks_for_none_of_the_documents_that_rules_took(asked):
+    ask(asked, "opted-out.example", {"text_sha256": hashlib.sha256(b"").hexdigest()})
+    recipe = asked.load(documents=[{"filter": {"zyda1": {"length": 10**6}}}])
+    build_here(recipe)
+    removed = pq.read_table(f"{recipe.folder.url}/published/removed").to_pylist()
+    assert [row["stage"] for row in removed].count("deny") == 1
+
+
+def test_limits_of_losses_hold_up_no_request(asked):
+    asked.recipe["sources"][0]["max_loss"] = 0.01
+    ask(asked, "opted-out.example")
+    recipe = asked.load()
+    build_here(recipe)
+    assert removed_from(recipe) >= {("deny", "requested")}

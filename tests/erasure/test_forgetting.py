@@ -1,0 +1,609 @@
+"""Requests for removal: what they find, what a build makes of them, and that nothing of it is left anywhere."""
+
+import json
+import re
+import shutil
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from leaks import decoded, files_with, texts_in, token_ids
+from small_corpus import STEPS, TOKENIZER, build_here, edited, prose, table_of, write_rows, zyda
+from small_mixtures import mixed_in, mixture_file
+
+from flows.dashboard.report_artifact import write_report
+from tasks.dedup.reference.corpora import corpus_at
+from tasks.documents.deny_list import Request
+from tasks.erasure.asked import Asked, Asking
+from tasks.erasure.certificate import Certificate, finish, new_lines, promise, published_files, unfinished
+from tasks.erasure.dependents import Search, Subject
+from tasks.erasure.found import find
+from tasks.errors import BadInput, BadRecipe, Denied
+from tasks.lookup.samples import SampleOptions, sample_of
+from tasks.lookup.verify_and_clean import orphans_of, remove
+from tasks.planning.last_build import ledger_if_complete
+from tasks.recipe.loading import load_recipe
+from tasks.storage.folder import Folder
+
+ASKED = prose("asked about")
+PAGE = "https://jane.example/me"
+BROKEN = '{"url": "' + PAGE + '", "text": ' + json.dumps(ASKED)  # a line that ends too early
+
+
+@pytest.fixture
+def mine(corpus):
+    """Give a corpus in which a page is in two sources, once as it is and once edited, and in a broken line."""
+    pages = [
+        {"url": f"https://site{i}.example/p", "author": f"a{i}", "text": prose(f"page {i}")}
+        for i in range(12)
+    ]
+    pages[4] = {"url": PAGE, "author": "Jane Doe", "text": ASKED}
+    for i in range(3):
+        write_rows(corpus.folder / f"in/pages-{i}.jsonl", pages[i::3])
+    with (corpus.folder / "in/pages-1.jsonl").open("a") as file:
+        file.write(f"{BROKEN}\n")
+    others = [{"address": f"https://o{i}.example/", "text": prose(f"other {i}")} for i in range(6)]
+    others[2]["text"], others[5]["text"] = edited(ASKED, 3), ASKED
+    required = pa.schema([pa.field("address", pa.string(), nullable=False), ("text", pa.string())])
+    pq.write_table(pa.Table.from_pylist(others, required), corpus.folder / "in/others.parquet")
+    corpus.recipe |= {
+        "name": "mine",
+        "on_bad_rows": "set_aside",
+        "sources": [
+            {"name": "pages", "files": "in/pages-*.jsonl"},
+            {"name": "others", "files": "in/others.parquet", "url": "address"},
+        ],
+    }
+    return corpus
+
+
+def in_turn(function, items):
+    return [function(item) for item in items]
+
+
+def asking(urls=(), **asked):
+    found = Asking()
+    found.lists(urls)
+    for option in ("domains", "ids", "columns"):
+        getattr(found, option)(asked.get(option, ()))
+    return found.asked(asked.get("texts", ()))
+
+
+def forget(corpus, asked, *, alike=True, **changes):
+    """Do what `zyda forget` does, here. Return what was found, the corpus as it is then, and its certificate."""
+    recipe = corpus.load(**changes)
+    found = find(recipe, asked, in_turn, alike=alike)
+    certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
+    recipe = corpus.load(**changes)
+    build_here(recipe)
+    remove(recipe, orphans_of(recipe))
+    return found, recipe, finish(recipe, certificate)
+
+
+def places(found):
+    return {(one.source, one.row, one.likeness is None, one.stage) for one in found.documents}
+
+
+def published_texts(recipe):
+    return [row["text"] for source in ("pages", "others") for row in table_of(recipe, source)]
+
+
+def removed_by(recipe):
+    rows = table_of(recipe, "removed") if recipe.folder.exists("published/removed") else []
+    return sorted((row["source"], row["reason"]) for row in rows if row["stage"] == "deny")
+
+
+def ids_of(recipe, text):
+    return [
+        row["doc_id"]
+        for source in ("pages", "others")
+        for row in table_of(recipe, source)
+        if row["text"] == text
+    ]
+
+
+@pytest.fixture
+def made_with_it(mine):
+    """Give the folders of a corpus against mine, of one made from it, and of a mixture of mine and that."""
+    build_here(mine.load())
+    write_report(mine.load())
+    out = mine.folder / "out"
+    write_rows(mine.folder / "in/third.jsonl", [{"text": edited(ASKED)}, {"text": prose("third")}])
+    sources = {
+        "later": {"name": "third", "files": "in/third.jsonl"},
+        "derived": {"name": "again", "files": str(out / "mine/published/pages/*.parquet")},
+    }
+    for name, source in sources.items():
+        against = {"dedup": {"against": str(out / "mine")}} if name == "later" else {}
+        recipe = {
+            "name": name,
+            "storage": str(out),
+            "tokenizer": str(TOKENIZER),
+            "sources": [source],
+            **against,
+        }
+        (mine.folder / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
+        build_here(load_recipe(str(mine.folder / f"{name}.yaml")))
+    parts = [{"name": name, "corpus": name, "weight": 1} for name in ("mine", "derived")]
+    path = mixture_file(
+        mine.folder, [str(out / "mine"), str(out / "derived")], parts=parts, storage=str(out),
+        budget={"epochs": 1}, formats=["megatron", "parquet"],
+    )  # fmt: skip
+    return out, mixed_in(path)[1]
+
+
+@pytest.mark.slow
+def test_request_is_walked_from_the_command_to_a_corpus_without_it(mine, made_with_it, terminal):
+    out, place = made_with_it
+    (mine.folder / "asked.txt").write_text(f"# from a letter\n{PAGE}\n")
+    home = terminal()
+    before = files_with(ASKED, out / "mine")
+    for folder in (
+        "published/pages/",
+        "published/set_aside/",
+        "work/ingest/",
+        "work/set_aside/",
+        "report.html",
+    ):
+        assert any(path.startswith(folder) for path in before), folder
+    assert files_with(ASKED, place.parent)
+
+    command = ["forget", str(mine.path), "--urls", str(mine.folder / "asked.txt"), "--among", str(out)]
+    command += ["--among", str(mine.folder / "nowhere")]
+    shown = zyda(*command, env=home)
+    assert shown.returncode == 1
+    assert "add --yes" in shown.stderr
+    assert "source others, file" in shown.stdout
+    assert files_with(ASKED, out / "mine") == before
+    assert not list((out / "mine").glob("denied/*"))
+
+    done = zyda(*command, "--yes", env=home)
+    assert done.returncode == 0, done.stderr
+    assert "INFO" not in done.stderr
+    assert "derived/published has 1 document of mine" in done.stdout
+    assert "later/published has 1 document of mine" in done.stdout
+    assert "nowhere: there is nothing" in done.stdout
+    assert files_with(ASKED, out / "mine") == []
+    assert files_with(ASKED, mine.folder / "home") == []
+    assert not [path for path in (out / "mine").rglob("*") if path.is_file() and names_page(path)]
+
+    recipe = mine.load()
+    assert ledger_if_complete(recipe)
+    assert len(published_texts(recipe)) == 11 + 4
+    (path,) = (out / "mine/forgotten").glob("*.json")
+    certificate = Certificate.model_validate_json(path.read_bytes())
+    assert certificate.finished_at
+    assert (
+        certificate.before
+        != certificate.after
+        == sha256(recipe.folder.read("published/manifest.json")).hexdigest()
+    )
+    assert certificate.list_sha256 == sha256(recipe.folder.read(certificate.deny_list)).hexdigest()
+    assert {(of.source, of.was, of.documents, of.by_likeness) for of in certificate.gone} == {
+        ("pages", "published", 1, 0), ("pages", "set aside", 1, 0), ("others", "gone by removals", 2, 1),
+    }  # fmt: skip
+    assert {file.path.partition("/")[0] for file in certificate.removed_files} >= {"pages", "set_aside"}
+    now = published_files(recipe)
+    assert all(now.get(file.path) != file.sha256 for file in certificate.removed_files)
+    assert all(now[file.path] == file.sha256 for file in certificate.new_files)
+    assert sorted((one.kind, one.of) for one in certificate.dependents) == [
+        ("against", "mine"), ("made from", "mine"), ("mixture", "derived"), ("mixture", "mine"),
+    ]  # fmt: skip
+    ids = token_ids(ASKED)
+    for one in certificate.dependents:
+        for at in one.positions:
+            stored = np.fromfile(place / f"megatron/{at.output}.bin", np.uint16)
+            assert stored[at.start : at.start + at.tokens].tolist()[: len(ids)] == ids
+
+    again = zyda(*command, "--yes", env=home)
+    assert again.returncode == 0
+    assert "there is nothing to do" in again.stdout
+
+
+def names_page(path):
+    values, content = decoded(path)
+    return any("jane.example" in one or "Jane Doe" in one for one in (*texts_in(values), *texts_in(content)))
+
+
+@pytest.mark.parametrize("steps", [[], [{"measure": "pii"}, *STEPS]])
+def test_documents_are_found_in_every_source_and_counted_by_how_they_are_known(mine, steps):
+    build_here(mine.load(documents=steps))
+    found, recipe, certificate = forget(mine, asking(domains=["jane.example"]), documents=steps)
+    assert places(found) == {
+        ("pages", 1, True, None), ("others", 2, False, "removals"), ("others", 5, True, "removals"),
+        ("pages", 4, True, "set aside"),
+    }  # fmt: skip
+    (alike,) = [one for one in found.documents if one.likeness is not None]
+    assert abs(alike.likeness - jaccard(ASKED, edited(ASKED, 3))) < 4 * certificate.standard_error
+    assert removed_by(recipe) == [
+        ("others", "requested"),
+        ("others", "requested-near"),
+        ("pages", "requested"),
+    ]
+    assert not {ASKED, edited(ASKED, 3)} & set(published_texts(recipe))
+    start = recipe.folder.read("published/ledger.json")
+    assert sum(line["documents"] for line in json.loads(start) if line["stage"] == "ingest") == 18
+
+
+def jaccard(text, other):
+    sets = [{one[i : i + 25] for i in range(len(one) - 24)} for one in (text, other)]
+    return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+
+
+def test_document_that_comes_again_elsewhere_is_known_by_its_text_and_by_likeness(mine):
+    build_here(mine.load())
+    _, recipe, _ = forget(mine, asking(domains=["jane.example"]))
+    rows = [
+        {"address": "https://a.example/", "text": ASKED},
+        {"address": "https://b.example/", "text": edited(ASKED)},
+    ]
+    rows += [
+        {"address": PAGE, "text": prose("what is there now")},
+        {"address": "x", "text": prose("innocent")},
+    ]
+    write_rows(mine.folder / "in/new.jsonl", rows)
+    sources = [*mine.recipe["sources"], {"name": "new", "files": "in/new.jsonl", "url": "address"}]
+    recipe = mine.load(sources=sources)
+    build_here(recipe)
+    assert [row["text"] for row in table_of(recipe, "new")] == [prose("innocent")]
+    assert [reason for source, reason in removed_by(recipe) if source == "new"] == [
+        "requested", "requested", "requested-near",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("dedup", [{"exact": "text"}, {"width": 9}, {"bands": 4, "rows": 32}])
+def test_recipe_with_other_rounds_knows_the_text_as_it_is(mine, dedup, caplog):
+    build_here(mine.load())
+    forget(mine, asking(domains=["jane.example"]))
+    write_rows(mine.folder / "in/new.jsonl", [{"text": ASKED}, {"text": prose("innocent")}])
+    sources = [*mine.recipe["sources"], {"name": "new", "files": "in/new.jsonl"}]
+    recipe = mine.load(sources=sources, dedup=dedup)
+    build_here(recipe)
+    assert [row["text"] for row in table_of(recipe, "new")] == [prose("innocent")]
+    assert ("the recipe has no round with such signatures" in caplog.text) == ("bands" not in dedup)
+
+
+def test_only_equal_texts_go_with_it_where_that_is_asked_for(mine):
+    build_here(mine.load())
+    found, recipe, certificate = forget(mine, asking(domains=["jane.example"]), alike=False)
+    assert places(found) >= {("pages", 1, True, None), ("others", 5, True, "removals")}
+    assert ASKED not in published_texts(recipe)
+    assert edited(ASKED, 3) in published_texts(recipe)
+    assert certificate.came_in == 1
+    write_rows(mine.folder / "in/new.jsonl", [{"text": ASKED}, {"text": edited(ASKED)}])
+    sources = [*mine.recipe["sources"], {"name": "new", "files": "in/new.jsonl"}]
+    recipe = mine.load(sources=sources)
+    build_here(recipe)
+    assert [reason for source, reason in removed_by(recipe) if source == "new"] == ["requested"]
+
+
+@pytest.mark.parametrize(
+    "dedup", [{"exact": "text"}, {"exact": "normalised"}, [{"exact": "normalised"}, {"bands": 8, "rows": 16}]]
+)
+def test_nobody_comes_in_who_went_for_a_document_that_is_removed(mine, dedup):
+    rows = [
+        {"address": "https://b.example/", "text": text} for text in (ASKED, ASKED.upper(), prose("other"))
+    ]
+    write_rows(mine.folder / "in/loud.jsonl", rows)
+    mine.recipe["sources"].append({"name": "loud", "files": "in/loud.jsonl", "url": "address"})
+    build_here(mine.load(dedup=dedup))
+    before = len(published_texts(mine.load())) + len(table_of(mine.load(), "loud"))
+    found, recipe, certificate = forget(mine, asking(domains=["jane.example"]), dedup=dedup)
+    after = [*published_texts(recipe), *[row["text"] for row in table_of(recipe, "loud")]]
+    went = [one for one in found.documents if one.stage is None]
+    assert (certificate.came_in, len(after)) == (0, before - len(went))
+    assert not [text for text in after if text.lower() == ASKED.lower()] or dedup == {"exact": "text"}
+    assert ASKED not in after
+
+
+def test_corpus_that_is_not_as_its_sources_are_is_built_first(mine):
+    build_here(mine.load())
+    write_rows(mine.folder / "in/pages-3.jsonl", [{"url": PAGE, "text": ASKED}])
+    with pytest.raises(Denied, match="build it"):
+        find(mine.load(), asking(domains=["jane.example"]), in_turn)
+    mine.recipe["sources"].pop()
+    with pytest.raises(Denied, match="build it"):
+        find(mine.load(), asking(domains=["jane.example"]), in_turn)
+
+
+def test_what_came_after_a_request_and_never_was_published_is_erased_by_the_next(mine):
+    build_here(mine.load())
+    forget(mine, asking(domains=["jane.example"]))
+    write_rows(mine.folder / "in/new.jsonl", [{"text": ASKED}, {"text": prose("innocent")}])
+    mine.recipe["sources"].append({"name": "new", "files": "in/new.jsonl"})
+    build_here(mine.load())
+    assert files_with(ASKED, mine.folder / "out/mine")
+    found, recipe, _ = forget(mine, asking(domains=["jane.example"]))
+    assert places(found) == {("new", 0, True, "deny")}
+    write_report(recipe)
+    assert files_with(ASKED, mine.folder / "out/mine") == []
+
+
+BROKEN_LINES = {
+    '{"url": "https:\\/\\/JANE.example\\/me", "text": "cut': True,
+    '{"url": "http://jane.example/me", "text": "cut': True,
+    '{"url": "https://jane.example/menu", "text": "cut': False,
+    '{"url": "https://elsewhere.example/", "text": ' + json.dumps(ASKED): True,
+    '{"author": "Jane Doe", "text": "cut': True,
+    '{"author": "Jane Doering", "text": "cut': False,
+}
+
+
+def test_row_that_was_set_aside_goes_by_what_it_holds(mine):
+    with (mine.folder / "in/pages-2.jsonl").open("a") as file:
+        file.writelines(f"{line}\n" for line in BROKEN_LINES)
+    build_here(mine.load())
+    (mine.folder / "asked.txt").write_text(f"{PAGE}\n")
+    _, recipe, _ = forget(mine, asking([str(mine.folder / "asked.txt")], columns=["author=Jane Doe"]))
+    left = {row["row"]: row["content"] for row in table_of(recipe, "set_aside") if "pages-2" in row["file"]}
+    assert [not left[row] for row in sorted(left)] == [*BROKEN_LINES.values()]
+
+
+def test_nothing_of_a_document_stays_in_the_accounts(mine):
+    mine.recipe["sources"][0]["component"] = {"column": "author"}
+    steps = [{"license_filter": {"column": "author", "keep": ["MIT"], "names": {"a0": "MIT", "a1": "MIT"}}}]
+    mine.recipe["sources"][0]["documents"] = steps
+    build_here(mine.load())
+    assert [
+        path
+        for path in (mine.folder / "out/mine/published").rglob("*")
+        if path.is_file() and names_page(path)
+    ]
+    _, recipe, _ = forget(mine, asking(columns=["author=Jane Doe"], domains=["jane.example"]))
+    write_report(recipe)
+    (asked,) = (mine.folder / "out/mine/denied").iterdir()  # a domain stands there as it is
+    left = [path for path in (mine.folder / "out/mine").rglob("*") if path.is_file() and names_page(path)]
+    assert left == [asked]
+
+
+def test_text_of_an_editor_is_that_of_the_document(mine):
+    rows = [{"url": "https://x.example/", "author": "x", "text": "Jane Doe lives at 5 Elm Rd."}]
+    write_rows(mine.folder / "in/pages-9.jsonl", rows)
+    build_here(mine.load())
+    found, recipe, _ = forget(mine, asking(texts=["Jane Doe lives at 5 Elm Rd.\n"]))
+    assert [one.file.rpartition("/")[2] for one in found.documents] == ["pages-9.jsonl"]
+    assert rows[0]["text"] not in published_texts(recipe)
+
+
+def test_source_that_no_request_can_reach_is_named(mine):
+    mine.recipe["sources"][1].pop("url")
+    build_here(mine.load())
+    found = find(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
+    assert found.documents == []
+    assert sorted(found.notes) == [
+        "source others: it has no column autor, so no document of it is found by that",
+        "source others: it has no column url, so no document of it is found by that",
+        "source pages: it has no column autor, so no document of it is found by that",
+    ]
+
+
+def test_request_that_was_killed_before_its_list_is_as_if_it_had_not_been(mine, monkeypatch):
+    build_here(mine.load())
+    recipe, asked = mine.load(), asking(domains=["jane.example"])
+    found = find(recipe, asked, in_turn)
+    write = Folder.write
+
+    def dies_at_the_list(folder, path, *rest, **more):
+        if path.startswith("denied/"):
+            raise KeyboardInterrupt
+        write(folder, path, *rest, **more)
+
+    monkeypatch.setattr(Folder, "write", dies_at_the_list)
+    with pytest.raises(KeyboardInterrupt):
+        promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
+    monkeypatch.undo()
+    assert len(recipe.folder.files("forgotten")) == 1
+    assert unfinished(recipe.folder) == recipe.folder.files("forgotten") == []
+    found, recipe, certificate = forget(mine, asked)
+    assert ASKED not in published_texts(recipe)
+    assert certificate.removed_files
+
+
+@pytest.mark.parametrize("lost", ["the last line", "a line", "a digit"])
+def test_list_that_is_cut_or_changed_ends_the_build(mine, lost):
+    """Or what it asks for would be published again, and nobody would know."""
+    build_here(mine.load())
+    _, recipe, certificate = forget(mine, asking(domains=["jane.example"]))
+    before = recipe.folder.read(certificate.deny_list)
+    lines = before.splitlines(keepends=True)
+    content = {
+        "the last line": lines[:-1],
+        "a line": lines[:3] + lines[4:],
+        "a digit": [*lines[:-1], b'{"id":1}\n'],
+    }
+    recipe.folder.write(certificate.deny_list, b"".join(content[lost]))
+    with pytest.raises(BadRecipe, match=r"deny: .*jsonl: it is cut, or was changed"):
+        build_here(mine.load())
+    recipe.folder.write(certificate.deny_list, before)
+    build_here(mine.load())
+    recipe.folder.write(
+        certificate.deny_list, b"".join(content[lost][1:])
+    )  # who means it removes the first line
+    build_here(mine.load())
+
+
+def test_strange_files_beside_the_corpus_are_passed_over(mine, caplog):
+    build_here(mine.load())
+    for path in ("denied/.DS_Store", "forgotten/.DS_Store", "forgotten/cut.json"):
+        mine.load().folder.write(path, b"\0")
+    forget(mine, asking(domains=["jane.example"]))
+    assert unfinished(mine.load().folder) == []
+    assert "cut.json is cut or changed" in caplog.text
+
+
+def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, made_with_it):
+    out, _ = made_with_it
+    (doc_id,) = ids_of(mine.load(), prose("page 0"))
+    forget(mine, asking(domains=["site1.example"]))
+    search = Search()
+    search.look_into(str(out))
+    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([doc_id], np.uint64)))
+    assert {(one.kind, one.of, one.documents) for one in search.dependents} == {
+        ("made from", "mine", 1), ("mixture", "mine", 1), ("mixture", "derived", 1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"columns": ["author=Jane Doe"]},
+        {"texts": [ASKED]},
+        {"domains": ["jane.example"]},
+        {"ids": ["row 1 of pages-1"]},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_document_is_forgotten_by_whatever_it_is_known(mine, asked):
+    build_here(mine.load())
+    if "ids" in asked:
+        (doc_id,) = ids_of(mine.load(), ASKED)
+        asked = {"ids": [f"{doc_id:#x}, {doc_id}"]}
+    found, recipe, certificate = forget(mine, asking(**asked))
+    assert places(found) >= {
+        ("pages", 1, True, None), ("others", 2, False, "removals"), ("others", 5, True, "removals"),
+    }  # fmt: skip
+    write_report(recipe)
+    assert files_with(ASKED, mine.folder / "out/mine") == []
+    kept = b"".join(recipe.folder.read(path) for path in (certificate.deny_list, certificate.path))
+    assert b"Jane" not in kept
+    assert ASKED.encode() not in kept
+
+
+def test_request_makes_again_only_the_pieces_that_it_touches(mine):
+    recipe = mine.load()
+    build_here(recipe)
+    before = set(recipe.folder.files("work/ingest"))
+    (doc_id,) = ids_of(recipe, ASKED)
+    _, recipe, _ = forget(mine, Asked((Request(id=doc_id),)))
+    again = set(recipe.folder.files("work/ingest")) - before
+    assert {re.sub(r"-[0-9a-f]{20}.*", "", path) for path in again} == {
+        "work/ingest/pages/000001-000-000", "work/ingest/pages/000001-000", "work/ingest/others/000000-000-000",
+        "work/ingest/others/000000-000",
+    }  # fmt: skip
+    alone = mine.load(name="alone")
+    for path in recipe.folder.files("denied"):
+        alone.folder.write(path, recipe.folder.read(path))
+    alone = mine.load(name="alone")
+    build_here(alone)
+    assert shards_of(alone) == shards_of(recipe)
+
+
+def shards_of(recipe):
+    published = recipe.folder.folder("published")
+    return {
+        path: published.read(path)
+        for path in published.files("")
+        if path.partition("/")[0] in ("pages", "others")
+    }
+
+
+@pytest.mark.slow
+def test_request_is_obeyed_on_an_object_store(mine, s3):
+    storage = f"{s3}/[forgotten]"
+    build_here(mine.load(storage=storage))
+    _, recipe, finished = forget(mine, asking(domains=["jane.example"]), storage=storage)
+    assert {file.path.partition("/")[0] for file in finished.removed_files} >= {"pages"}
+    assert ledger_if_complete(mine.load(storage=storage))
+    copy = mine.folder / "copy"
+    for path in recipe.folder.files(""):
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
+        (copy / path).write_bytes(recipe.folder.read(path))
+    assert files_with(ASKED, copy) == []
+    assert removed_by(recipe) == [
+        ("others", "requested"),
+        ("others", "requested-near"),
+        ("pages", "requested"),
+    ]
+
+
+def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
+    build_here(mine.load())
+    _, recipe, _ = forget(mine, asking(domains=["jane.example"]))
+    with pytest.raises(BadInput, match="there is nothing to look at"):
+        sample_of(recipe, SampleOptions(what="removed"))
+
+
+def test_request_that_was_interrupted_is_finished_by_the_next_call(mine, terminal):
+    build_here(mine.load())
+    recipe, asked = mine.load(), asking(domains=["jane.example"])
+    found = find(recipe, asked, in_turn)
+    promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
+    assert len(unfinished(recipe.folder)) == 1
+    done = zyda("forget", str(mine.path), env=terminal())
+    assert done.returncode == 0, done.stderr
+    assert "removed 4 documents; certificate:" in done.stdout
+    assert unfinished(recipe.folder) == []
+    assert ASKED not in published_texts(mine.load())
+
+
+def test_folders_that_cannot_be_searched_are_named(mine, tmp_path):
+    build_here(mine.load())
+    for name, content in (
+        ("a/manifest.json", b"{}"),
+        ("b/mixture.json", b"\xff"),
+        ("c/published/manifest.json", b"["),
+    ):
+        path = tmp_path / "trees" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    search = Search()
+    for url in (str(tmp_path / "trees"), str(tmp_path / "none"), "nosuch://x"):
+        search.look_into(url)
+    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([1], np.uint64)))
+    assert search.searched == [str(tmp_path / "trees")]
+    assert len(search.not_searched) == 5
+    assert search.dependents == []
+
+
+def test_copy_and_another_version_are_found(mine):
+    build_here(mine.load())
+    shutil.copytree(mine.folder / "out", mine.folder / "copied")
+    build_here(mine.load(storage=str(mine.folder / "older"), dedup={"scope": "global"}))
+    (doc_id,) = ids_of(mine.load(), ASKED)
+    search = Search()
+    for name in ("copied", "older", "out"):
+        search.look_into(str(mine.folder / name))
+    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([doc_id], np.uint64)))
+    assert {(one.kind, one.note, one.documents) for one in search.dependents} == {
+        ("copy", "", 1), ("copy", "another version of it", 1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        ({}, "nothing is asked for"),
+        ({"ids": ["x"]}, "--ids x: a document's id is expected"),
+        ({"domains": ["not a domain"]}, "--domain not a domain: .* is no domain"),
+        ({"columns": ["author"]}, "--column author: name=value"),
+        ({"columns": ["author="]}, "--column author=: one of url"),
+        ({"texts": [" "]}, "--text: a text is expected"),
+        ({"urls": [""]}, "--urls: a file is expected"),
+    ],
+)
+def test_request_for_nothing_is_an_error(asked, fault):
+    with pytest.raises(BadInput, match=fault):
+        asking(**asked)
+
+
+def test_list_with_a_thousand_broken_lines_is_an_error_with_their_count(tmp_path):
+    path = tmp_path / "asked.txt"
+    path.write_text("\n".join(["example.org", *(f"broken line {i}" for i in range(1000))]))
+    with pytest.raises(BadInput, match=r"--urls: .*asked.txt: 1,000 of its 1,001 lines .* line 2: "):
+        asking([str(path)])
+    path.write_text("# nothing\n")
+    with pytest.raises(BadInput, match=r"--urls .*asked.txt: it asks for nothing"):
+        asking([str(path)])
+    path.write_text("")
+    with pytest.raises(BadInput, match="0 bytes"):
+        asking([str(path)])
+    with pytest.raises(BadInput, match="no file matches"):
+        asking([str(tmp_path / "none.txt")])
+
+
+def test_corpus_that_is_not_there_can_forget_nothing(mine):
+    with pytest.raises(Denied, match="nothing is published there yet"):
+        find(mine.load(), asking(domains=["jane.example"]), in_turn)

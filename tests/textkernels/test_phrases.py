@@ -1,0 +1,57 @@
+"""Phrases are found where they stand, as a comparison of all places finds them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from textkernels.phrases import PhraseIndex, hash_of, holds
+
+WORDS = st.integers(1, 3)  # few, so that phrases are found, and found again inside each other
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(WORDS, max_size=30), max_size=5),
+    st.lists(st.lists(WORDS, min_size=2, max_size=6), max_size=9),
+)
+def test_phrases_are_found_where_they_stand(documents, phrases):
+    words = np.array([word for document in documents for word in document], np.uint64)
+    ends = np.cumsum([0, *map(len, documents)])
+    known = np.array([word for phrase in phrases for word in phrase], np.uint64)
+    lengths = np.array([*map(len, phrases)], np.int64)
+    index = PhraseIndex.of(known, np.cumsum([0, *lengths])[:-1], lengths, 2)
+    found = {
+        (document, place - ends[document], index.hashes[number], index.lengths[number])
+        for document, place, number in zip(*index.find(words, ends), strict=True)
+    }
+    expected = {
+        (number, place, hash_of(np.array(phrase, np.uint64), 0, len(phrase)), len(phrase))
+        for number, document in enumerate(documents)
+        for phrase in phrases
+        for place in range(len(document) - len(phrase) + 1)
+        if document[place : place + len(phrase)] == phrase
+    }
+    assert found == expected
+
+
+def test_a_table_of_many_phrases_finds_each_of_them():
+    known = np.random.default_rng(0).integers(1, 1 << 63, 5000).astype(np.uint64)
+    index = PhraseIndex.of(known, np.arange(4988), np.full(4988, 13), 13)
+    documents, places, numbers = index.find(known, np.array([0, 5000]))
+    assert places.tolist() == list(range(4988))
+    assert len({*numbers.tolist()}) == 4988
+    assert not documents.any()
+
+
+def test_an_answer_is_found_between_two_places():
+    words = np.arange(1, 20, dtype=np.uint64)
+    answer = hash_of(words, 5, 3)
+    assert holds(words, 5, 8, answer, 3)
+    assert not holds(words, 6, 19, answer, 3)
+    assert not holds(words, 0, 7, answer, 3)
+
+
+def test_a_phrase_that_is_too_short_is_refused():
+    with pytest.raises(ValueError, match="a phrase of 2 words, expected at least 3"):
+        PhraseIndex.of(np.ones(4, np.uint64), np.array([0]), np.array([2]), 3)
