@@ -16,9 +16,11 @@ from tasks.recipe.cleaning import PersonalData
 from tasks.recipe.dedup import Verify
 from tasks.recipe.evaluation import Decontaminate, EvaluationSet
 from tasks.recipe.fields import Recipe
+from tasks.recipe.file_lists import CommonCrawl, FilesFrom
 from tasks.recipe.kinds import ExactRound, MinHashRound
 from tasks.recipe.license_filter import LicenseFilter
 from tasks.recipe.source import Classify, MaxLosses, Source
+from tasks.recipe.web_steps import LanguageId, UrlRules
 
 ROOT = Path(__file__).parents[1]
 MADE = "`make generate` writes this page."
@@ -31,6 +33,10 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Verify": ("`dedup.verify`. ", Verify),
     "Classify": ("`classify` of a source. ", Classify),
     "Personal data": ("`pii` of a step `clean`. ", PersonalData),
+    "List of files": ("`files_from` of a source. ", FilesFrom),
+    "Common Crawl": ("`commoncrawl` of a source. ", CommonCrawl),
+    "Rules on addresses": ("A step `url_rules` of `documents`. ", UrlRules),
+    "Languages": ("A step `language_id` of `documents`. ", LanguageId),
     "License filter": ("A step `license_filter` of `documents`. ", LicenseFilter),
     "Decontaminate": ("A step `decontaminate` of `documents`. ", Decontaminate),
     "An evaluation set": ("An entry of its `sets`. ", EvaluationSet),
@@ -84,7 +90,8 @@ def recipe_fields() -> str:
     ]
     parts.append(
         "## Steps on documents\n\n`documents` of a recipe or of a source is a list of steps, each with one of "
-        "`license_filter`, `clean`, `filter`, `decontaminate` and `measure`: [Rules](documents.md).\n"
+        "`license_filter`, `url_rules`, `extract`, `language_id`, `clean`, `filter`, `decontaminate` and "
+        "`measure`: [Rules](documents.md), [From the raw web](raw-web.md).\n"
     )
     return "\n".join(parts)
 

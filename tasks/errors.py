@@ -26,7 +26,7 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 
-WITHOUT_LINES = (".parquet", ".arrow", ".feather", ".ipc")  # how files are named whose rows are no lines
+WITH_LINES = (".json", ".jsonl", ".ndjson")  # how files are named whose rows are lines, before a compression
 ADVICE = ". What to do: "  # between what was found and what can be done, where both are one line
 
 
@@ -203,7 +203,7 @@ def bad_input(source: str, fault: str, *, file: str = "", row: int | None = None
     where = f"source {source}"
     if file:
         where += f", file {file}"
-    has_lines = not file.endswith(WITHOUT_LINES)
+    has_lines = file.removesuffix(".gz").removesuffix(".zst").endswith(WITH_LINES)
     if row is not None:
         where += f", row {row} (line {row + 1})" if has_lines else f", row {row}"
     error = BadInput(f"{where}: {one_line(fault)}")

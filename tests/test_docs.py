@@ -71,7 +71,7 @@ def test_recipe_of_the_documentation_loads(block, tmp_path):
 USES = re.findall(r"```python\n(.*?)```", (REPOSITORY / "textkernels/README.md").read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("use", USES, ids=["signatures", "sets", "rules"])
+@pytest.mark.parametrize("use", USES, ids=["signatures", "sets", "rules", "languages"])
 def test_use_of_the_library_runs(use, capsys):
     exec(compile(use, "textkernels/README.md", "exec"), {})
     assert capsys.readouterr().out

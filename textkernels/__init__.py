@@ -10,6 +10,13 @@ from pathlib import Path
 from numba import config
 
 HERE = Path(__file__).parent
-SHARED = ("utf8.py", "swar.py", "rules/cutting.py")
+SHARED = (
+    "utf8.py",
+    "swar.py",
+    "rules/cutting.py",
+    "fasttext/hashing.py",
+    "fasttext/rows.py",
+    "fasttext/scores.py",
+)
 _STATE = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SHARED)).hexdigest()[:8]
 config.CACHE_DIR = str(Path(config.CACHE_DIR or HERE / "__pycache__") / f"shared-{_STATE}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda ledger recipe.yaml --format markdown",)
 MAX_COLUMNS = 6
+MOST_REASONS = 5  # for which records are skipped, on a line
 
 
 class LedgerFormat(StrEnum):
@@ -90,6 +91,14 @@ def print_ledger(ledger: "Ledger") -> None:
     for sentence in large_losses(ledger):
         console().print(sentence, style="bold red", soft_wrap=True)
     print_reasons(ledger)
+    for line in (line for line in ledger.lines if line.skipped):
+        most = sorted(line.skipped.items(), key=lambda one: -one[1])
+        said = ", ".join(f"{records:,} {reason}" for reason, records in most[:MOST_REASONS])
+        more = ", and others; skipped.parquet has all" if len(most) > MOST_REASONS else ""
+        console().print(
+            f"{counted(sum(line.skipped.values()), 'record')} of {line.source} skipped, which are no documents: "
+            f"{said}{more}", soft_wrap=True
+        )  # fmt: skip
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:
         console().print(

@@ -18,6 +18,7 @@ BESIDE = (
     "ledger.parquet",
     "reasons.parquet",
     "cleaned.parquet",
+    "skipped.parquet",
     "components.parquet",
     "sources.parquet",
 )

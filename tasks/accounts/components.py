@@ -1,4 +1,4 @@
-"""The accounts of components and licences: of each, what was published and what each stage let go, and why."""
+"""The accounts of components, licences and languages: what was published of each, what went, and why."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -17,6 +17,7 @@ COMPONENTS = pa.schema(
 
 
 LICENSES_FILE = "licenses.parquet"
+LANGUAGES_FILE = "languages.parquet"
 MOST_NAMES = 1000  # of a shard, beyond which names are counted together
 OTHERS = "(others)"
 NOT_KNOWN = "unknown: "  # before names of licences that are in no list
@@ -25,7 +26,7 @@ NOT_KNOWN = "unknown: "  # before names of licences that are in no list
 class ComponentCounts(Record):
     """Documents of a component that met the same end: they stay, where there is no stage, or it let them go.
 
-    component: or the name of a licence.
+    component: or the name of a licence, or of a language.
     """
 
     component: str | None
@@ -64,8 +65,8 @@ def added_up(parts: Iterable[Sequence[ComponentCounts]]) -> tuple[ComponentCount
     )
 
 
-def count_licenses(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, ...]:
-    """Count the documents of a shard by licence and end. counted: see `count_components`, the licence as component.
+def count_names(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, ...]:
+    """Count the documents of a shard by licence or language and end, which are the components of `counted`.
 
     Sources may have as many names as documents: of those that are not known all beyond the MOST_NAMES most frequent
     are OTHERS.

@@ -31,12 +31,14 @@ CLEANED = pa.schema(
     [("source", pa.string()), ("cleaning", pa.string())]
     + [(unit, pa.int64()) for unit in ("documents", "characters_before", "characters_after", "replaced")]
 )
+SKIPPED = pa.schema([("source", pa.string()), ("reason", pa.string()), ("records", pa.int64())])
 
 
 class Line(Record):
     """What a stage did to a source: what came out of it, and what did not.
 
     removed_by: the documents that were removed, by reason. cleaned: what each cleaning changed, by its name.
+    skipped: records of files that are no documents, by what they are.
     """
 
     stage: str
@@ -46,6 +48,7 @@ class Line(Record):
     set_aside: Counts
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
+    skipped: dict[str, int] = {}
 
 
 class Ledger(Record):
@@ -117,6 +120,15 @@ class Ledger(Record):
         ]
         return pa.Table.from_pylist(rows, CLEANED)
 
+    def skipped(self) -> pa.Table:
+        """Return how many records of files are no documents, as it is published: SKIPPED."""
+        rows = [
+            {"source": line.source, "reason": reason, "records": records}
+            for line in self.lines
+            for reason, records in sorted(line.skipped.items())
+        ]
+        return pa.Table.from_pylist(rows, SKIPPED)
+
 
 def row_of(line: Line) -> dict[str, str | int]:
     counts = {"": line.out, "removed_": line.removed, "set_aside_": line.set_aside}
@@ -158,6 +170,7 @@ def line_of(receipt: Receipt) -> Line:
         removed=receipt.removed,
         removed_by=receipt.removed_by,
         cleaned=receipt.cleaned,
+        skipped=receipt.skipped,
         set_aside=receipt.set_aside,
     )
 

@@ -23,12 +23,14 @@ def as_markdown(ledger: Ledger) -> str:
 
 
 def as_json(ledger: Ledger) -> str:
-    """Write the lines as they are published, each with what went by reason and what was cleaned."""
+    """Write the lines as they are published, each with what went by reason, was cleaned or skipped."""
     return json.dumps([row_of(line) | details_of(line) for line in ledger.lines], indent=1) + "\n"
 
 
 def details_of(line: Line) -> dict[str, Any]:
-    return line.model_dump(include={name for name in ("removed_by", "cleaned") if getattr(line, name)})
+    return line.model_dump(
+        include={name for name in ("removed_by", "cleaned", "skipped") if getattr(line, name)}
+    )
 
 
 def reasons_as_markdown(ledger: Ledger, stage: str, sentences: Mapping[str, str]) -> str:

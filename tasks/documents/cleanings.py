@@ -75,8 +75,9 @@ def cleaning_counts(
     before: pa.LargeStringArray, after: pa.LargeStringArray, is_changed: NDArray[np.bool_], replaced: int = 0
 ) -> CleaningCounts:
     """Count the texts that a cleaning changed, (n,) bool, and their characters."""
-    changed = pa.array(is_changed)
-    characters = [pc.sum(pc.utf8_length(texts.filter(changed))).as_py() or 0 for texts in (before, after)]
+    if not is_changed.all():
+        before, after = (texts.filter(pa.array(is_changed)) for texts in (before, after))
+    characters = [pc.sum(pc.utf8_length(texts)).as_py() or 0 for texts in (before, after)]
     return CleaningCounts(
         documents=int(is_changed.sum()),
         characters_before=characters[0],

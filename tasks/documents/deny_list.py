@@ -217,7 +217,7 @@ def requests_in(file: PlannedFile, name: str = NAME) -> Iterator[Request]:
     where = f"{name}: {file.listed.url}"
     try:
         lines = decompressed(content_of(name, file), where).decode("utf-8-sig").removesuffix("\n").split("\n")
-    except (*DAMAGED, UnicodeDecodeError) as error:
+    except DAMAGED as error:
         raise BadInput(f"{where}: it cannot be read: {first_line(error)}") from error
     if lines[0].startswith(SEAL) and sealed(lines[1:])[0] != lines[0]:
         raise BadInput(

@@ -10,9 +10,15 @@ import pyarrow as pa
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.documents.evaluation_sets import PlannedSet, planned_set
+from tasks.documents.extraction import FAILED
+from tasks.documents.extraction import VERSION as EXTRACTION
 from tasks.documents.functions import digest_of_code
 from tasks.documents.item_search import HELD, MARK, PHRASES, VERSION, search_for
+from tasks.documents.languages import LANGUAGE, PROBABILITY, PlannedLanguages, planned_languages
+from tasks.documents.languages import PUBLISHED as LANGUAGE_COLUMNS
+from tasks.documents.languages import RULES as LANGUAGE_RULES
 from tasks.documents.licenses import LICENSE, RULES
+from tasks.documents.url_rules import RULE, PlannedUrlRules, planned_url_rules, rules_of
 from tasks.errors import BadRecipe, Unavailable, ZydaError
 from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.faults import place_in_recipe
@@ -30,6 +36,7 @@ from tasks.storage.records import Record
 
 STATISTICS = "document_steps"  # the column of a shard with what was measured of its documents
 EMPTIED, FOUND, ITEMS = "emptied", "found", "items"
+NOTED = {"license_filter", "url_rules", "language_id"}  # kinds of steps that note what breaks their rules
 # What each set measured (CRC-32 of the names) when keys had no word of it: those keys stay as they are.
 FIRST_MEASURED = {
     "zyda1": 0x147B124D, "gopher-quality": 0x95889055, "gopher-repetition": 0x1A6679CB, "c4": 0x9C52C919,
@@ -70,9 +77,10 @@ class PlannedStep(Record):
     """One step, the `number`th.
 
     code: a hash of the module of the user's own function, if it is one. evaluation: the sets that it looks for.
-    search: the version of what looks for them. marks: whether documents that hold items get a column that says so.
-    cuts: the share of phrases for which a passage goes, 0 where none does.
-    licenses: what a license_filter says. lists: the versions of those that its names are looked up in.
+    search: the version of what looks for them. marks: whether documents that hold items get a column that says
+    so. cuts: the share of phrases for which a passage goes, 0 where none does. licenses: what a license_filter
+    says. lists: the versions of those that its names are looked up in. extractor: one of ours, with its
+    version. urls, languages: the files that such a step looks into.
     """
 
     number: int
@@ -90,17 +98,32 @@ class PlannedStep(Record):
     cuts: float = 0
     licenses: dict[str, Any] = {}
     lists: str = ""
+    extractor: str = ""
+    urls: PlannedUrlRules | None = None
+    languages: PlannedLanguages | None = None
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what other steps have not: what was ingested with them before has the same key."""
-        later = {"evaluation", "answer_within", "search", "marks", "cuts", "licenses", "lists"}
+        later = {
+            "evaluation", "answer_within", "search", "marks", "cuts", "licenses", "lists", "extractor", "urls",
+            "languages",
+        }  # fmt: skip
         return {name: value for name, value in dump(self).items() if value or name not in later}
 
     def columns(self) -> Iterator[pa.Field]:
         """Return the columns of its statistics."""
-        if self.kind == "clean":
+        if self.kind in {"clean", "extract"}:
             yield pa.field(f"{self.number}.{EMPTIED}", pa.float64())
+            if self.extractor:
+                yield pa.field(f"{self.number}.{FAILED}", pa.string())
+        elif self.urls:
+            yield from (pa.field(f"{self.number}.{RULE}.{kind}", pa.string()) for kind, _ in self.urls.files)
+        elif self.languages:
+            yield pa.field(f"{self.number}.{LANGUAGE}", pa.string())
+            yield pa.field(f"{self.number}.{PROBABILITY}", pa.float64())
+            if self.languages.keep:
+                yield from (pa.field(f"{self.number}.{rule}", pa.string()) for rule in LANGUAGE_RULES)
         elif self.evaluation:
             yield pa.field(f"{self.number}.{FOUND}", PHRASES)
             yield pa.field(f"{self.number}.{ITEMS}", HELD)
@@ -127,6 +150,7 @@ class DocumentPlan(Record):
         """Return the names of the columns that are put beside the documents."""
         measuring = (step for step in self.steps if step.kind == "measure")
         marks = [MARK.name for step in self.steps if step.marks]
+        marks += [name for step in self.steps if step.languages for name in LANGUAGE_COLUMNS]
         return marks + [
             name
             for step in measuring
@@ -158,7 +182,7 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     steps = list[PlannedStep]()
     for i, step in enumerate(recipe_steps):
         try:
-            check_carried(recipe.source(source), step.license_filter)
+            check_carried(recipe.source(source), step)
             steps.append(planned_step(recipe, i + 1, step))
         except Unavailable:  # a store that may answer later
             raise
@@ -176,6 +200,8 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
 
 def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
     cleaning = step.cleaning.model_dump() if step.kind == "clean" and not step.function else None
+    is_ours = step.kind == "extract" and not step.function
+    of_sets = step.kind in {"filter", "measure"} and not step.function
     if cleaning is not None:
         check_cleaning(cleaning)
     return PlannedStep(
@@ -183,32 +209,41 @@ def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
         kind=step.kind,
         name=step.name,
         cleaning=cleaning,
-        measures=() if step.kind not in {"filter", "measure"} or step.function else tuple(measures_of(step)),
+        measures=tuple(measures_of(step)) if of_sets else (),
         # Of documents that keep their text, the filters decide later, from the statistics alone.
         bounds=() if recipe.keep_text else tuple(bounds_of_step(number, step)),
         function=step.function,
         code=digest_of_code(step.function) if step.function else None,
         **planned_evaluation(step.decontaminate),
         **planned_licenses(step.license_filter),
+        extractor=f"{step.extract} {EXTRACTION}" if is_ours else "",
+        urls=planned_url_rules(step.url_rules) if step.url_rules else None,
+        languages=planned_languages(step.language_id) if step.language_id else None,
     )
 
 
-def license_column(recipe: Recipe, source: str) -> str | None:
-    """Return the column of STATISTICS with the licence of each document, if a step looks at it."""
-    steps = enumerate(recipe.steps_of(source), 1)
-    return next((f"{number}.{LICENSE}" for number, step in steps if step.license_filter), None)
+def naming_columns(recipe: Recipe, source: str) -> dict[str, str]:
+    """Return the columns of STATISTICS with the licence and the language of each document, if a step finds them."""
+    columns = dict[str, str]()
+    for number, step in enumerate(recipe.steps_of(source), 1):
+        if step.license_filter is not None:
+            columns["licenses"] = f"{number}.{LICENSE}"
+        if step.language_id is not None:
+            columns["languages"] = f"{number}.{LANGUAGE}"
+    return columns
 
 
-def check_carried(source: Source, said: LicenseFilter | None) -> None:
-    """Raise ValueError where a source does not carry the column with its licences."""
+def check_carried(source: Source, step: Step) -> None:
+    """Raise ValueError where a source does not carry the column that a step reads beside the text."""
+    said = step.license_filter or step.url_rules
     if said is None:
         return
     if said.column == source.text:
-        raise ValueError(f"license_filter: {said.column} is the text of source {source.name}, and no licence")
+        raise ValueError(f"{step.kind}: {said.column} is the text of source {source.name}")
     carried, name = Selection(only=source.columns, without=source.without), said.column.partition(".")[0]
     if said.column not in carried and name not in carried:
         raise ValueError(
-            f"license_filter: source {source.name} does not carry its column {said.column}; see its "
+            f"{step.kind}: source {source.name} does not carry its column {said.column}; see its "
             f"`{'without' if source.without else 'columns'}`"
         )
 
@@ -279,10 +314,12 @@ def bounds_of(recipe: Recipe, source: str) -> tuple[Bound, ...]:
 
 
 def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
-    if step.kind == "clean" or step.cuts:
+    if step.extract is not None and not step.function:
+        yield Bound(rule=f"{step.name}.{FAILED}", column=f"{number}.{FAILED}")
+    if step.is_cleaning or step.cuts:
         yield Bound(rule=f"{step.name}.{EMPTIED}", column=f"{number}.{EMPTIED}", high=0)
-    elif step.kind == "license_filter":
-        yield from (Bound(rule=rule, column=f"{number}.{rule}") for rule in RULES)
+    elif step.kind in NOTED:
+        yield from (Bound(rule=rule, column=f"{number}.{rule}") for rule in noted_rules(step))
     elif step.kind == "filter" and step.function:
         yield Bound(rule=step.function, column=f"{number}.{step.function}")
     elif step.kind == "filter":
@@ -292,9 +329,20 @@ def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
                 yield Bound(rule=f"{settings.name}.{rule}", column=column, low=low, high=high)
 
 
+def noted_rules(step: Step) -> dict[str, str]:
+    """Return the rules of a step that notes what breaks them, each with what it means."""
+    if step.url_rules is not None:
+        return rules_of(step.url_rules)
+    if step.language_id is not None:
+        return LANGUAGE_RULES if step.language_id.keep else {}
+    return RULES
+
+
 def published_columns(steps: tuple[Step, ...]) -> Iterator[tuple[str, str]]:
-    """Return the columns that `measure` puts beside the documents, each with that of the statistics."""
+    """Return the columns that steps put beside the documents, each with that of the statistics."""
     for number, step in enumerate(steps, 1):
+        if step.language_id is not None:
+            yield from ((name, f"{number}.{of}") for name, of in LANGUAGE_COLUMNS.items())
         if step.kind == "measure":
             sets = [] if step.function else [(settings.name, settings.lists) for settings in step.sets()]
             yield from columns_of_step(number, step.function, sets)

@@ -17,8 +17,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.documents.bounds import broken_rules, first_broken
+from tasks.documents.extraction import FAILED
+from tasks.documents.languages import TYPES as LANGUAGE_TYPES
 from tasks.documents.licenses import MISSING, RULES
-from tasks.documents.planning import EMPTIED, STATISTICS, Bound, bounds_of, license_column, published_columns
+from tasks.documents.planning import (
+    EMPTIED,
+    NOTED,
+    STATISTICS,
+    Bound,
+    bounds_of,
+    naming_columns,
+    noted_rules,
+    published_columns,
+)
 from tasks.errors import bad_input
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rule_sets import RULE_SETS
@@ -53,7 +64,7 @@ class RulesOfShard(VerdictJob):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        added = [pa.field(name, pa.float64()) for name in self.added_columns]
+        added = [pa.field(name, LANGUAGE_TYPES.get(name, pa.float64())) for name in self.added_columns]
         return pa.schema([*VERDICTS, *EVIDENCE, *added])
 
     @property
@@ -132,10 +143,13 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
 
 def sentences(step: Step) -> dict[str, str]:
     """Return what each rule of a step means."""
+    if step.extract is not None:
+        failed = {} if step.function else {f"{step.name}.{FAILED}": "its page could not be taken apart"}
+        return failed | {f"{step.name}.{EMPTIED}": "there is no text in it"}
     if step.kind == "clean" or step.cuts:
         return {f"{step.name}.{EMPTIED}": "nothing is left of it after cleaning"}
-    if step.kind == "license_filter":
-        return dict(RULES)
+    if step.kind in NOTED:
+        return dict(noted_rules(step))
     if step.kind in {"measure", "decontaminate"}:
         return {}
     if step.function:
@@ -168,7 +182,7 @@ def rules(recipe: Recipe, trail: Trail) -> Manifest:
         for history in load_histories(recipe.folder, trail)
     ]
     manifest = run_jobs("rules", trail, jobs)
-    column = license_column(recipe, trail.source)
+    column = naming_columns(recipe, trail.source).get("licenses")
     if column and not manifest.out.documents and manifest.removed_by.keys() & RULES.keys() == {MISSING}:
         expect_some_license(recipe, trail, column)
     return manifest

@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from tasks.documents.bounds import broken_rules
 from tasks.documents.cleanings import clean_texts, cleaning_counts
+from tasks.documents.extraction import FAILED, extracted
 from tasks.documents.functions import answer_of
 from tasks.documents.item_search import search_for
+from tasks.documents.languages import PlannedLanguages, judged_languages
 from tasks.documents.licenses import LICENSE, judged_licenses
 from tasks.documents.planning import EMPTIED, FOUND, ITEMS, Bound, DocumentPlan, Measure, PlannedStep
+from tasks.documents.url_rules import judged_urls
 from tasks.errors import BadInput
 from tasks.storage.artifacts import CleaningCounts, totals
 from textkernels.texts.zyda1 import of_characters, of_patterns
@@ -97,12 +100,10 @@ def run_steps(plan: DocumentPlan, texts: pa.LargeStringArray, own: pa.Table | No
     documents = Documents(texts, texts, is_changed=np.zeros(n, np.bool_), remaining=np.ones(n, np.bool_))
     bounds = [bound for step in plan.steps for bound in step.bounds]
     own = pa.table([texts], ["text"]) if own is None else own
-    documents.columns, licenses_break = licenses_of_all(plan, own)
-    for is_cleaning, together in groupby(plan.steps, lambda step: step.kind == "clean"):
+    documents.columns, noted = noted_of_all(plan, own)
+    for is_cleaning, together in groupby(plan.steps, lambda step: step.kind in {"clean", "extract"}):
         steps = list(together)
-        parts = (
-            [cleaning_of(step) for step in steps] if is_cleaning else step_functions_of(steps, licenses_break)
-        )
+        parts = [cleaning_of(step) for step in steps] if is_cleaning else step_functions_of(steps, noted)
         for part in parts:
             if documents.remaining.any():
                 part(documents)
@@ -115,6 +116,9 @@ def cleaning_of(step: PlannedStep) -> StepFunction:
 
     def clean(documents: Documents) -> None:
         batch = documents.remaining_documents()
+        if step.extractor:
+            extract(documents, step)
+            return
         if step.function:
             texts = answer_of(step.function, str(step.code), batch.text, batch.text.type)
             is_changed, parts = None, dict[str, CleaningCounts]()
@@ -123,6 +127,20 @@ def cleaning_of(step: PlannedStep) -> StepFunction:
         put_in_place(documents, step, texts, is_changed, parts)
 
     return clean
+
+
+def extract(documents: Documents, step: PlannedStep) -> None:
+    """Make the remaining texts of what was read, in whose place they are from here on.
+
+    A page that went before, for its address, say, has none.
+    """
+    texts, reasons = extracted(documents.remaining_documents().text, step.extractor.partition(" ")[0])
+    if not documents.remaining.all():
+        has_gone = pa.array(~documents.remaining)
+        documents.text = pc.replace_with_mask(documents.text, has_gone, pa.scalar("", documents.text.type))
+    put_in_place(documents, step, texts, np.ones(len(texts), np.bool_))
+    documents.set_columns({f"{step.number}.{FAILED}": reasons})
+    documents.original, documents.is_changed = documents.text, np.zeros(len(documents.text), np.bool_)
 
 
 def put_in_place(
@@ -154,18 +172,20 @@ def put_in_place(
         documents.text = pc.replace_with_mask(documents.text, pa.array(documents.remaining), texts)
 
 
-def step_functions_of(steps: Sequence[PlannedStep], licenses_break: Columns) -> list[StepFunction]:
+def step_functions_of(steps: Sequence[PlannedStep], noted: Mapping[int, Columns]) -> list[StepFunction]:
     """Return what measures the statistics of steps between two cleanings, in their order.
 
-    licenses_break: which rules the licences of all documents break.
+    noted: which rules the columns of all documents break, by the number of the step.
     """
     of_prose = [measure for step in steps for measure in step.measures if is_prose(measure)]
     parts, has_prose, has_personal = list[StepFunction](), False, False
     for step in steps:
         if step.function:
             parts.append(of_function(step))
-        if step.licenses:
-            parts.append(licenses_looked_at(licenses_break))
+        if step.number in noted:
+            parts.append(looked_at(noted[step.number]))
+        if step.languages:
+            parts.append(language_of(step, step.languages))
         if step.evaluation:
             parts.append(items_held(step))
         for measure in step.measures:
@@ -253,28 +273,46 @@ def patterns_of(step: PlannedStep, measure: Measure) -> StepFunction:
     return measure_patterns
 
 
-def licenses_of_all(plan: DocumentPlan, own: pa.Table) -> tuple[Columns, Columns]:
-    """Return the licences of all documents, also of those that a step lets go before, and the rules they break."""
-    licenses, licenses_break = Columns(), Columns()
+def noted_of_all(plan: DocumentPlan, own: pa.Table) -> tuple[Columns, dict[int, Columns]]:
+    """Return the licences of all documents, also of those that a step lets go before, and which rules are broken.
+
+    Of licences and addresses, which stand in columns: by the number of the step. Raises BadInput for a column that
+    names none.
+    """
+    licenses, noted = Columns(), dict[int, Columns]()
     for step in plan.steps:
-        if step.licenses:
-            try:
+        try:
+            if step.licenses:
                 found = judged_licenses(step.licenses, own)
-            except ValueError as error:
-                raise BadInput(f"license_filter: {error}") from error
-            licenses[f"{step.number}.{LICENSE}"] = found.pop(LICENSE)
-            licenses_break |= {f"{step.number}.{rule}": broken for rule, broken in found.items()}
-    return licenses, licenses_break
+                licenses[f"{step.number}.{LICENSE}"] = found.pop(LICENSE)
+            elif step.urls:
+                found = judged_urls(step.urls, own)
+            else:
+                continue
+        except ValueError as error:
+            raise BadInput(f"{step.kind}: {error}") from error
+        noted[step.number] = {f"{step.number}.{rule}": broken for rule, broken in found.items()}
+    return licenses, noted
 
 
-def licenses_looked_at(licenses_break: Columns) -> StepFunction:
-    """Return what says which rules the licences of the remaining documents break."""
+def looked_at(noted: Columns) -> StepFunction:
+    """Return what says which rules of a step the columns of the remaining documents break."""
 
     def look(documents: Documents) -> None:
         mask = pa.array(documents.remaining)
-        documents.set_columns({name: broken.filter(mask) for name, broken in licenses_break.items()})
+        documents.set_columns({name: broken.filter(mask) for name, broken in noted.items()})
 
     return look
+
+
+def language_of(step: PlannedStep, languages: PlannedLanguages) -> StepFunction:
+    """Return what finds the languages of the remaining texts."""
+
+    def find(documents: Documents) -> None:
+        found = judged_languages(languages, documents.remaining_documents().text)
+        documents.set_columns({f"{step.number}.{name}": column for name, column in found.items()})
+
+    return find
 
 
 def items_held(step: PlannedStep) -> StepFunction:

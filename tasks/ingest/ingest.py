@@ -7,6 +7,7 @@ that they let go. Bad rows go to work/set_aside, or stop the build. The band key
 made here too, while its text is in memory, as whatever else is a companion of ingest.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import sha256
@@ -151,6 +152,7 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -
         out=out,
         set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
         cleaned=totals(piece.cleaned for piece in pieces),
+        skipped=dict(sum((Counter(piece.skipped) for piece in pieces), Counter[str]())),
         facts=Ingested(
             packed=pack(common_schema(pieces)),
             set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),

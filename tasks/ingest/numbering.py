@@ -1,5 +1,6 @@
 """Rows of a file to documents: tables with ids and exact counts, of at most a shard's size."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -47,9 +48,9 @@ def choose_rows(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[
 class Reader:
     """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
 
-    `max_rows` is how many a file may have, and `max_text` how many bytes a text.
-    `blank` counts the rows of nothing that were passed. `cleaned` is what each cleaning has changed. Of `forgotten`
-    ids counts alone are stored.
+    `max_rows` is how many a file may have, and `max_text` how many bytes a text. `blank` counts the rows of
+    nothing that were passed, `skipped` those of no document, by what they are. `cleaned` is what each cleaning
+    has changed. Of `forgotten` ids counts alone are stored.
     """
 
     source: str
@@ -60,6 +61,7 @@ class Reader:
     max_rows: int = MAX_ROWS
     max_text: int = MAX_TEXT
     blank: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
     forgotten: frozenset[int] = frozenset()
 
@@ -70,11 +72,12 @@ class Reader:
     def entering(self, first_row: int, tally: Tally) -> int:
         """Return how many rows enter, of a piece that has been read: by its tally, not by what was read."""
         if self.parameters.sample_rows >= 1:
-            return tally.rows - self.blank + tally.rests
+            return tally.rows - self.blank - self.skipped.total() + tally.rests
         starts = range(first_row, first_row + tally.rows, ROWS_COUNTED_AT_ONCE)
         stop = first_row + tally.rows
         rows = (np.arange(start, min(stop, start + ROWS_COUNTED_AT_ONCE)) for start in starts)
-        return sum(int(self.chosen(places).sum()) for places in rows) - self.blank + tally.rests
+        chosen = sum(int(self.chosen(places).sum()) for places in rows)
+        return chosen - self.blank - self.skipped.total() + tally.rests
 
     def documents(self, chunks: Iterator[Chunk], bad: list[BadRow]) -> Iterator[pa.Table]:
         """Yield the documents of some chunks, in tables of at most a shard's text.
@@ -92,6 +95,8 @@ class Reader:
             if bad and not self.parameters.set_aside:
                 raise bad_row(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
             self.blank += int(self.chosen(chunk.blank).sum())
+            places = np.array([row for row, _ in chunk.skipped], np.int64)
+            self.skipped.update(chunk.skipped[i][1] for i in np.flatnonzero(self.chosen(places)))
             if len(chunk.rows) and chunk.rows[-1] >= self.max_rows:
                 raise bad_input(self.source, f"more than {self.max_rows:,} rows; cut it", file=self.file.url)
             chosen = self.chosen(chunk.rows)

@@ -47,8 +47,9 @@ SET_ASIDE = pa.schema(
 class IngestedPiece(Record):
     """The record of one piece: its shards, and every row of it accounted for.
 
-    `rows` is how many it has by its footer, its batches or the ends of its lines. `cleaned` is what each cleaning
-    changed. `differing` is how many documents the fast library of tokens was found to see otherwise than its judge.
+    `rows` is how many it has by its footer, its batches or the ends of its lines. `cleaned` is what each
+    cleaning changed. `skipped` counts the records that are no documents, by what they are. `differing` is how
+    many documents the fast library of tokens was found to see otherwise than its judge.
     """
 
     shards: tuple[Artifact, ...]
@@ -57,12 +58,15 @@ class IngestedPiece(Record):
     spans: ValueRanges
     rows: int
     cleaned: dict[str, CleaningCounts] = {}
+    skipped: dict[str, int] = {}
     differing: int = 0
 
     @model_serializer(mode="wrap")
     def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what hardly any has: a record of before is as it was written."""
-        return {name: value for name, value in dump(self).items() if name != "differing" or value}
+        return {
+            name: value for name, value in dump(self).items() if name not in ("differing", "skipped") or value
+        }
 
     @property
     def seen(self) -> Counts:
@@ -91,7 +95,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     def params(self) -> list[Any]:
         identity = self.file.identity
         piece = self.piece.model_dump(exclude={"rows"})
-        read_by = version_of(self.source, self.file.url)
+        read_by = version_of(self.source, self.file)
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
         versions = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
         forgotten = [{"forgotten": list(self.forgotten)}] if self.forgotten else []
@@ -162,6 +166,7 @@ def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, eng
         spans=spans,
         rows=reader.entering(job.piece.first_row, tally),
         cleaned=reader.cleaned,
+        skipped=dict(reader.skipped),
     )
 
 

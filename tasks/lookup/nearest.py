@@ -78,6 +78,8 @@ def nearest_of(folder: Folder, manifest: Published, text: str, compared: int) ->
     rounds, shared = list[Dedup](), Counter[int]()
     for place, keys in manifest.bands.items():
         dedup = dedup_of(keys)
+        if dedup.key_column != "text":
+            continue
         own_keys, has_keys = keys_of_texts(pa.array([text], pa.large_string()), dedup)
         if has_keys[0]:
             rounds.append(dedup)

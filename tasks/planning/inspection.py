@@ -24,7 +24,7 @@ from tasks.sources.columns import unify
 from tasks.sources.components import COMPONENT, check_paths, components_of
 from tasks.sources.listing import InputFile
 from tasks.sources.named_values import column_of
-from tasks.sources.reading import InspectedFile, has_footer, inspect
+from tasks.sources.reading import InspectedFile, inspect, names_columns
 from tasks.sources.register import known_files
 from tasks.sources.selection import Selection
 from tasks.stage.fan_out import fan_out
@@ -125,7 +125,7 @@ def check_selection(
     if missing := missing_of(source, steps, own):
         (field, name), known = missing[0], names_in(own)
         fault = f"{field}: no column {name!r}; there are {', '.join(map(repr, known))}"
-        if all(has_footer(file.url) for file in files):
+        if all(names_columns(source.name, file) for file in files):
             raise bad_input(source.name, fault)
         warn(f"source {source.name}: {fault}, among the first rows of its files")
 

@@ -168,7 +168,7 @@ def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
 
     So nothing is listed: a repository is asked for its commit alone.
     """
-    if recipe.inputs or not all(map(has_commits, source.files)):
+    if recipe.inputs or source.lists or not all(map(has_commits, source.files)):
         return None
     built, manifest = last_build(recipe.folder), published_manifest(recipe.folder)
     path = built.listings.get(source.name) if built else None
@@ -186,7 +186,7 @@ def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
 
 def patterns_in(recipe: Mapping[str, Any], source: str) -> list[Any]:
     """Return which files of which revision a written recipe says of a source."""
-    return [[one["files"], one.get("revision")] for one in recipe["sources"] if one["name"] == source]
+    return [[one.get("files"), one.get("revision")] for one in recipe["sources"] if one["name"] == source]
 
 
 def version_of(other: ReferenceCorpus) -> dict[str, str]:

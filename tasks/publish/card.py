@@ -11,6 +11,7 @@ import yaml
 
 from tasks.accounts.components import (
     COMPONENTS_FILE,
+    LANGUAGES_FILE,
     LICENSES_FILE,
     NOT_KNOWN,
     ComponentCounts,
@@ -47,7 +48,7 @@ Tokens of each source, best-ranked first:
 
 {removed}
 
-{by_reason}{licenses}{cleaned}{certificate}{audit}
+{by_reason}{licenses}{languages}{cleaned}{skipped}{certificate}{audit}
 
 {overlaps}## What it was made of
 
@@ -78,10 +79,11 @@ with `clusters` that table, with `removed` what all sources have in common there
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
   `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed,
-  if anything did.
+  if anything did; `skipped.parquet`: the records of files that were no documents of their kind, if there were any.
 - `components.parquet`: the documents of each component, by the stage that let them go and why, null for those
   that are here, if the recipe names components.
-- `licenses.parquet`: the same of each licence, if the recipe says which documents stay for theirs.
+- `licenses.parquet`: the same of each licence, if the recipe says which documents stay for theirs;
+  `languages.parquet`: of each language, if it was found.
 - `sources.parquet`: the files that the sources were read from; `source_number` and `file_number` are the
   first {bits[0]} and the next {bits[1]} bits of a `doc_id`, whose last {bits[2]} are the row in the file.
 - `files-*.parquet`: every file with its SHA-256.
@@ -101,11 +103,13 @@ def card(
     components: Mapping[str, Sequence[ComponentCounts]],
     evaluation_sets: pa.Table | None = None,
     licenses: Mapping[str, Sequence[ComponentCounts]] = MappingProxyType({}),
+    languages: Mapping[str, Sequence[ComponentCounts]] = MappingProxyType({}),
 ) -> str:
     """Write the card of a corpus.
 
     places: its folders. overlaps: what the sources had of each other, by round. components: of each source that has
-    any. evaluation_sets: those that were looked for. licenses: of each source whose documents stay for theirs.
+    any. evaluation_sets: those that were looked for. licenses, languages: of each source where
+    they were looked at.
     """
     ledger = manifest.ledger
     counts = ledger.of(ledger.stages[-1])
@@ -127,11 +131,13 @@ def card(
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
         cleaned=cleaning_lines(manifest),
+        skipped=skipped_lines(manifest),
         certificate=certificate(recipe, manifest, evaluation_sets),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
         overlaps="".join(map(overlap_tables, overlaps)),
         components=components_as_markdown(components),
         licenses=licenses_as_markdown(licenses),
+        languages=languages_as_markdown(languages),
         origins=source_lines(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -203,6 +209,15 @@ def licenses_as_markdown(licenses: Mapping[str, Sequence[ComponentCounts]]) -> s
         table = starts_and_ends("licence", unknown, LICENSES_FILE)
         text += f"Names of licences that are in no list; their documents went:\n\n{table}"
     return text
+
+
+def languages_as_markdown(languages: Mapping[str, Sequence[ComponentCounts]]) -> str:
+    """Write documents and tokens of each language in all sources, at the start and at the end."""
+    if not languages:
+        return ""
+    found = start_and_end(added_up(languages.values()))
+    in_order = sorted(found.items(), key=lambda of: (-of[1][0].tokens, of[0] or ""))
+    return f"Languages, as the model names them:\n\n{starts_and_ends('language', in_order, LANGUAGES_FILE)}"
 
 
 def starts_and_ends(what: str, found: Iterable[tuple[str | None, Sequence[Counts]]], file: str) -> str:
@@ -289,6 +304,21 @@ def cleaning_lines(manifest: Published) -> str:
         if row["documents"]
     ]
     return "".join([*lines, "\n"]) if lines else ""
+
+
+def skipped_lines(manifest: Published) -> str:
+    """Write how many records of each source's files are no documents, and what they are."""
+    lines = [
+        f"- {sum(line.skipped.values()):,} records in the files of `{line.source}` are no documents: "
+        f"{', '.join(f'{records:,} {reason}' for reason, records in most_first(line.skipped))}\n"
+        for line in manifest.ledger.lines
+        if line.skipped
+    ]
+    return "".join([*lines, "\n"]) if lines else ""
+
+
+def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
 
 
 def overlap_tables(overlap: Overlap) -> str:

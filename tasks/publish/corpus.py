@@ -6,7 +6,13 @@ from hashlib import sha256
 import pyarrow as pa
 
 from tasks.accounts.audited import AuditCounts
-from tasks.accounts.components import COMPONENTS_FILE, LICENSES_FILE, ComponentCounts, component_table
+from tasks.accounts.components import (
+    COMPONENTS_FILE,
+    LANGUAGES_FILE,
+    LICENSES_FILE,
+    ComponentCounts,
+    component_table,
+)
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.ledger_formats import as_json
 from tasks.accounts.overlapped import Overlap
@@ -81,8 +87,9 @@ def publish_corpus(
     }
     components = {source: of.components for source, of in facts.items() if of.components is not None}
     licenses = {source: of.licenses for source, of in facts.items() if of.licenses is not None}
+    languages = {source: of.languages for source, of in facts.items() if of.languages is not None}
     texts = accounts(
-        recipe, plans, manifest, places, overlaps(recipe, corpus_receipts), components, licenses,
+        recipe, plans, manifest, places, overlaps(recipe, corpus_receipts), components, licenses, languages,
         evaluation_sets(recipe, corpus_receipts),
     )  # fmt: skip
     # Before any file is read, so that what changes while it is read is in doubt at the next build.
@@ -166,24 +173,28 @@ def accounts(
     overlaps: Sequence[Overlap],
     components: Mapping[str, Sequence[ComponentCounts]],
     licenses: Mapping[str, Sequence[ComponentCounts]],
+    languages: Mapping[str, Sequence[ComponentCounts]],
     sets: pa.Table | None,
 ) -> Texts:
     """Write the ledger, the list of the sources' files and the card.
 
-    places: the folders of the corpus. overlaps: of each round. components, licenses: of the sources that have any.
+    places: the folders of the corpus. overlaps: of each round. components, licenses,
+    languages: of the sources that have any.
     sets: the evaluation sets that were looked for.
     """
     ledger = manifest.ledger
-    cleaned = ledger.cleaned()
+    cleaned, skipped = ledger.cleaned(), ledger.skipped()
     return {
         "ledger.parquet": as_parquet(ledger.table()),
         "reasons.parquet": as_parquet(ledger.reasons()),
         **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
+        **({"skipped.parquet": as_parquet(skipped)} if len(skipped) else {}),
         **({COMPONENTS_FILE: as_parquet(component_table(components))} if components else {}),
         **({LICENSES_FILE: as_parquet(component_table(licenses, "license"))} if licenses else {}),
+        **({LANGUAGES_FILE: as_parquet(component_table(languages, "language"))} if languages else {}),
         "ledger.json": as_json(ledger).encode(),
         "sources.parquet": as_parquet(source_files(recipe, inputs)),
-        "README.md": card(recipe, manifest, places, overlaps, components, sets, licenses).encode(),
+        "README.md": card(recipe, manifest, places, overlaps, components, sets, licenses, languages).encode(),
     }
 
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.accounts.components import ComponentCounts, added_up, count_components, count_licenses
-from tasks.documents.planning import STATISTICS, license_column
+from tasks.accounts.components import ComponentCounts, added_up, count_components, count_names
+from tasks.documents.planning import STATISTICS, naming_columns
 from tasks.errors import NotConserved, bad_input
 from tasks.publish.published_columns import REMOVED, check_published_names, removed_schema
 from tasks.quality.ingested import ingested
@@ -60,7 +60,7 @@ class PublishedShard(Record):
     """The files of one shard: what stays, and what was removed; None where that is nothing.
 
     by_folder: what stays, where each component has a folder. components: what became of those of each, if they have
-    any. licenses: likewise, if the recipe asks for them.
+    any. licenses, languages: likewise, if the recipe asks for them.
     """
 
     kept: Artifact | None
@@ -68,6 +68,7 @@ class PublishedShard(Record):
     by_folder: tuple[Artifact, ...] = ()
     components: tuple[ComponentCounts, ...] = ()
     licenses: tuple[ComponentCounts, ...] = ()
+    languages: tuple[ComponentCounts, ...] = ()
 
     @property
     def files(self) -> tuple[Artifact, ...]:
@@ -87,12 +88,13 @@ class PublishedShard(Record):
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents, and what became of those of each component.
 
-    licenses: likewise.
+    licenses, languages: likewise.
     """
 
     removed: tuple[Artifact, ...] = ()
     components: tuple[ComponentCounts, ...] | None = None
     licenses: tuple[ComponentCounts, ...] | None = None
+    languages: tuple[ComponentCounts, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ class ShardToPublish(RecordJob[PublishedShard]):
     """One shard to publish, with what the stages said about it.
 
     table_schema: of the source's own columns. removed_schema: of what is written about those that go. in_folders:
-    whether each component has a folder. license: the column of STATISTICS with the licence of each document.
+    whether each component has a folder. named: the columns of STATISTICS by whose names documents are counted, as
+    licences or languages.
     """
 
     stage, version, kind = "publish", VERSION, PublishedShard
@@ -110,7 +113,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
     removed_schema: pa.Schema
     history: ShardHistory
     in_folders: bool = False
-    license: str | None = None
+    named: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
@@ -127,7 +130,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
             added,
             *evidence,
             *folders,
-            *([self.license] if self.license else []),
+            *(column for _, column in self.named),
         ]
 
     @property
@@ -158,14 +161,14 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
         removed=write_removed(job, removed) if len(gone_ids) else None,
         by_folder=tuple(files.values()),
         components=count_components(counted, removed) if has_components else (),
-        licenses=count_licenses(with_licenses(job, counted), removed) if job.license else (),
+        **{what: count_names(named_by(job, column, counted), removed) for what, column in job.named},
     )
 
 
-def with_licenses(job: ShardToPublish, counted: pa.Table) -> pa.Table:
-    """Return the documents of a shard with their licence as `component`."""
+def named_by(job: ShardToPublish, column: str, counted: pa.Table) -> pa.Table:
+    """Return the documents of a shard with what a column of STATISTICS names as `component`."""
     statistics = read_table(job.folder, job.history.shard, [STATISTICS]).column(STATISTICS).combine_chunks()
-    of_each = statistics.field(job.license)
+    of_each = statistics.field(column)
     return counted.select(DOCUMENT_COUNTS.names).append_column("component", of_each)
 
 
@@ -270,10 +273,10 @@ def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    component, license_filter = recipe.source(trail.source).component, license_column(recipe, trail.source)
+    component, named = recipe.source(trail.source).component, naming_columns(recipe, trail.source)
     return stage_key(
         "publish", VERSION, "folders" if component and component.folders else None,
-        *([license_filter] if license_filter else []), *trail.identities,
+        *named.values(), *trail.identities,
     )  # fmt: skip
 
 
@@ -288,16 +291,16 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     component = recipe.source(source).component
     if component:
         about_removed = about_removed.append(COMPONENT)
-    in_folders, license_stated = bool(component and component.folders), license_column(recipe, source)
+    in_folders, named = bool(component and component.folders), naming_columns(recipe, source)
     jobs = [
-        ShardToPublish(folder, source, facts.packed, about_removed, history, in_folders, license_stated)
+        ShardToPublish(folder, source, facts.packed, about_removed, history, in_folders, tuple(named.items()))
         for history in load_histories(folder, trail)
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
     kept = tuple(sorted((file for shard in files for file in shard.files), key=lambda file: file.name))
     components = added_up(shard.components for shard in files) if component else None
-    licenses = added_up(shard.licenses for shard in files) if license_stated else None
-    for what, counts in (("components", components), ("licences", licenses)):
+    by_name = {what: added_up(getattr(shard, what) for shard in files) for what in named}
+    for what, counts in {"components": components, **by_name}.items():
         if counts is not None:
             check_components(source, what, counts, trail)
     return Manifest(
@@ -309,7 +312,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
             components=components,
-            licenses=licenses,
+            **by_name,
         ).written(),
     )
 

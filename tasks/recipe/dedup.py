@@ -164,6 +164,11 @@ class Dedup(Strict):
         """What it says of itself to people."""
 
     @property
+    def key_column(self) -> str:
+        """The column that its keys are made of, or a field of a column of objects."""
+        return "text"
+
+    @property
     def compares_texts(self) -> bool:
         """Whether the texts of documents decide which of them go."""
         return False

@@ -78,8 +78,8 @@ class Recipe(Strict):
     )
     documents: Annotated[tuple[Step, ...], STEPS] = Field(
         (),
-        description="Steps on each document while its text is in memory: license_filter, clean, filter, "
-        "decontaminate and measure.",
+        description="Steps on each document while its text is in memory: license_filter, url_rules, extract, "
+        "language_id, clean, filter, decontaminate and measure.",
     )
     keep_text: Yes = Field(
         False,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from unicodedata import unidata_version
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     Discriminator,
     Field,
@@ -17,7 +18,7 @@ from pydantic import (
 )
 
 from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences, Verify
-from tasks.recipe.values import Number
+from tasks.recipe.values import Number, Strict, not_blank
 
 # Of which kind a round is; no recipe has such names.
 EXACT, MINHASH = "<exact>", "<minhash>"
@@ -41,13 +42,23 @@ EQUALS = {
 }  # fmt: skip
 
 
+class ExactColumn(Strict):
+    """What two documents have to have in common that are one."""
+
+    column: Annotated[str, AfterValidator(not_blank)] = Field(
+        description="A column, as `url`; `meta.url` for a field of a column of objects. Documents without a value "
+        "in it stay."
+    )
+
+
 class ExactRound(Dedup):
     """A round that removes equal texts alone. Of shingles and signatures it says nothing."""
 
     is_wide = True
 
-    exact: Literal["text", "normalised"] = Field(
-        description="Equal texts alone: byte by byte, or by their words, as shingles of words see them."
+    exact: Literal["text", "normalised"] | ExactColumn = Field(
+        description="Equal texts alone: byte by byte (`text`), or by their words, as shingles of words see them "
+        "(`normalised`); or documents with the same value in a column: `{column: url}`."
     )
     scope: Scope = "across"
     prefer: Prefer = ("source",)
@@ -72,11 +83,27 @@ class ExactRound(Dedup):
 
     @property
     def key_parameters(self) -> dict[str, Any]:
-        return {"exact": self.exact} | ({"unicode": unidata_version} if self.exact == "normalised" else {})
+        exact = self.exact.model_dump() if isinstance(self.exact, ExactColumn) else self.exact
+        return {"exact": exact} | ({"unicode": unidata_version} if self.exact == "normalised" else {})
+
+    @property
+    def key_column(self) -> str:
+        return self.exact.column if isinstance(self.exact, ExactColumn) else super().key_column
 
     @property
     def sentences(self) -> Sentences:
-        return EQUALS[self.exact]
+        if isinstance(self.exact, str):
+            return EQUALS[self.exact]
+        column = self.exact.column
+        return Sentences(
+            Reason(f"same_{column}", f"its `{column}` is that of a document that is preferred"),
+            Reason(
+                f"{column}_in_other_corpus",
+                f"another corpus, which stays as it is, has a document with its `{column}`",
+            ),
+            f"Documents with the same `{column}` were found by a hash of it.",
+            (f"equal values of `{column}`",),
+        )
 
 
 class MinHashRound(Dedup):

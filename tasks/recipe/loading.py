@@ -96,6 +96,11 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
     def anchor(source: Source) -> Source:
         files = tuple(map(pattern, source.files))
         placed: dict[str, Any] = {"files": files, "documents": placed_steps(source.documents)}
+        if source.files_from is not None:
+            prefix = source.files_from.prefix
+            anchored = place(prefix, always=True) + "/" * prefix.endswith("/") if prefix else ""
+            own = {"url": place(source.files_from.url, always=True), "prefix": anchored}
+            placed["files_from"] = source.files_from.model_copy(update=own)
         if source.classify is not None:
             model = place(source.classify.model, always=False)
             placed["classify"] = source.classify.model_copy(update={"model": model})

@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
+from tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_from
 from tasks.recipe.steps import Step, as_steps
 from tasks.recipe.values import (
     SAYS_SOMETHING,
@@ -28,11 +29,12 @@ from tasks.recipe.values import (
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 OnBadRows = Literal["fail", "set_aside"]
+Format = Literal["parquet", "jsonl", "arrow", "warc", "html", "wikipedia", "arxiv", "csv", "txt"]
 RESERVED_NAMES = {
-    "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2, 10))),
-    "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
-    "cleaned.parquet", "components.parquet", "licenses.parquet", "contamination", "default",
-    *(f"overlap{n}" for n in ("", *range(2, 10))),
+    "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2,
+    10))), "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
+    "cleaned.parquet", "skipped.parquet", "components.parquet", "licenses.parquet", "languages.parquet",
+    "contamination", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 OF_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
@@ -103,7 +105,16 @@ class Source(Strict):
     files: Annotated[
         tuple[Url, ...],
         BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
-    ] = Field(min_length=1, description="Globs or files, any fsspec URL.")
+    ] = Field((), description="Globs or files, any fsspec URL.")
+    files_from: (
+        Annotated[FilesFrom, BeforeValidator(as_files_from, json_schema_input_type=FilesFrom | str)] | None
+    ) = Field(None, description="A list of files, by its URL; in place of `files` or beside it.")
+    commoncrawl: CommonCrawl | None = Field(
+        None, description="A snapshot of Common Crawl; in place of `files`."
+    )
+    format: Format | None = Field(
+        None, description="What its files are, where their names do not say it by their endings."
+    )
     revision: Annotated[str, AfterValidator(not_blank)] | None = Field(
         None,
         description="Of files on the hub: a branch, a tag or a commit; without, the main branch. It is looked up "
@@ -147,6 +158,28 @@ class Source(Strict):
     documents: Annotated[tuple[Step, ...], STEPS] | None = Field(
         None, description="Its own steps, in place of the recipe's; an empty list for none."
     )
+
+    @property
+    def lists(self) -> tuple[FilesFrom, ...]:
+        """The lists of its files."""
+        own = (self.files_from, self.commoncrawl.list if self.commoncrawl else None)
+        return tuple(one for one in own if one is not None)
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What its files are found by: globs, files and the URLs of lists."""
+        return (*self.files, *(one.url for one in self.lists))
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where its files are: URLs, or the beginnings of them."""
+        return (*self.patterns, *(one.prefix for one in self.lists if one.prefix))
+
+    @model_validator(mode="after")
+    def has_files(self) -> "Source":
+        if not self.patterns:
+            raise ValueError("files: a source has files; give files, files_from or commoncrawl")
+        return self
 
     @model_validator(mode="after")
     def exempt_or_protected(self) -> "Source":

@@ -2,6 +2,9 @@
 
     documents:
       - license_filter: {keep: [CC-BY-4.0, MIT]}        # by the column `license`
+      - url_rules: {domains: ut1/adult/domains}         # by the column `url`
+      - extract: structured                 # of a page its main content as Markdown
+      - language_id: {model: lid.176.bin, keep: {en: 0.65}}
       - clean: zyda1                        # or {unicode: true, newlines: true, runs: {"-": 9}}
       - filter: zyda1                       # a set of rules with its published defaults
       - filter: {gopher-quality: {words: [50, 100000], hashes: null}}
@@ -30,8 +33,33 @@ from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.license_filter import LicenseFilter
 from tasks.recipe.rule_settings import FUNCTION, RuleSettings, rule_settings
 from tasks.recipe.values import Strict
+from tasks.recipe.web_steps import LanguageId, UrlRules
 
-KINDS = ("license_filter", "clean", "filter", "decontaminate", "measure")
+KINDS = (
+    "license_filter",
+    "url_rules",
+    "extract",
+    "language_id",
+    "clean",
+    "filter",
+    "decontaminate",
+    "measure",
+)
+EXTRACTORS = ("fast", "structured", "trafilatura", "wikitext", "latex")
+ONCE = {
+    "decontaminate": "name all sets in one step",
+    "license_filter": "give all that it says in one step",
+    "url_rules": "name all files in one step",
+    "extract": "a text is extracted once",
+    "language_id": "a text has one language",
+}
+OF_THEIR_OWN = {
+    "license_filter",
+    "url_rules",
+    "language_id",
+    "decontaminate",
+}  # what they say is neither name nor set
+BEFORE_EXTRACTION = {"license_filter", "url_rules", "extract"}  # that read no text
 
 
 def name_or_mapping(value: object) -> object:
@@ -54,18 +82,33 @@ def as_steps(value: object) -> object:
     for step in value or ():
         if not isinstance(step, dict | Step):
             raise ValueError(f"a step is one of {', '.join(KINDS)} with what it says, not {step!r}")
-    for once, together in (("decontaminate", "name all sets"), ("license_filter", "give all that it says")):
+    for once, together in ONCE.items():
         if sum(isinstance(step, dict) and once in step for step in value or ()) > 1:
-            raise ValueError(f"{once} stands there twice; {together} in one step")
+            raise ValueError(f"{once} stands there twice; {together}")
+    names = [next(iter(step), "") if isinstance(step, dict) else step.kind for step in value or ()]
+    before = names[: names.index("extract")] if "extract" in names else []
+    if early := [name for name in before if name not in BEFORE_EXTRACTION]:
+        raise ValueError(f"{early[0]} stands before extract, and reads texts; put it after it")
     return value
 
 
 class Step(Strict):
-    """One step: give one of license_filter, clean, filter, decontaminate and measure."""
+    """One step on documents: give one of KINDS."""
 
     license_filter: LicenseFilter | None = Field(
         None,
         description="Let documents go that have another licence than these, by a column of their source.",
+    )
+    url_rules: UrlRules | None = Field(
+        None, description="Let documents go for their address on the web, before anything reads their text."
+    )
+    extract: str | None = Field(
+        None,
+        description="Make the text: of a page its main content (`fast`, `structured`, `trafilatura`), of "
+        "`wikitext` or `latex`; or module:function.",
+    )
+    language_id: LanguageId | None = Field(
+        None, description="Find the language of each text, and let others than some go."
     )
     clean: Annotated[
         Annotated[Annotated[str | None, Tag(OTHER)] | Annotated[Cleaning, Tag(MAPPING)], MappingOrNot],
@@ -90,12 +133,19 @@ class Step(Strict):
     def says_one_thing_that_can_be_done(self) -> "Step":
         if len(self.model_fields_set & {*KINDS}) != 1 or self.does is None:
             raise ValueError(f"give one of {', '.join(KINDS)}")
-        if self.function is None and self.kind not in {"license_filter", "decontaminate"}:
+        if self.extract is not None and self.function is None and self.extract not in EXTRACTORS:
+            raise ValueError(f"extract: there is no {self.extract}; there are {', '.join(EXTRACTORS)}")
+        if self.function is None and self.kind not in {*OF_THEIR_OWN, "extract"}:
             if self.clean is not None and not self.cleaning.done:
                 raise ValueError("clean: it says nothing to be cleaned")
             if self.clean is None and not list(self.sets()):
                 raise ValueError(f"{self.kind}: it names no rule set")
         return self
+
+    @property
+    def is_cleaning(self) -> bool:
+        """Whether it makes other texts of the texts."""
+        return self.clean is not None or self.extract is not None
 
     @property
     def cuts(self) -> bool:
@@ -120,11 +170,13 @@ class Step(Strict):
     @property
     def name(self) -> str:
         """What it is called where its documents are counted."""
+        if self.kind == "extract" and self.function is None:
+            return f"extract-{self.does}"
         if isinstance(self.does, str):
             return self.does
         if isinstance(self.does, Cleaning):
             return "+".join(sorted(self.does.done))
-        if isinstance(self.does, Decontaminate | LicenseFilter):
+        if self.kind in OF_THEIR_OWN:
             return self.kind
         return "+".join(self.does)
 
@@ -150,6 +202,10 @@ def list_urls(steps: tuple[Step, ...] | None) -> Iterator[str]:
     for step in steps or ():
         if step.decontaminate is not None:
             yield from (url for one in step.decontaminate.sets.values() for url in one.files)
+        elif step.url_rules is not None:
+            yield from (url for files in step.url_rules.files.values() for url in files)
+        elif step.language_id is not None:
+            yield step.language_id.model
         elif step.kind in {"filter", "measure"} and step.function is None:
             for of_set in step.sets():
                 yield from of_set.lists.values()
@@ -161,6 +217,12 @@ def with_list_urls(step: Step, place: Callable[[str], str]) -> Step:
         return step
     if step.decontaminate is not None:
         return step.model_copy(update={"decontaminate": step.decontaminate.with_files(place)})
+    if step.url_rules is not None:
+        files = {kind: tuple(map(place, files)) for kind, files in step.url_rules.files.items()}
+        return step.model_copy(update={"url_rules": step.url_rules.model_copy(update=files)})
+    if step.language_id is not None:
+        model = place(step.language_id.model)
+        return step.model_copy(update={"language_id": step.language_id.model_copy(update={"model": model})})
 
     def placed(values: Any) -> Any:
         lists = (

@@ -18,8 +18,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.log import warn
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import MinHashRound
@@ -28,6 +30,8 @@ from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band
 from tasks.signatures.keys import VERSION, keys_of_texts
 from tasks.signatures.merging import merge_groups
 from tasks.signatures.shingles import folded_characters
+from tasks.sources.columns import as_one_array
+from tasks.sources.named_values import column_of, texts_in
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
@@ -35,9 +39,22 @@ from tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_id
 from tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
-from tasks.storage.tables import tables_of, write_artifact
+from tasks.storage.tables import footer_of, tables_of, write_artifact
 from tasks.workers.dask_cluster import SHARE
 from tasks.workers.engine import Engine, is_on_gpu
+
+
+def columns_for(names: Sequence[str], dedup: Dedup) -> list[str]:
+    """Return which columns of documents a round reads: a source may not have the one that its keys are made of."""
+    column = column_of(dedup.key_column, names)
+    return ["doc_id"] + ([column] if column else [])
+
+
+def values_in(documents: pa.Table, dedup: Dedup) -> pa.LargeStringArray:
+    """Return what the keys of documents are made of, (n,): a document without a value has an empty text."""
+    if dedup.key_column == "text":
+        return as_one_array(documents.column("text"))
+    return pc.fill_null(texts_in(documents, dedup.key_column, "value"), "").cast(pa.large_string())
 
 
 class BandKeys:
@@ -49,9 +66,10 @@ class BandKeys:
         self.keys = list[NDArray[np.uint64]]()
 
     def add(self, documents: pa.Table) -> None:
-        """Sketch some documents: `doc_id` and `text`."""
-        for batch in documents.select(["doc_id", "text"]).to_batches():
-            keys, has_keys = keys_of_texts(batch.column("text"), self.dedup)
+        """Sketch some documents: `doc_id`, and the column that the keys are made of."""
+        for batch in documents.select(columns_for(documents.column_names, self.dedup)).to_batches():
+            values = values_in(pa.Table.from_batches([batch]), self.dedup)
+            keys, has_keys = keys_of_texts(values, self.dedup)
             self.keys.append(keys[has_keys])
             self.doc_ids.append(batch.column("doc_id").to_numpy()[has_keys])
 
@@ -130,7 +148,8 @@ class KeysOfShard(ArtifactJob):
 
             folded = folded_characters() if self.dedup.shingle == "words" else None
             return self.write_keys(*keys_of_shard(self.folder, self.shard, self.dedup, folded, self.sketched))
-        return self.write_keys(*self.sketched(*tables_of(self.folder, self.shard, ["doc_id", "text"])))
+        names = columns_for(footer_of(self.folder, self.shard).schema.to_arrow_schema().names, self.dedup)
+        return self.write_keys(*self.sketched(*tables_of(self.folder, self.shard, names)))
 
     def sketched(self, *tables: pa.Table) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Return the ids and keys of those documents that have some, (n,) and (n, bands), as the CPU makes them."""
@@ -240,6 +259,9 @@ def minhash(of_round: Round, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     source = trail.source
     keys = keys_of_source(of_round, source, load_histories(of_round.folder, trail), "minhash")
+    column = of_round.dedup.key_column
+    if column != "text" and trail.remaining.documents and not sum(file.rows for file in keys.files):
+        warn(f"source {source}: no document has a value in {column!r}, so that all stay in this round")
     return Manifest(
         stage="minhash",
         source=source,

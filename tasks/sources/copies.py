@@ -133,7 +133,9 @@ def files_of(source: Source, inputs: str | None) -> list[InputFile]:
 
     Raises BadInput, Denied, Unavailable.
     """
-    return list_files(source) if inputs is None else list_copies(source, inputs)
+    files = list_files(source) if inputs is None else list_copies(source, inputs)
+    said = source.format
+    return [file.model_copy(update={"format": said}) for file in files] if said else files
 
 
 def is_of_copy(file: FetchedFile) -> bool:
@@ -145,7 +147,7 @@ def list_copies(source: Source, inputs: str) -> list[InputFile]:
     """List a source's files as they were fetched. Raises BadInput where a pattern was not, and Denied."""
     folder = Folder(inputs)
     fetched = [file for file in read_fetched(folder) if file.source == source.name]
-    for pattern in source.files:
+    for pattern in source.patterns:
         of_pattern = [file for file in fetched if file.pattern == pattern]
         if any(file.revision != (source.revision or "") for file in of_pattern):
             was = of_pattern[0].revision or "the main branch"
@@ -155,7 +157,7 @@ def list_copies(source: Source, inputs: str) -> list[InputFile]:
             raise bad_input(source.name, f"{fault}; run zyda fetch again")
         if not of_pattern:
             raise bad_input(source.name, f"{pattern} was not fetched to {folder.url}; run zyda fetch")
-    return by_url(file.input_file(folder) for file in fetched if file.pattern in source.files)
+    return by_url(file.input_file(folder) for file in fetched if file.pattern in source.patterns)
 
 
 def by_url(files: Iterable[InputFile]) -> list[InputFile]:

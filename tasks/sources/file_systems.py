@@ -14,6 +14,8 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
+from tasks.storage.failures import forbids_when_busy
+
 # The first that a store gives. GCS's etag and generation come late: its etag changes with a file's metadata.
 VERSION_FIELDS = (
     "ETag",
@@ -75,7 +77,7 @@ def is_passing(error: BaseException) -> bool:
         cause = cause.__cause__
         status = getattr(cause, "status", None)
         if isinstance(status, int):
-            return status >= 500 or status in PASSING_STATUSES
+            return status >= 500 or status in PASSING_STATUSES or forbids_when_busy(cause)
         if isinstance(cause, ConnectionError | TimeoutError) or type(cause).__module__.startswith("aiohttp"):
             return True
     return False

@@ -6,8 +6,11 @@ number, and the old one's documents leave the corpus.
 """
 
 import hashlib
+import io
+import os
 import zlib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
@@ -18,18 +21,23 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
+from tasks.recipe.file_lists import FilesFrom, selected
 from tasks.recipe.source import Source
 from tasks.recipe.values import has_commits
+from tasks.sources.compression import DAMAGED_MEMBER, chunks_of, compression_in
 from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.sources.hub import as_in_pattern, at_commit, commit_of
+from tasks.sources.streams import open_input
 from tasks.storage.artifacts import WORK
 from tasks.storage.failures import unavailable
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, read_record, write_record
 from tasks.storage.stamps import is_utf8
-from tasks.storage.stores import ask_again, explain_errors
+from tasks.storage.stores import Stream, ask_again, explain_errors
 
 MARKS = "*?["
+ASKED_AT_ONCE = 16  # about files of a list
+NO_LIST: tuple[type[Exception], ...] = (*DAMAGED_MEMBER, UnicodeDecodeError)
 
 
 class Piece(Record):
@@ -60,9 +68,9 @@ class Location(Record):
 class InputFile(Record):
     """A file of a source. `number` is -1 until the register gives one.
 
-    `name` is its path below the fixed part of the pattern that found it: what a sample goes by, so that
-    it is the same wherever the files lie. `location` is where it is read, where that is not its URL. What
-    is made of a file does not depend on that.
+    `format` is what its recipe says that it is, where its name does not. `name` is its path below the fixed
+    part of the pattern that found it: what a sample goes by, so that it is the same wherever the files lie.
+    `location` is where it is read, where that is not its URL. What is made of a file does not depend on that.
     """
 
     url: str
@@ -72,11 +80,13 @@ class InputFile(Record):
     number: int = -1
     pieces: tuple[Piece, ...] = ()
     location: Location | None = None
+    format: str = ""
 
     @model_serializer(mode="wrap")
-    def without_location(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the location where there is none: files from before there were any have the same digests."""
-        return {name: value for name, value in dump(self).items() if name != "location" or value}
+    def without_what_it_lacks(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out location and format where there are none: files from before these have the same digests."""
+        rare = {"location", "format"}
+        return {name: value for name, value in dump(self).items() if name not in rare or value}
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -133,10 +143,12 @@ def list_files(source: Source) -> list[InputFile]:
 
 def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
     """List the files of each of a source's patterns. Raises BadInput where one has none."""
+    finds = {pattern: partial(matches, source.name, pattern, source.revision) for pattern in source.files}
+    finds |= {one.url: partial(files_in_list, source, one) for one in source.lists}
     files = dict[str, list[InputFile]]()
-    for pattern in source.files:
+    for pattern, find in finds.items():
         try:
-            matching = ask_again(partial(matches, source.name, pattern, source.revision), waits=())
+            matching = ask_again(find, waits=())
         except BadInput:
             raise
         except (Denied, ValueError) as error:  # fsspec raises it for patterns and protocols
@@ -147,6 +159,52 @@ def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
             raise bad_input(source.name, f"no file matches {pattern}{where_files_are(pattern)}")
         files[pattern] = matching
     return files
+
+
+def files_in_list(source: Source, one: FilesFrom) -> list[InputFile]:
+    """Return the files that a list names and its `select` chooses. Raises BadInput where one is not there."""
+    paths = [line.strip() for line in read_list(source.name, one).splitlines() if line.strip()]
+    chosen = selected(paths, one.select)
+    if not chosen:
+        fault = f"{one.url} names {len(paths):,} files, of which `select` chooses none"
+        raise bad_input(source.name, fault)
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        return [*pool.map(partial(listed_file, source, one), dict.fromkeys(chosen))]
+
+
+def listed_file(source: Source, one: FilesFrom, path: str) -> InputFile:
+    """Return a file that a list names."""
+    url = (
+        path
+        if "://" in path or os.path.isabs(path)
+        else (one.prefix or f"{one.url.rpartition('/')[0]}/") + path
+    )
+    files = ask_again(partial(matches, source.name, url, source.revision))
+    if len(files) != 1:
+        raise bad_input(source.name, f"{url} is not there; it is in the list {one.url}")
+    return files[0].model_copy(update={"name": path})
+
+
+def read_list(source: str, one: FilesFrom) -> str:
+    """Read a list of files. Raises BadInput where it is none."""
+    files = matches(source, one.url)
+    if len(files) != 1:
+        raise bad_input(source, f"there is no list of files at {one.url}")
+    content = read_listed(source, files[0])
+    try:
+        stream = Stream(one.url, io.BytesIO(content))
+        return b"".join(chunks_of(stream, compression_in(content))).decode()
+    except NO_LIST as error:
+        raise bad_input(source, f"no list of files: {first_line(error)}", file=one.url) from error
+
+
+def read_listed(source: str, file: InputFile) -> bytes:
+    """Read a file where it was listed. Raises BadInput where it is not, or no longer, as it was then."""
+    location = file.location or Location(url="", version=file.version)
+    with open_input(source, file.url, file.size, location.version, location.url, at_random=False) as stream:
+        content = b"".join(iter(lambda: stream.read(1 << 20), b""))
+        stream.expect_unchanged()
+    return content
 
 
 def matches(source: str, pattern: str, revision: str | None = None) -> list[InputFile]:

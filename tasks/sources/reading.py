@@ -11,7 +11,18 @@ from typing import Protocol
 import pyarrow as pa
 
 from tasks.errors import BadInput, bad_input
-from tasks.sources.formats import arrow, jsonl, parquet
+from tasks.sources.compression import COMPRESSIONS
+from tasks.sources.formats import (
+    arrow,
+    arxiv,
+    csv_files,
+    html_files,
+    jsonl,
+    parquet,
+    text_files,
+    warc,
+    wikipedia,
+)
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import InputFile, Location, Piece
 from tasks.sources.rows import Chunk, Tally
@@ -20,12 +31,14 @@ from tasks.sources.streams import Input, damage, open_input
 
 
 class Format(Protocol):
-    """What reads the files with some endings.
+    """What reads the files with some endings, or those of which a recipe says that they have this NAME.
 
     ENDINGS are those of names, in small letters. AT_RANDOM: whether a file is read here and there, and not from
     end to end. VERSION is raised when the same file gives other rows.
     """
 
+    @property
+    def NAME(self) -> str: ...
     @property
     def ENDINGS(self) -> tuple[str, ...]: ...
     @property
@@ -51,7 +64,10 @@ class Format(Protocol):
         """
 
 
-FORMATS: tuple[Format, ...] = (parquet, jsonl, arrow)
+UNINSPECTABLE: tuple[type[Exception], ...] = (*DAMAGED, BadInput)
+FORMATS: tuple[Format, ...] = (
+    parquet, jsonl, arrow, warc, html_files, wikipedia, arxiv, csv_files, text_files,
+)  # fmt: skip
 
 # How files begin, what they are then, and how they are named.
 FIRST_BYTES: dict[bytes, tuple[str, tuple[str, ...]]] = {
@@ -76,13 +92,25 @@ class InspectedFile:
     names: tuple[str, ...] | None = None
 
 
-def format_of(source: str, url: str) -> Format:
-    """Return the format that a file's name says. Raises BadInput for others."""
-    kind = next((known for known in FORMATS if url.lower().endswith(known.ENDINGS)), None)
-    if kind is None:
-        endings = ", ".join(ending for known in FORMATS for ending in known.ENDINGS)
-        raise bad_input(source, f"the ending is none of {endings}", file=url)
-    return kind
+def format_of(source: str, file: InputFile) -> Format:
+    """Return the format that a file's recipe says, or its name. Raises BadInput for others."""
+    name = file.url.lower()
+    known = [
+        kind for kind in FORMATS if (file.format == kind.NAME if file.format else name.endswith(kind.ENDINGS))
+    ]
+    if not known:
+        endings = ", ".join(
+            dict.fromkeys(plain_ending(ending) for kind in FORMATS for ending in kind.ENDINGS)
+        )
+        fault = f"its ending is none of {endings}, which may be compressed; say its `format` in the recipe"
+        raise bad_input(source, fault, file=file.url)
+    return known[0]
+
+
+def plain_ending(ending: str) -> str:
+    """Return an ending without that of a compression, where it has both."""
+    both = [ending.removesuffix(one) for one in COMPRESSIONS if ending.endswith(one) and ending != one]
+    return both[0] if both else ending
 
 
 def later_versions() -> list[str]:
@@ -90,14 +118,14 @@ def later_versions() -> list[str]:
     return [f"{known.ENDINGS[0]} {known.VERSION}" for known in FORMATS if known.VERSION > 1]
 
 
-def version_of(source: str, url: str) -> int:
+def version_of(source: str, file: InputFile) -> int:
     """Return the version of what reads a file. Raises BadInput."""
-    return format_of(source, url).VERSION
+    return format_of(source, file).VERSION
 
 
-def has_footer(url: str) -> bool:
-    """Say whether a file names its columns: by a footer, or a head, and not by its rows alone."""
-    return url.lower().endswith((*parquet.ENDINGS, *arrow.ENDINGS))
+def names_columns(source: str, file: InputFile) -> bool:
+    """Say whether a file names its columns, or has those of its format, and does not show them by rows alone."""
+    return format_of(source, file) is not jsonl
 
 
 def inspect(
@@ -115,11 +143,11 @@ def inspect(
     text, and where a file cannot be opened at all or one of its first lines is no document and bad rows
     stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
     """
-    kind, fault = format_of(source, file.url), ""
+    kind, fault = format_of(source, file), ""
     with opened(source, file, kind) as stream:
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
-        except (*DAMAGED, BadInput) as error:
+        except UNINSPECTABLE as error:
             stream.expect_unchanged()
             fault = misnamed(stream)
             if isinstance(error, BadInput) and not fault:
@@ -163,7 +191,7 @@ def read(
 
     Raises BadInput where the file is not what was listed: before a row is called bad, and at the end.
     """
-    kind = format_of(source, file.url)
+    kind = format_of(source, file)
     with opened(source, file, kind) as stream:
         is_bad = False
         for chunk in kind.read(stream, piece, text, tally or Tally(), selection):

@@ -1,7 +1,7 @@
 """Rows of a file on their way to documents: good ones in tables, bad ones with their reason, all of them counted.
 
-Each row of a file is in exactly one chunk, in its table, among its bad rows or among its blank ones. How many
-rows there are is counted apart from that, by footers, batches and ends of lines (`Tally`), and
+Each row of a file is in exactly one chunk, in its table, among its bad rows, its blank or its skipped ones. How
+many rows there are is counted apart from that, by footers, batches and ends of lines (`Tally`), and
 `tasks.ingest.ingest` compares the two.
 """
 
@@ -36,12 +36,16 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of a file: `rows` (n,) int64 are the places of the table's n rows, `blank` those of nothing."""
+    """Rows of a file: `rows` (n,) int64 are the places of the table's n rows, `blank` those of nothing.
+
+    skipped: the places of records that are no documents of their kind, with what they are.
+    """
 
     rows: NDArray[np.int64]
     table: pa.Table
     bad: list[BadRow] = field(default_factory=list)
     blank: NDArray[np.int64] = field(default_factory=NO_ROWS.copy)
+    skipped: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass

@@ -10,13 +10,10 @@ from pydantic import Field
 
 from tasks.errors import BadInput
 from tasks.recipe.source import Source
-from tasks.sources.lines import chunks_of
-from tasks.sources.listing import InputFile, Location, list_files
-from tasks.sources.streams import open_input
+from tasks.sources.compression import chunks_of, compression_in
+from tasks.sources.listing import InputFile, list_files, read_listed
 from tasks.storage.records import Record
 from tasks.storage.stores import Stream
-
-COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}  # by their first bytes
 
 
 class PlannedFile(Record):
@@ -40,7 +37,7 @@ def planned_files(name: str, urls: tuple[str, ...], revision: str | None = None)
 
 @lru_cache(maxsize=1024)
 def digest_as_listed(name: str, file: InputFile) -> str:
-    return sha256(listed_content(name, file)).hexdigest()
+    return sha256(read_listed(name, file)).hexdigest()
 
 
 @contextmanager
@@ -52,25 +49,16 @@ def of_no_source(name: str) -> Iterator[None]:
         raise BadInput(str(error).replace(f"source {name}", name, 1)) from error
 
 
-def listed_content(name: str, file: InputFile) -> bytes:
-    """Read a file where it was listed. Raises BadInput where it is not, or no longer, as it was then."""
-    location = file.location or Location(url="", version=file.version)
-    with open_input(name, file.url, file.size, location.version, location.url, at_random=False) as stream:
-        content = b"".join(iter(lambda: stream.read(1 << 20), b""))
-        stream.expect_unchanged()
-    return content
-
-
 def content_of(name: str, file: PlannedFile) -> bytes:
     """Read a file as it was planned. Raises BadInput where it has changed."""
     with of_no_source(name):
-        content = listed_content(name, file.listed)
+        content = read_listed(name, file.listed)
     if sha256(content).hexdigest() != file.sha256:
         raise BadInput(f"{name}, file {file.listed.url}: it has changed since the build began; build again")
     return content
 
 
 def decompressed(content: bytes, where: str) -> bytes:
-    """Return what gzip or zstd have compressed, and anything else as it is. Raises what `lines.DAMAGED` names."""
-    compression = next((kind for mark, kind in COMPRESSED.items() if content.startswith(mark)), None)
+    """Return what is compressed as it was before, and anything else as it is. Raises what `lines.DAMAGED` names."""
+    compression = compression_in(content)
     return b"".join(chunks_of(Stream(where, io.BytesIO(content)), compression)) if compression else content

@@ -162,8 +162,8 @@ def open_input(
     look = partial(current_info, source, url, fs, path, remedy)
     with explained_input(source, url, remedy):
         if isinstance(fs, HTTPFileSystem):
-            info: Info = {"size": size, **look()}
-            stream = opened_on_web(fs, path, info, at_random=at_random)
+            info: Info = {"size": size, **ask_again(look)}
+            stream = ask_again(partial(opened_on_web, fs, path, info, at_random=at_random))
         else:
             fs.invalidate_cache(path)
             stream = open_file(fs, path, at_random=at_random)

@@ -37,7 +37,7 @@ def cluster_of_run(threads: int | None = None) -> Iterator[Any]:
 
 def threads_for(recipe: Recipe) -> int:
     """Return how many threads for each core suit a build: one waits for a store while another works."""
-    urls = [recipe.storage, *(url for source in recipe.sources for url in source.files)]
+    urls = [recipe.storage, *(url for source in recipe.sources for url in source.places)]
     return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
 
 

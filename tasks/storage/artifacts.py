@@ -127,11 +127,11 @@ class Artifact(Record):
 class Manifest(Record):
     """All the artifacts of a stage, in the order of their names, and what they add up to.
 
-    `added_columns` are those of these artifacts that are published beside a document that stays, `evidence` those
-    that are published of one that goes: a schema, packed.
-    `intermediate` are the paths of others that were made on the way, and save work the next time.
-    `removed_by` is `removed` by reason, `cleaned` what each cleaning changed, by its name. `facts` are those of
-    the stage's own kind of `Facts`, as written.
+    `added_columns` are those of these artifacts that are published beside a document that stays, `evidence`
+    those that are published of one that goes: a schema, packed. `intermediate` are the paths of others that
+    were made on the way, and save work the next time. `removed_by` is `removed` by reason, `cleaned` what each
+    cleaning changed, by its name, `skipped` how many records are no documents, by what they are. `facts` are
+    those of the stage's own kind of `Facts`, as written.
     """
 
     stage: str
@@ -143,6 +143,7 @@ class Manifest(Record):
     removed_by: dict[str, Counts] = {}
     set_aside: Counts = Counts()
     cleaned: dict[str, CleaningCounts] = {}
+    skipped: dict[str, int] = {}
     facts: dict[str, Any] = {}
     added_columns: tuple[str, ...] = stored_as("beside")
     evidence: str = ""
@@ -173,6 +174,7 @@ class Receipt(Record):
     set_aside: Counts
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
+    skipped: dict[str, int] = {}
 
     def sentence(self) -> str:
         """Say what happened, for a log."""

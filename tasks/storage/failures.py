@@ -43,9 +43,12 @@ def is_final(error: Exception) -> bool:
 
 def is_denied(error: BaseException | None) -> bool:
     """Say whether a server denied what it was asked for, and would again."""
-    status = status_of(error)
-    is_busy = status == FORBIDDEN and host_of(error) in HOSTS_THAT_FORBID_WHEN_BUSY
-    return status in DENIED_STATUS and not is_busy
+    return status_of(error) in DENIED_STATUS and not forbids_when_busy(error)
+
+
+def forbids_when_busy(error: BaseException | None) -> bool:
+    """Say whether a server forbade what it will give to who asks less often."""
+    return status_of(error) == FORBIDDEN and host_of(error) in HOSTS_THAT_FORBID_WHEN_BUSY
 
 
 def status_of(error: BaseException | None) -> object:
@@ -75,7 +78,7 @@ def requested_wait(error: BaseException) -> tuple[str, float | None]:
         if status in BUSY_STATUS:
             seconds = seconds_in(headers)
             return host, USUAL_WAIT if seconds is None and status == TOO_MANY else seconds
-        if status == FORBIDDEN and host in HOSTS_THAT_FORBID_WHEN_BUSY:
+        if forbids_when_busy(cause):
             return host, USUAL_WAIT
     return "", None
 

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, prose, write_rows, zyda
 
-from tasks.accounts.components import OTHERS, count_licenses
+from tasks.accounts.components import OTHERS, count_names
 from tasks.documents.licenses import judged_licenses
 from tasks.errors import BadInput, BadRecipe
 from tasks.recipe.loading import load_recipe
@@ -102,7 +102,7 @@ def test_names_beyond_the_most_frequent_are_counted_together(monkeypatch):
     removed = pa.table(
         {"doc_id": pa.array([1], pa.uint64()), "stage": ["rules"], "reason": ["license_filter"]}
     )
-    ends = [(one.component, one.stage, one.counts.documents) for one in count_licenses(counted, removed)]
+    ends = [(one.component, one.stage, one.counts.documents) for one in count_names(counted, removed)]
     unknown = [(f"unknown: {OTHERS}", None, 1), ("unknown: a", "rules", 1), ("unknown: b", None, 2)]
     assert ends == [("MIT", None, 1), *unknown, (None, None, 1)]
 

@@ -18,7 +18,18 @@ def test_schema_in_the_repository_is_that_of_the_fields():
     assert PUBLISHED.read_text() == schema(), "make generate writes it"
 
 
-@pytest.mark.parametrize("name", ["demo.yaml", "zyda2.yaml", "zyda1.yaml", "fineweb.yaml"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "demo.yaml",
+        "zyda2.yaml",
+        "zyda1.yaml",
+        "fineweb.yaml",
+        "common-crawl.yaml",
+        "wikipedia.yaml",
+        "arxiv.yaml",
+    ],
+)
 def test_recipes_of_the_repository_fit_the_schema_and_name_it(name):
     text = (REPOSITORY / "recipes" / name).read_text()
     assert text.startswith("# yaml-language-server: $schema=schema.json\n")

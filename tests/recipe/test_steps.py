@@ -22,12 +22,18 @@ def of(step):
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({}, "give one of license_filter, clean, filter, decontaminate, measure"),
+        (
+            {},
+            "give one of license_filter, url_rules, extract, language_id, clean, filter, decontaminate, measure",
+        ),
         (
             {"clean": "zyda1", "filter": "c4"},
-            "give one of license_filter, clean, filter, decontaminate, measure",
+            "give one of license_filter, url_rules, extract, language_id, clean, filter, decontaminate, measure",
         ),
-        ({"clean": None}, "give one of license_filter, clean, filter, decontaminate, measure"),
+        (
+            {"clean": None},
+            "give one of license_filter, url_rules, extract, language_id, clean, filter, decontaminate, measure",
+        ),
         ({"sort": "zyda1"}, "sort: there is no such field"),
         ({"clean": "zyda3"}, "clean: there is no zyda3; there are zyda1, unicode"),
         ({"clean": 3}, "a name or a mapping is expected"),

@@ -79,7 +79,7 @@ BEFORE_WORK = {
         r"source odd, file .*x\.parquet: column 'text' is int64, expected string",
     ),
     "not a parquet file": ("x.parquet", lines(b"not parquet at all"), r"x\.parquet: cannot be read: .*"),
-    "unknown ending": ("x.csv", lines(b"a,b\n"), r"x\.csv: the ending is none of \.parquet, "),
+    "unknown ending": ("x.xls", lines(b"a,b\n"), r"x\.xls: its ending is none of \.parquet, "),
 }
 
 

@@ -17,7 +17,7 @@ from small_corpus import prose
 
 from tasks.errors import BadInput, Unavailable, ZydaError
 from tasks.recipe.source import Source
-from tasks.sources import lines, streams, web_files
+from tasks.sources import compression, streams, web_files
 from tasks.sources.formats import parquet
 from tasks.sources.listing import list_files
 from tasks.sources.reading import inspect, read
@@ -120,7 +120,7 @@ def site():
 @pytest.fixture(autouse=True)
 def small_requests(monkeypatch):
     monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", (0.0, 0.0, 0.0))
-    monkeypatch.setattr(lines, "COMPRESSED_BLOCK", 1 << 11)
+    monkeypatch.setattr(compression, "BLOCK", 1 << 11)
     monkeypatch.setattr(web_files, "AHEAD", 1 << 11)
     monkeypatch.setattr(parquet, "GAP_BYTES", 1 << 8)
     monkeypatch.setattr(parquet, "REQUEST_BYTES", 1 << 12)

@@ -14,6 +14,7 @@ from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, check
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
+NAME = "arrow"
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
 DAMAGED = (*lines.DAMAGED, pa.ArrowMemoryError)  # a length that is damaged asks for more memory than there is

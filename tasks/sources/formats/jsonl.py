@@ -12,21 +12,15 @@ import pyarrow as pa
 
 from tasks.errors import bad_input, bad_row, first_line
 from tasks.sources.columns import TooWide, table_of
+from tasks.sources.compression import BLOCK, COMPRESSIONS
 from tasks.sources.json_text import TooDeep, has_large_number
-from tasks.sources.lines import (
-    COMPRESSED_BLOCK,
-    COMPRESSIONS,
-    MAX_CONTENT,
-    MAX_LINE,
-    UNREADABLE,
-    Lines,
-    LongLine,
-)
+from tasks.sources.lines import MAX_CONTENT, MAX_LINE, UNREADABLE, Lines, LongLine
 from tasks.sources.listing import Piece
 from tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
+NAME = "jsonl"
 # ".json.gz" is how Dolma names JSON Lines.
 ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
@@ -166,7 +160,7 @@ def is_one_value(start: bytes) -> bool:
     try:
         orjson.loads(line)
     except orjson.JSONDecodeError:
-        return bool(end) or len(start) >= COMPRESSED_BLOCK // 2
+        return bool(end) or len(start) >= BLOCK // 2
     return not following.strip() and b"{" in line
 
 

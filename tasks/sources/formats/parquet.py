@@ -18,6 +18,7 @@ from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, check
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
+NAME = "parquet"
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True
 VERSION = 2

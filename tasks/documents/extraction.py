@@ -1,0 +1,54 @@
+"""Texts out of pages, wikitext and LaTeX, each by itself: what fails is a text of nothing, and has its reason."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pyarrow as pa
+
+from tasks.errors import first_line
+from tasks.extraction.nesting import Bytes
+from textkernels.buffers import text_buffers
+
+Extractor = Callable[[str, Bytes], str]  # of a text, which it may want in UTF-8, too
+FAILED = "failed"
+LONGEST = 200  # characters of why one failed
+VERSION = "1"  # raised when an extractor gives other texts
+
+
+def extractor_named(name: str) -> Extractor:
+    """Return an extractor of ours. It is imported late: most recipes need none."""
+    if name == "fast":
+        from tasks.extraction.pages import main_content
+
+        return main_content
+    if name == "structured":
+        from tasks.extraction.structured import structured_text
+
+        return structured_text
+    if name == "trafilatura":
+        from tasks.extraction.by_trafilatura import trafilatura_text
+
+        return trafilatura_text
+    if name == "wikitext":
+        from tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
+
+        return lambda text, _: text_of_wikitext(text, BACK_MATTER)
+    from tasks.extraction.latex import text_of_latex
+
+    return lambda text, _: text_of_latex(text)
+
+
+def extracted(texts: pa.LargeStringArray, name: str) -> tuple[pa.LargeStringArray, pa.StringArray]:
+    """Extract texts, (n,). Return them, and why each failed that did, (n,): null for the others."""
+    extract = extractor_named(name)
+    found, reasons = list[str](), list[str | None]()
+    data, offsets = text_buffers(texts)
+    for start, end in pairwise(offsets.tolist()):
+        page = data[start:end]
+        try:
+            found.append(extract(str(page.data, "utf-8"), page))
+            reasons.append(None)
+        except Exception as error:  # noqa: BLE001 (whatever a page brings about in a library costs that page alone)
+            found.append("")
+            reasons.append(f"{type(error).__name__}: {first_line(error)}"[:LONGEST])
+    return pa.array(found, pa.large_string()), pa.array(reasons, pa.string())

@@ -1,0 +1,82 @@
+"""The language of each text, by a model of fastText's, and which documents go for theirs."""
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import BadInput
+from tasks.recipe.web_steps import LanguageId
+from tasks.sources.small_files import PlannedFile, content_of, planned_files
+from tasks.storage.records import Record
+
+if TYPE_CHECKING:
+    from textkernels.fasttext.model import Model
+
+RULE = "language_id"
+LANGUAGE, PROBABILITY = "language", "probability"
+OTHER, DOUBTFUL = f"{RULE}.language", f"{RULE}.probability"
+RULES = {
+    OTHER: "its language is none of those to keep",
+    DOUBTFUL: "its language is one to keep, and is not probable enough",
+}
+PUBLISHED = {"language": LANGUAGE, "language_probability": PROBABILITY}
+TYPES = {"language": pa.string(), "language_probability": pa.float64()}
+NONE = "(none)"
+VERSION = "1"
+
+
+class PlannedLanguages(Record):
+    """What a step says of languages, with the file of its model as it was listed."""
+
+    model: PlannedFile
+    keep: dict[str, float]
+
+
+def planned_languages(said: LanguageId) -> PlannedLanguages:
+    """Find a step's model. Raises BadInput where it is none, or knows none of the languages to keep."""
+    files = planned_files(f"{RULE}.model", (said.model,))
+    if len(files) != 1:
+        raise BadInput(f"{RULE}.model: {said.model} names {len(files):,} files, expected one")
+    labels = model_of(files[0]).labels
+    if unknown := [name for name in said.keep if name not in labels]:
+        near = ", ".join([label for label in labels if label[:2] == unknown[0][:2]][:5] or labels[:5])
+        raise BadInput(f"{RULE}.keep: the model knows no language {unknown[0]!r}; it has {near}")
+    return PlannedLanguages(model=files[0], keep=said.keep)
+
+
+@lru_cache(maxsize=2)
+def model_of(file: PlannedFile) -> "Model":
+    """Read a model. Raises BadInput where it is none, or has changed."""
+    from textkernels.fasttext.file import read_model
+
+    try:
+        return read_model(content_of(f"{RULE}.model", file))
+    except ValueError as error:
+        raise BadInput(f"{RULE}.model, file {file.listed.url}: {error}") from error
+
+
+def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> dict[str, pa.Array]:
+    """Return the language of each text, (n,), how probable it is, and what breaks each of RULES, null elsewhere."""
+    from textkernels.fasttext.prediction import best
+
+    model = model_of(planned.model)
+    places, probabilities = (found[:, 0] for found in best(model, texts, 1))
+    labels = pa.array(model.labels, pa.string())
+    is_known = places >= 0
+    language = labels.take(pa.array(np.maximum(places, 0), mask=~is_known))
+    probability = np.minimum(probabilities.astype(np.float64), 1.0)
+    columns = {LANGUAGE: language, PROBABILITY: pa.array(probability, mask=~is_known)}
+    if not planned.keep:
+        return columns
+    least = np.array([planned.keep.get(label, np.inf) for label in model.labels] or [np.inf])
+    wanted = np.where(is_known, least[np.maximum(places, 0)], np.inf)
+    notes = [
+        f"{name or NONE} {p:.2f}" for name, p in zip(language.to_pylist(), probability.tolist(), strict=True)
+    ]
+    is_other, is_doubtful = np.isinf(wanted), ~np.isinf(wanted) & (probability < wanted)
+    return columns | {
+        OTHER: pa.array(notes, pa.string(), mask=~is_other),
+        DOUBTFUL: pa.array(notes, pa.string(), mask=~is_doubtful),
+    }

@@ -1,0 +1,1 @@
+"""Text out of web pages, wikitext and LaTeX."""

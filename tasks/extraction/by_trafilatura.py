@@ -1,0 +1,13 @@
+"""The main content of a page by trafilatura: better chosen, and ten times slower, than resiliparse's."""
+
+import trafilatura
+
+from tasks.extraction.nesting import Bytes, checked
+
+
+def trafilatura_text(html: str, data: Bytes | None = None) -> str:
+    """Return the main content of a page as plain text, nothing where there is none.
+
+    Raises ValueError for a page that is not safe to parse. data: the page in UTF-8, where that is at hand.
+    """
+    return trafilatura.extract(checked(html, data), fast=True, include_comments=False) or ""

@@ -1,0 +1,82 @@
+"""Marks in a page's text that come through the extraction of its main content.
+
+They begin with a code point that never stands for a character, and a page that has it nevertheless loses it
+first. A piece is what is said in Markdown about an element; its marks stand before and after the element's own
+text, so that it is judged by that text, and the piece comes where some of the text is left.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SIGN = "\ufdd0"
+OPEN, CLOSE, CODE, NO_CODE = f"{SIGN}o", f"{SIGN}c", f"{SIGN}`", f"{SIGN}'"
+ESCAPED = re.compile(r"&#(?:x0*fdd0(?![0-9a-f])|0*64976(?![0-9]));?", re.IGNORECASE)
+MARK = re.compile(f"{SIGN}([oc])([0-9]+);")
+INLINE_CODE = re.compile(f"{CODE}([^{SIGN}]*){NO_CODE}")
+LEFT_OVER = re.compile(f"{SIGN}(?:[oc][0-9]+;|[`'])?")
+BACKTICKS = re.compile("`+")
+TAG = re.compile("<[^>]*>")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Markdown of an element: a block, or part of a line."""
+
+    text: str
+    is_block: bool
+
+
+def without_marks(html: str) -> str:
+    """Return a page without what would be taken for marks, as itself or as a reference to a character."""
+    if "&#" in html:
+        html = ESCAPED.sub("\ufffd", html)
+    return html.replace(SIGN, "\ufffd")
+
+
+def opening(number: int) -> str:
+    return f"{OPEN}{number};"
+
+
+def closing(number: int) -> str:
+    return f"{CLOSE}{number};"
+
+
+def with_pieces(text: str, put: Callable[[int], str]) -> str:
+    """Return a text in which `put` says what stands for each piece of which some text is left."""
+    if OPEN not in text:
+        return text
+    marks = list(MARK.finditer(text))
+    ends = {mark[2]: mark for mark in marks if mark[1] == "c"}
+    parts, place = list[str](), 0
+    for mark in marks:
+        end = ends.get(mark[2])
+        if mark[1] == "c" or mark.start() < place or not end or end.start() < mark.end():
+            continue
+        parts.append(text[place : mark.start()])
+        if MARK.sub("", TAG.sub("", text[mark.end() : end.start()])).strip():
+            parts.append(put(int(mark[2])))
+        place = end.end()
+    return "".join([*parts, text[place:]])
+
+
+def finished(text: str) -> str:
+    """Return a line with its inline code in backticks, and no mark left."""
+    if SIGN not in text:
+        return text
+    return LEFT_OVER.sub("", INLINE_CODE.sub(in_backticks, MARK.sub("", text)))
+
+
+def without_left_over(text: str) -> str:
+    """Return a text without the marks whose elements a parser took apart."""
+    return LEFT_OVER.sub("", text) if SIGN in text else text
+
+
+def in_backticks(match: re.Match[str]) -> str:
+    code = match[1].strip()
+    if not code:
+        return match[1]
+    if "`" not in code:
+        return f"`{code}`"
+    fence = "`" * (max(map(len, BACKTICKS.findall(code))) + 1)
+    return f"{fence} {code} {fence}"

@@ -1,0 +1,199 @@
+"""What templates of Wikipedia say in the text where they stand; those that are not here say nothing.
+
+These are templates that have some words of a sentence as their arguments: of languages and pronunciation, of
+numbers and units, of single characters, of lists in a line, and quotations. All others are navigation, boxes,
+references and notices.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+Arguments = Sequence[str]  # those without a name, in their order
+NAMED = re.compile(r"\s*([\w .-]{1,40}?)\s*=")
+UNITS = {
+    "km2": "km²", "m2": "m²", "cm2": "cm²", "km3": "km³", "m3": "m³", "cm3": "cm³", "sqmi": "sq mi",
+    "sqft": "sq ft", "cuft": "cu ft", "C": "°C", "F": "°F", "K-change": "K", "C-change": "°C",
+    "F-change": "°F", "nmi": "nmi", "km/h": "km/h", "kph": "km/h", "uspint": "US pt", "usgal": "US gal",
+    "impgal": "imp gal", "kn": "kn",
+}  # fmt: skip
+BETWEEN = {
+    "to": " to ", "and": " and ", "or": " or ", "by": " by ", "x": " &times; ", "-": "&ndash;", "\u2013": "&ndash;",
+    "to(-)": " to ", "+/-": " &plusmn; ",
+}  # fmt: skip
+CHARACTERS = {  # as HTML names them, which is resolved in the end
+    "!": "|", "=": "=", "pipe": "|", "'": "'", '"': '"', "'s": "'s", "(": "{{", ")": "}}", "nbsp": " ",
+    "space": " ", "spaces": " ", "thinsp": " ", "hair space": "", "zwnj": "", "zwj": "", "shy": "",
+    "wbr": "", "break": "\n", "br": "\n", "-": "\n", "ndash": "&ndash;", "en dash": "&ndash;",
+    "\u2013": "&ndash;", "spaced ndash": " &ndash; ", "snd": " &ndash; ", "spnd": " &ndash; ",
+    "snd2": " &ndash; ", "mdash": "&mdash;", "em dash": "&mdash;", "\u2014": "&mdash;",
+    "spaced mdash": " &mdash; ", "dot": " &middot; ", "·": " &middot; ", "•": " &bull; ",
+    "bull": " &bull; ", "bullet": " &bull; ", "pi": "&pi;", "degree": "&deg;", "deg": "&deg;",
+    "minus": "&minus;", "times": "&times;", "prime": "&prime;", "okina": "&#699;", "hamza": "&#702;",
+    "ayin": "&#703;", "sharp": "&sharp;", "flat": "&flat;", "euro": "&euro;", "yes": "Yes", "ya": "Yes",
+    "no": "No", "na": "No", "ad": "AD", "bc": "BC", "ce": "CE", "bce": "BCE",
+}  # fmt: skip
+
+
+def first(arguments: Arguments) -> str:
+    return arguments[0] if arguments else ""
+
+
+def second(arguments: Arguments) -> str:
+    return arguments[1] if len(arguments) > 1 else ""
+
+
+def last(arguments: Arguments) -> str:
+    return arguments[-1] if arguments else ""
+
+
+def joined(arguments: Arguments) -> str:
+    return "".join(map(str.strip, arguments))
+
+
+def listed(arguments: Arguments) -> str:
+    return ", ".join(filter(None, map(str.strip, arguments)))
+
+
+def quoted(arguments: Arguments) -> str:
+    """Return a quotation, each line after a `>`, and who said it."""
+    lines = [line.strip() for line in first(arguments).strip().split("\n")]
+    if second(arguments).strip():
+        lines.append(f"— {second(arguments).strip()}")
+    return "\n\n" + "\n".join(f"> {line}" for line in lines if line) + "\n\n"
+
+
+def with_unit(arguments: Arguments) -> str:
+    """Return a number, or a range of numbers, with the unit that was given; not what it is converted to."""
+    said = ""
+    for place, argument in enumerate(map(str.strip, arguments)):
+        if place % 2 == 0:
+            said += argument
+        elif argument in BETWEEN:
+            said += BETWEEN[argument]
+        else:
+            return f"{said} {UNITS.get(argument, argument)}"
+    return said
+
+
+def measured(arguments: Arguments) -> str:
+    return " ± ".join(filter(None, map(str.strip, arguments[:2])))
+
+
+def with_commas(arguments: Arguments) -> str:
+    number = first(arguments).strip()
+    return f"{int(number):,}" if number.isascii() and number.isdecimal() and len(number) < 30 else number
+
+
+def fraction(arguments: Arguments) -> str:
+    """Return a fraction as `1/2` or `3 1/2`; a single number is what one is divided by."""
+    numbers = list(map(str.strip, arguments))
+    if len(numbers) == 1:
+        return f"1/{numbers[0]}"
+    return " ".join([*numbers[:-2], "/".join(numbers[-2:])])
+
+
+def pronounced(arguments: Arguments) -> str:
+    """Return the sounds between slashes; what comes before may be the language and what is said of it."""
+    sounds = [argument.strip() for argument in arguments]
+    while sounds and sounds[0] in {
+        "pron",
+        "us",
+        "uk",
+        "lang",
+        "local",
+        "audio",
+        "also",
+        "en",
+        "ipa",
+        "and",
+        "icon",
+    }:
+        sounds.pop(0)
+    return f"/{''.join(sounds).replace('_', ' ')}/" if sounds else ""
+
+
+def in_brackets(arguments: Arguments) -> str:
+    sounds = first(arguments).strip()
+    return sounds if not sounds or sounds[0] in "/[" else f"[{sounds}]"
+
+
+def respelled(arguments: Arguments) -> str:
+    return "-".join(filter(None, map(str.strip, arguments))).replace("-_-", " ")
+
+
+def japanese(arguments: Arguments) -> str:
+    """Return the English words, and in parentheses the Japanese ones and how they are read."""
+    words = list(map(str.strip, arguments[:3]))
+    inside = ", ".join(filter(None, words[1:]))
+    return f"{words[0] if words else ''} ({inside})".strip() if inside else first(words)
+
+
+def about(arguments: Arguments) -> str:
+    return f"c. {first(arguments).strip()}"
+
+
+def dated(arguments: Arguments) -> str:
+    return "-".join(filter(None, map(str.strip, arguments[:3])))
+
+
+def as_of(arguments: Arguments) -> str:
+    return f"As of {dated(arguments)}"
+
+
+OF_FUNCTION: dict[Callable[[Arguments], str], str] = {
+    first: """abbr|abbrlink|angbr|angle bracket|asiantitle|audio-ipa|big|bold|center|char|code|codes|
+        color box|defn|em|flag|flagcountry|ill|illm|interlanguage link|ipa|ipa link|ipalink|italic|kbd|
+        key|key press|keypress|large|larger|left|linktext|math|mono|mvar|no italic|nobold|nobr|
+        noitalic|normal|not a typo|nowrap|pad|plainlist|flatlist|polytonic|resize|right|rtl-lang|s|
+        samp|sc|script|sic|sm|small|smallcaps|smallcaps2|smaller|strong|sub|sup|term|text|tooltip|tt|u|
+        underline|unichar|unicode|vanchor|var|visible anchor""",
+    second: """audio|color|colored text|font color|fontcolor|hover title|lang|lang-text|script/hebrew|wikt-lang|
+        zh-text""",
+    last: "hs|langx|link language|sort|translit|transl|transliteration|xlit",
+    joined: "ce|chem|chem2|gaps|nuclide|simplenuclide",
+    listed: """br separated entries|bulleted list|comma separated entries|cslist|hlist|ubl|ublist|ulist|
+        unbulleted list""",
+    quoted: "blockquote|bquote|centered pull quote|cquote|poem quote|poemquote|quotation|quote|quote box|rquote",
+    with_unit: "convert|cvt",
+    measured: "nta|nts|ntsh|number table sorting|val",
+    with_commas: "fmtn|formatnum|num",
+    fraction: "frac|fraction|fract|sfrac",
+    pronounced: "ipac|ipac-en",
+    respelled: "pronunciation respelling|respell",
+    japanese: "nihongo|nihongo2|nihongo3",
+    about: "c.|ca.|circa",
+    dated: "birth date|date|date table sorting|death date|dts|end date|film date|start date|start-date",
+    as_of: "as of|asof",
+}  # fmt: skip
+FUNCTIONS = {name.strip(): function for function, names in OF_FUNCTION.items() for name in names.split("|")}
+
+
+def text_of_template(parts: Sequence[str]) -> str:
+    """Return what a template says. parts: its name and its arguments, in which other templates are resolved."""
+    name, colon, value = parts[0].partition(":")
+    name = name.strip().replace("_", " ").lower()
+    if name in CHARACTERS:
+        return CHARACTERS[name]
+    function = FUNCTIONS.get(name)
+    if not function and (name.startswith(("lang-", "ipa-"))):
+        function = in_brackets if name.startswith("ipa-") else first
+    if not function:
+        return ""
+    return function([value, *parts[1:]] if colon else _arguments(parts[1:]))
+
+
+def _arguments(parts: Sequence[str]) -> list[str]:
+    """Return the arguments without a name; those whose name is a number count as such."""
+    arguments = list[str]()
+    numbered = dict[int, str]()
+    for part in parts:
+        named = NAMED.match(part)
+        if not named:
+            arguments.append(part)
+        elif named[1].isascii() and named[1].isdecimal() and 0 < int(named[1]) < 10:
+            numbered[int(named[1])] = part[named.end() :]
+        elif named[1].lower() in {"text", "quote", "content"}:
+            numbered.setdefault(1, part[named.end() :])
+    for number in sorted(numbered):
+        arguments[number - 1 : number] = [numbered[number]]
+    return arguments

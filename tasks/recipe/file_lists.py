@@ -1,0 +1,80 @@
+"""Lists of files, as Common Crawl (`warc.paths.gz`) and Dolma (`urls/v1_7.txt`) publish them."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from hashlib import sha256
+from math import ceil
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from tasks.recipe.values import Strict, Url, not_blank
+
+COMMON_CRAWL = "https://data.commoncrawl.org/"
+
+
+def selection(value: object) -> object:
+    """Refuse what selects nothing: a share, a number of files, or a pattern of their paths."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if 0 < value < 1 or (value >= 1 and value == int(value)):
+            return value
+    elif isinstance(value, str) and value.strip() and not value.replace(".", "").isdigit():
+        return value
+    raise ValueError(
+        'a number of files, a share of them (0.01) or a pattern of their paths ("*/seg*") is expected'
+    )
+
+
+Select = Annotated[
+    int | float | str, BeforeValidator(selection, json_schema_input_type=int | float | str),
+    Field(description="Which of the files: so many, or such a share, chosen by a hash of their paths (the larger "
+          "choice has all of the smaller one), or those whose paths match a pattern with `*`."),
+]  # fmt: skip
+
+
+def selected(paths: Sequence[str], select: int | float | str | None) -> list[str]:
+    """Return which of some paths are selected, in their order."""
+    if select is None:
+        return [*paths]
+    if isinstance(select, str):
+        return [path for path in paths if fnmatchcase(path, select)]
+    count = ceil(Fraction(str(select)) * len(paths)) if select < 1 else int(select)
+    ranked = sorted(paths, key=lambda path: sha256(path.encode()).digest())[:count]
+    chosen = {*ranked}
+    return [path for path in paths if path in chosen]
+
+
+class FilesFrom(Strict):
+    """A list of files: a path or URL on each line, in plain text or compressed."""
+
+    url: Url = Field(description="Where the list is.")
+    prefix: str = Field(
+        "",
+        description="What stands before each line that is no URL, as `https://data.commoncrawl.org/`; without, "
+        "the folder of the list.",
+    )
+    select: Select | None = None
+
+
+def as_files_from(value: Any) -> Any:
+    """Take a URL for a list without more."""
+    return {"url": value} if isinstance(value, str) else value
+
+
+class CommonCrawl(Strict):
+    """A snapshot of Common Crawl."""
+
+    snapshot: Annotated[str, AfterValidator(not_blank)] = Field(
+        pattern=r"^[A-Za-z0-9-]+$", description="Its name, as CC-MAIN-2024-10."
+    )
+    kind: Literal["warc", "wet"] = Field("warc", description="Pages, or the plain text of them.")
+    select: Select | None = None
+    at: Url = Field(COMMON_CRAWL, description="Where it is: this, `s3://commoncrawl/`, or a mirror.")
+
+    @property
+    def list(self) -> FilesFrom:
+        """Its list of files."""
+        at = f"{self.at.rstrip('/')}/"
+        url = f"{at}crawl-data/{self.snapshot}/{self.kind}.paths.gz"
+        return FilesFrom(url=url, prefix=at, select=self.select)

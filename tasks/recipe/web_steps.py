@@ -1,0 +1,62 @@
+"""The steps of the raw web: which addresses go, and which languages stay.
+
+documents:
+  - url_rules:
+      domains: [ut1/adult/domains, ut1/gambling/domains]     # a domain, and all below it
+      urls: ut1/adult/urls                                   # an address, and all below it
+      words: refinedweb/banned_words.txt                     # whole words of the address
+      subwords: refinedweb/banned_subwords.txt               # in any place of it
+      soft_words: refinedweb/soft_banned_words.txt           # two of them and more
+  - extract: structured
+  - language_id: {model: lid.176.bin, keep: {en: 0.65}}
+"""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from tasks.recipe.values import Number, OneOrMore, Strict, Url, not_blank, one_or_more
+
+Lists = Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)]
+LISTS = ("domains", "urls", "words", "subwords", "soft_words")
+Probability = Annotated[float, Number, Field(ge=0, le=1)]
+
+
+class UrlRules(Strict):
+    """Files with what may not stand in the address of a document, a line each; compressed or not."""
+
+    column: Annotated[str, AfterValidator(not_blank)] = Field(
+        "url",
+        description="The column with a document's address; `meta.url` for a field of a column of objects.",
+    )
+    domains: Lists = Field((), description="Domains: a document of one, or of one below it, goes.")
+    urls: Lists = Field((), description="Addresses without `https://`: a document at one, or below it, goes.")
+    words: Lists = Field(
+        (), description="Words: a document goes with one between other characters than letters."
+    )
+    subwords: Lists = Field((), description="Letters: a document goes with them anywhere in its address.")
+    soft_words: Lists = Field((), description="Words of which a document may have `soft_most`.")
+    soft_most: Annotated[int, Number] = Field(
+        1, ge=0, description="So many of `soft_words` let a document stay."
+    )
+
+    @model_validator(mode="after")
+    def names_a_list(self) -> "UrlRules":
+        if not self.files:
+            raise ValueError(f"url_rules: it names no file; give one of {', '.join(LISTS)}")
+        return self
+
+    @property
+    def files(self) -> dict[str, tuple[Url, ...]]:
+        """The files of each kind, of those that there are."""
+        return {kind: files for kind in LISTS if (files := getattr(self, kind))}
+
+
+class LanguageId(Strict):
+    """What says the language of a document, and which stay."""
+
+    model: Url = Field(description="A model in fastText's format: lid.176.bin or .ftz, GlotLID, OpenLID.")
+    keep: dict[str, Probability] = Field(
+        {}, description="Languages that stay, as the model names them, each with its least probability: "
+        "`{en: 0.65}`; without, all stay.",
+    )  # fmt: skip

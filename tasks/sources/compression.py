@@ -1,0 +1,221 @@
+"""Compressed bytes, decompressed member by member: what follows a damaged one can still be had.
+
+A file of gzip, Zstandard, LZ4 or bzip2 is one member, or many after one another: archives of the web have one for
+each record.
+"""
+
+import bz2
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import lz4.frame
+import zstandard
+from isal import isal_zlib
+
+from tasks.storage.stores import Stream
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".lz4": "lz4", ".bz2": "bzip2"}
+BLOCK = 1 << 18
+# Of what is compressed, so much is given to a decoder at once: so much is lost before a damaged place. Of gzip's a
+# thousandfold may come out of it, and of Zstandard's thirty thousandfold; of the others what is asked for.
+AT_ONCE = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 14}
+MOST_AT_ONCE = 1 << 22  # of what comes out
+KEPT = 1 << 24  # of what was decompressed already, to look there for members where one proves to be damaged
+MARKS = {
+    "gzip": b"\x1f\x8b\x08",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "lz4": b"\x04\x22\x4d\x18",
+    "bzip2": b"BZh",
+}
+SKIPPABLE = b"\x2a\x4d\x18"  # of Zstandard and LZ4: the second to fourth byte of a frame that holds no data
+
+
+GzipError = cast(type[Exception], isal_zlib.error)  # by its stubs it is an instance
+
+
+class Bzip2Error(Exception):
+    """What bz2 raises as an OSError, which elsewhere is a store's."""
+
+
+class Lz4Error(Exception):
+    """What lz4 raises as a RuntimeError."""
+
+
+DAMAGED_MEMBER: tuple[type[Exception], ...] = (
+    EOFError,
+    GzipError,
+    zstandard.ZstdError,
+    Bzip2Error,
+    Lz4Error,
+)
+
+
+class Decoder:
+    """What decompresses one member. Feed it as long as it is not at its end; `left` are the bytes behind that."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.engine = kind, ENGINES[kind]()
+
+    @property
+    def end(self) -> bool:
+        return bool(self.engine.eof)
+
+    @property
+    def left(self) -> int:
+        """Count the bytes that were given to it and are behind its member."""
+        return len(self.engine.unused_data or b"")
+
+    def feed(self, content: bytes) -> Iterator[bytes]:
+        """Decompress, at most MOST_AT_ONCE at a time where a library has a limit. Raises one of DAMAGED_MEMBER."""
+        try:
+            yield from self.decompressed(content)
+        except OSError as error:
+            raise Bzip2Error(str(error)) from error
+        except RuntimeError as error:
+            raise Lz4Error(str(error)) from error
+
+    def decompressed(self, content: bytes) -> Iterator[bytes]:
+        if self.kind == "zstd":
+            yield self.engine.decompress(content)
+            return
+        yield self.engine.decompress(content, MOST_AT_ONCE)
+        if self.kind == "gzip":
+            while self.engine.unconsumed_tail:
+                yield self.engine.decompress(self.engine.unconsumed_tail, MOST_AT_ONCE)
+            return
+        while not (self.engine.eof or self.engine.needs_input):
+            yield self.engine.decompress(b"", MOST_AT_ONCE)
+
+
+ENGINES: dict[str, Callable[[], Any]] = {
+    "gzip": lambda: isal_zlib.decompressobj(wbits=31),  # the largest window, 15, and 16: with gzip's head
+    "zstd": lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj(),  # --long=31
+    "lz4": lz4.frame.LZ4FrameDecompressor,
+    "bzip2": bz2.BZ2Decompressor,
+}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some decompressed bytes of a member. offset: its own, in the file. begins: whether they are its first."""
+
+    content: bytes
+    offset: int
+    begins: bool
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A member that cannot be read on. offset: in the file, of its first byte."""
+
+    error: Exception
+    offset: int
+
+
+class Members:
+    """The members of a stream. resumes: read on behind a damaged one, where a next one begins.
+
+    Zeros after the last member are padding, as gzip itself takes them. Without a compression the stream is one.
+    """
+
+    def __init__(self, stream: Stream, compression: str | None, *, resumes: bool = False) -> None:
+        self.stream, self.kind, self.resumes = stream, compression or "", resumes
+        self.held = bytearray()  # from the first byte of a member, or from as far behind it as is kept
+        self.offset = 0  # of what is held, in the file
+        self.place = 0  # of the first byte that no decoder was given, in what is held
+
+    def __iter__(self) -> Iterator[Block | Broken]:
+        if not self.kind:
+            yield from plain_blocks(self.stream)
+            return
+        if not self.more():
+            yield Broken(EOFError(f"it has no bytes, where {self.kind} data has at least a head"), 0)
+            return
+        while len(self.held) > self.place or self.more():
+            self.drop(self.place)
+            start = self.offset
+            if self.held[0] == 0:
+                if not self.is_padding():
+                    what = f"something that is not {self.kind} data follows its {self.kind} data"
+                    yield Broken(EOFError(what), start)
+                return
+            try:
+                yield from self.member(start)
+            except DAMAGED_MEMBER as error:
+                yield Broken(error, start)
+                if not self.resumes or not self.find_next(start):
+                    return
+
+    def more(self) -> bool:
+        """Read on, and say whether there was more."""
+        block = self.stream.read(BLOCK)
+        self.held += block
+        return bool(block)
+
+    def drop(self, size: int) -> None:
+        """Hold the first bytes no longer."""
+        del self.held[:size]
+        self.offset += size
+        self.place -= size
+
+    def member(self, start: int) -> Iterator[Block]:
+        """Decompress one member. Raises one of DAMAGED_MEMBER."""
+        decoder, begins, at_once = Decoder(self.kind), True, AT_ONCE[self.kind]
+        while not decoder.end:
+            if len(self.held) == self.place and not self.more():
+                raise EOFError(f"it ends in the middle of its {self.kind} data")
+            part = bytes(self.held[self.place : self.place + at_once])
+            self.place += len(part)
+            for content in decoder.feed(part):
+                yield Block(content, start, begins)
+                begins = False
+            if self.place > (KEPT if self.resumes else BLOCK):
+                self.drop(self.place - KEPT // 2 if self.resumes else self.place)
+        self.place -= decoder.left
+
+    def is_padding(self) -> bool:
+        """Read to the end, and say whether all of it is zeros."""
+        while not self.held.strip(b"\0"):
+            self.held.clear()
+            if not self.more():
+                return True
+        return False
+
+    def find_next(self, start: int) -> bool:
+        """Go to where another member seems to begin, behind the first byte of one. False where there is none."""
+        mark = MARKS[self.kind]
+        self.place = 1 if self.offset == start else 0
+        while (place := self.held.find(mark, self.place)) < 0:
+            self.place = max(self.place, len(self.held) - len(mark) + 1)
+            self.drop(self.place)
+            if not self.more():
+                return False
+        self.place = place
+        return True
+
+
+def plain_blocks(stream: Stream) -> Iterator[Block]:
+    begins = True
+    while block := stream.read(BLOCK):
+        yield Block(block, 0, begins)
+        begins = False
+
+
+def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
+    """Yield what a stream holds, decompressed. Raises one of DAMAGED_MEMBER where it is damaged or cut off."""
+    for block in Members(stream, compression):
+        if isinstance(block, Broken):
+            raise block.error
+        yield block.content
+
+
+def compression_of(url: str) -> str | None:
+    """Return how a file is compressed, by its name."""
+    return next((kind for end, kind in COMPRESSIONS.items() if url.lower().endswith(end)), None)
+
+
+def compression_in(first: bytes) -> str | None:
+    """Return how something is compressed, by its first bytes."""
+    kinds = (kind for kind, mark in MARKS.items() if first.startswith(mark))
+    return next(kinds, "zstd" if first[1:4] == SKIPPABLE and first[0] >> 4 == 5 else None)

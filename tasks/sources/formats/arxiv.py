@@ -1,0 +1,130 @@
+"""arXiv's sources: tars of e-prints, each a gzip file of LaTeX or of a tar with its files.
+
+A document is the main file of an e-print with what it inputs in its place; `extract: latex` makes text of it.
+E-prints without LaTeX, of which arXiv has the PDF alone, say, are no documents, and are counted by what they
+are. A gzip file by itself is one e-print.
+"""
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from tarfile import BLOCKSIZE
+
+import pyarrow as pa
+
+from tasks.errors import first_line
+from tasks.extraction.eprints import NoLatex, TooLarge, latex_of
+from tasks.sources.compression import DAMAGED_MEMBER, chunks_of
+from tasks.sources.listing import Piece
+from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from tasks.sources.rows import Chunk, Tally
+from tasks.sources.selection import ALL, Selection
+from tasks.sources.streams import Input
+from tasks.sources.tar_members import TarMember, TarMembers
+from tasks.storage.stores import Stream
+
+NAME = "arxiv"
+ENDINGS = (".tar",)
+AT_RANDOM = False
+VERSION = 1
+SCHEMA = pa.schema(
+    [
+        ("text", pa.large_string()),
+        ("arxiv_id", pa.string()),
+        ("version", pa.int16()),
+        ("main_file", pa.string()),
+        ("url", pa.string()),
+    ]
+)
+MAX_EPRINT = 1 << 28  # bytes, compressed; as many of its files when they are not
+ID = re.compile(r"^(?:(\d{4}\.\d{4,5})|([a-z-]+(?:\.[A-Z]{2})?)/?(\d{7}))(?:v(\d+))?$")
+USTAR, AT = b"ustar", 257  # how a tar is known
+LATEX_ENDINGS = (".tex", ".ltx")
+
+
+class Eprints:
+    """The e-prints of a file. They are counted."""
+
+    def __init__(self, stream: Input) -> None:
+        self.stream, self.count = stream, 0
+
+    def __iter__(self) -> Iterator[Outcome]:
+        for member in self.members():
+            self.count += not member.is_rest
+            yield (
+                Bad(f"{named(member)}{member.fault}", member.content, member.is_rest)
+                if member.fault
+                else (outcome_of(member))
+            )
+
+    def members(self) -> Iterator[TarMember]:
+        if self.stream.url.lower().endswith(ENDINGS):
+            yield from TarMembers(chunks_of(self.stream, None), MAX_EPRINT, has_end=True)
+            return
+        content = self.stream.read(MAX_EPRINT + 1)
+        fault = f"it has more than {MAX_EPRINT:,} bytes" if len(content) > MAX_EPRINT else ""
+        yield TarMember(self.stream.url.rpartition("/")[2], content, fault)
+
+
+def named(member: TarMember) -> str:
+    return f"{member.name}: " if member.name else ""
+
+
+def outcome_of(member: TarMember) -> Outcome:
+    """Say what an e-print is."""
+    path = PurePosixPath(member.name)
+    if path.suffix.lower() != ".gz":
+        return Skip(
+            path.suffix.lower().removeprefix(".").upper() if path.suffix.lower() == ".pdf" else "other file"
+        )
+    try:
+        latex, main = latex_of(files_of(path.stem, member.content))
+    except NoLatex as found:
+        return Skip(str(found))
+    except TooLarge as error:
+        return Bad(f"{member.name}: {error}")
+    except DAMAGED_MEMBER as error:
+        return Bad(f"{member.name}: its data are damaged: {first_line(error)}", member.content)
+    arxiv_id, version = identity(path.stem)
+    url = f"https://arxiv.org/abs/{arxiv_id}" if arxiv_id else None
+    return {"text": latex, "arxiv_id": arxiv_id, "version": version, "main_file": main, "url": url}
+
+
+def files_of(name: str, content: bytes) -> dict[str, bytes]:
+    """Unpack an e-print. Raises TooLarge, NoLatex, and one of DAMAGED_MEMBER."""
+    unpacked = bytearray()
+    for chunk in chunks_of(Stream(name, io.BytesIO(content)), "gzip"):
+        unpacked += chunk
+        if len(unpacked) > MAX_EPRINT:
+            raise TooLarge(f"it has more than {MAX_EPRINT:,} bytes when it is decompressed")
+    if len(unpacked) < BLOCKSIZE or not unpacked.startswith(USTAR, AT):
+        return {f"{name}.tex": bytes(unpacked)} if b"\\" in unpacked else {name: bytes(unpacked)}
+    files = dict[str, bytes]()
+    for member in TarMembers(iter([bytes(unpacked)]), MAX_EPRINT, has_end=False):
+        if member.fault:
+            raise EOFError(f"{named(member)}{member.fault}")
+        files[member.name.removeprefix("./")] = member.content
+    return files
+
+
+def identity(stem: str) -> tuple[str | None, int | None]:
+    """Return an e-print's id, as 2001.00001 or hep-th/9901001, and its version, where its file's name says them."""
+    found = ID.match(stem)
+    if found is None:
+        return None, None
+    return found[1] or f"{found[2]}/{found[3]}", int(found[4]) if found[4] else None
+
+
+def inspect(
+    stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
+) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+    """Return the columns that all files have, after a look at the first e-prints."""
+    return checked_outcomes(stream, Eprints(stream), SCHEMA, text, may_be_bad=may_be_bad), (Piece(),)
+
+
+def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+    """Read all e-prints."""
+    eprints = Eprints(stream)
+    yield from chunks_of_outcomes(eprints, SCHEMA, text, tally, selection)
+    tally.rows += eprints.count

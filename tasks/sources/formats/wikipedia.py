@@ -1,0 +1,181 @@
+"""Dumps of Wikipedia and its sisters: XML with the pages of a wiki, each with its wikitext.
+
+A document is a page of the main namespace. Redirects and pages of other namespaces are no documents, and are
+counted by what they are. Pages are cut apart before they are parsed, so that a damaged one ends by itself.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+import pyarrow as pa
+
+from tasks.errors import first_line
+from tasks.sources.compression import COMPRESSIONS, Block, Broken, Members, compression_of
+from tasks.sources.listing import Piece
+from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from tasks.sources.rows import Chunk, Tally
+from tasks.sources.selection import ALL, Selection
+from tasks.sources.streams import Input
+
+NAME = "wikipedia"
+# Parts of a dump are named by their pages: enwiki-20240601-pages-articles1.xml-p1p41242.bz2.
+ENDINGS = (".xml", *(f".xml{end}" for end in COMPRESSIONS), ".bz2")
+AT_RANDOM = False
+VERSION = 1
+SCHEMA = pa.schema(
+    [
+        ("text", pa.large_string()),
+        ("title", pa.string()),
+        ("url", pa.string()),
+        ("page_id", pa.int64()),
+        ("revision", pa.int64()),
+        ("timestamp", pa.string()),
+        ("namespace", pa.int32()),
+    ]
+)
+OPEN, CLOSE = b"<page>", b"</page>"
+MAX_PAGE = 1 << 26  # bytes of XML; the longest pages of Wikipedia have 2 MiB of text
+MAX_HEAD = 1 << 20
+NAMESPACE = re.compile(rb'<namespace key="(-?\d+)"[^>]*>([^<]*)</namespace>')
+BASE = re.compile(rb"<base>([^<]*)/[^</]*</base>")
+ENTITIES = b"<!DOCTYPE"  # which no dump has, and with which a few bytes can become many
+
+
+class DamagedBlock(Exception):
+    """What is compressed cannot be read on."""
+
+
+class Pages:
+    """The pages of a dump as they are cut apart, with what its head says of the wiki. They are counted."""
+
+    def __init__(self, stream: Input) -> None:
+        self.stream, self.count = stream, 0
+        self.blocks = iter(Members(stream, compression_of(stream.url), resumes=True))
+        self.held = bytearray()
+        self.broken: Broken | None = None
+        self.namespaces, self.base = {0: ""}, ""
+
+    def __iter__(self) -> Iterator[Outcome]:
+        is_rest = False
+        with suppress(DamagedBlock):
+            self.read_head()
+        while not is_rest:
+            try:
+                page = self.next_page()
+            except DamagedBlock as error:
+                page = Bad(str(error), bytes(self.held), is_rest=not self.resume())
+            if page is None:
+                return
+            is_rest = isinstance(page, Bad) and page.is_rest
+            self.count += not is_rest
+            yield page if isinstance(page, Bad) else self.outcome(page)
+
+    def more(self) -> bool:
+        """Hold more, and say whether there was more. Raises DamagedBlock."""
+        block = next(self.blocks, None) if self.broken is None else self.broken
+        if isinstance(block, Broken):
+            self.broken = block
+            raise DamagedBlock(f"the data are damaged at byte {block.offset:,}: {first_line(block.error)}")
+        self.held += block.content if block else b""
+        return block is not None
+
+    def resume(self) -> bool:
+        """Go on behind what is damaged; False where nothing that can be read is there."""
+        self.broken, self.held = None, bytearray()
+        block = next((block for block in self.blocks if isinstance(block, Block)), None)
+        self.held += block.content if block else b""
+        return block is not None
+
+    def read_head(self) -> None:
+        """Read what stands before the first page: the address of the wiki and the names of its namespaces."""
+        while OPEN not in self.held and len(self.held) < MAX_HEAD and self.more():
+            pass
+        head = bytes(self.held).partition(OPEN)[0]
+        names = {int(key): name.decode(errors="replace") for key, name in NAMESPACE.findall(head)}
+        self.namespaces |= names
+        found = BASE.search(head)
+        self.base = found[1].decode(errors="replace") if found else ""
+
+    def next_page(self) -> bytes | Bad | None:
+        """Return the next page, or what it is instead; None at the end."""
+        while (start := self.held.find(OPEN)) < 0:
+            del self.held[: max(0, len(self.held) - len(OPEN))]
+            if not self.more():
+                return None
+        del self.held[:start]
+        searched = len(OPEN)
+        while True:
+            end, another = self.held.find(CLOSE, searched), self.held.find(OPEN, searched)
+            if 0 <= another < end or (end < 0 and (another >= 0 or len(self.held) > MAX_PAGE)):
+                return self.cut_off(another if another >= 0 else len(self.held))
+            if end >= 0:
+                page = bytes(self.held[: end + len(CLOSE)])
+                del self.held[: end + len(CLOSE)]
+                return page
+            searched = max(len(OPEN), len(self.held) - len(CLOSE))
+            if not self.more():
+                return self.cut_off(len(self.held))
+
+    def cut_off(self, end: int) -> Bad:
+        """Take what is held up to a byte for a page that has no end."""
+        content = bytes(self.held[:end])
+        del self.held[:end]
+        if len(content) > MAX_PAGE:
+            return Bad(f"a page of more than {MAX_PAGE:,} bytes", content)
+        return Bad("a page has no end: </page> is missing", content)
+
+    def outcome(self, page: bytes) -> Outcome:
+        """Say what a page is."""
+        if ENTITIES in page:
+            return Bad("it declares entities, which no dump does", page)
+        try:
+            return self.document(ElementTree.fromstring(page))  # noqa: S314 (without entities)
+        except (ElementTree.ParseError, UnicodeError, ValueError) as error:
+            return Bad(f"no page of a dump: {first_line(error)}", page)
+
+    def document(self, page: ElementTree.Element) -> Outcome:
+        """Return the columns of a page, or what it is if it is none. Raises ValueError."""
+        namespace, title = int(text_at(page, "ns") or 0), text_at(page, "title") or ""
+        if page.find("redirect") is not None:
+            return Skip("redirect")
+        if namespace != 0:
+            return Skip(f"namespace {self.namespaces.get(namespace) or namespace}")
+        revisions = page.findall("revision")
+        if not revisions:
+            raise ValueError("it has no revision")
+        revision = revisions[-1]
+        if len(revisions) > 1:
+            revision = max(revisions, key=lambda one: text_at(one, "timestamp") or "")
+        text = revision.find("text")
+        if text is None or text.get("deleted") is not None:
+            return Skip("deleted")
+        return {
+            "text": text.text or "",
+            "title": title,
+            "url": f"{self.base}/{quote(title.replace(' ', '_'), safe=':/()!*,;@')}" if self.base else None,
+            "page_id": int(text_at(page, "id") or -1),
+            "revision": int(text_at(revision, "id") or -1),
+            "timestamp": text_at(revision, "timestamp"),
+            "namespace": namespace,
+        }
+
+
+def text_at(element: ElementTree.Element, name: str) -> str | None:
+    return element.findtext(name)
+
+
+def inspect(
+    stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
+) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+    """Return the columns that all dumps have, after a look at the first pages."""
+    return checked_outcomes(stream, Pages(stream), SCHEMA, text, may_be_bad=may_be_bad), (Piece(),)
+
+
+def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+    """Read all pages."""
+    pages = Pages(stream)
+    yield from chunks_of_outcomes(pages, SCHEMA, text, tally, selection)
+    tally.rows += pages.count

@@ -1,0 +1,213 @@
+"""The steps of the raw web: rules on addresses, extraction, languages; and rounds over a column."""
+
+import gzip
+import json
+
+import fasttext
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import TOKENIZER, build_here, prose
+
+from tasks.documents.url_rules import judged_urls, planned_url_rules
+from tasks.errors import BadRecipe
+from tasks.recipe.loading import load_recipe
+from tasks.recipe.web_steps import UrlRules
+
+LISTS = {
+    "domains": "bad.example\n# a note\n*.worse.example\n10.0.0.1\n",
+    "urls": "good.example/forbidden\nhttps://good.example/one?page=2\n",
+    "words": "casino\nxxx\n",
+    "subwords": "poker\n",
+    "soft_words": "free\ncheap\n",
+}
+
+
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lists")
+    for kind, content in LISTS.items():
+        (folder / kind).write_text(content)
+    (folder / "subwords.gz").write_bytes(gzip.compress(b"badword\n"))
+    files = {kind: [str(folder / kind)] for kind in LISTS}
+    files["subwords"].append(str(folder / "subwords.gz"))
+    return planned_url_rules(UrlRules(**files))
+
+
+@pytest.mark.parametrize(
+    ("address", "rule"),
+    [
+        ("https://bad.example/a", "domains"), ("http://www.BAD.example:80/", "domains"), ("https://bad.example./", "domains"),
+        ("https://notbad.example/", None), ("https://bad.example.org/", None), ("https://a.worse.example", "domains"),
+        ("http://10.0.0.1/x", "domains"), ("https://good.example/forbidden", "urls"),
+        ("https://good.example/forbidden/below/it?x", "urls"), ("https://good.example/forbidden-not", None),
+        ("https://good.example/one?page=2", "urls"), ("https://good.example/one?page=3", None),
+        ("https://good.example/the-CASINO/", "words"), ("https://good.example/casinos", None),
+        ("https://play.example/video_poker1", "subwords"), ("https://play.example/bad-word", "subwords"),
+        ("https://play.example/free", None), ("https://play.example/free/free", None),
+        ("https://play.example/free-cheap", "soft_words"), ("mailto:casino@x.example", None), ("", None), (None, None),
+    ],
+)  # fmt: skip
+def test_address_goes_by_the_first_rule_that_it_breaks(rules, address, rule):
+    found = judged_urls(rules, pa.table({"url": pa.array([address], pa.string())}))
+    assert [kind for kind, notes in found.items() if notes[0].is_valid] == (
+        [f"url_rules.{rule}"] if rule else []
+    )
+
+
+def test_many_domains_are_held_as_hashes(tmp_path):
+    (tmp_path / "domains").write_text("".join(f"host{i}.example\n" for i in range(100_000)))
+    rules = planned_url_rules(UrlRules(domains=[str(tmp_path / "domains")]))
+    addresses = [f"https://www.host{i}.example/" for i in range(99_990, 100_010)]
+    found = judged_urls(rules, pa.table({"url": addresses}))["url_rules.domains"]
+    assert found.is_valid().to_pylist() == [True] * 10 + [False] * 10
+
+
+@pytest.fixture(scope="module")
+def languages(tmp_path_factory):
+    """Give a model that tells two languages apart, trained here, and texts in both."""
+    folder = tmp_path_factory.mktemp("model")
+    german, english = (
+        ["der", "die", "das", "und", "ist", "nicht", "ein"],
+        ["the", "and", "is", "not", "of", "a", "to"],
+    )
+    texts = {
+        "de": [" ".join(german[(i * k) % 7] for k in range(1, 40)) for i in range(1, 60)],
+        "en": [" ".join(english[(i * k) % 7] for k in range(1, 40)) for i in range(1, 60)],
+    }
+    lines = [f"__label__{label} {text}" for label, of_label in texts.items() for text in of_label]
+    (folder / "train.txt").write_text("\n".join(lines))
+    # Each of ten threads makes a tenth of a matrix: fastText with fewer leaves the rest to chance.
+    model = fasttext.train_supervised(
+        str(folder / "train.txt"), dim=8, minn=2, maxn=3, bucket=500, epoch=20, thread=10, verbose=0
+    )
+    model.save_model(str(folder / "model.bin"))
+    return folder / "model.bin", texts
+
+
+@pytest.fixture(scope="module")
+def pages(languages, tmp_path_factory):
+    """Give the folder of a recipe for pages in two languages, of which some have the same address."""
+    model, texts = languages
+    folder = tmp_path_factory.mktemp("pages")
+    rows = [
+        {
+            "url": f"https://{'bad' if i % 5 == 0 else 'good'}.example/{label}/{i // 2}",
+            "text": f"<html><body><main><h1>{i}</h1><p>{text} {i}. {text}</p></main></body></html>",
+        }
+        for label, of_label in texts.items()
+        for i, text in enumerate(of_label[:20])
+    ]
+    rows += [
+        {"url": "https://good.example/empty", "text": "<html><script>1</script></html>"},
+        {"url": None, "text": rows[1]["text"]},
+    ]
+    (folder / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "domains.txt").write_text("bad.example\n")
+    (folder / "recipe.yaml").write_text(
+        f"""
+name: web
+storage: out
+tokenizer: {TOKENIZER}
+documents:
+  - url_rules: {{domains: domains.txt}}
+  - extract: fast
+  - language_id: {{model: {model}, keep: {{de: 0.6}}}}
+dedup:
+  - {{exact: {{column: url}}, scope: global}}
+  - {{exact: text, scope: global}}
+sources: [{{name: pages, files: pages.jsonl}}]
+"""
+    )
+    build_here(load_recipe(str(folder / "recipe.yaml")))
+    return folder
+
+
+def test_every_page_is_kept_or_gone_for_one_reason(pages):
+    published = pages / "out/web/published"
+    reasons = pq.read_table(published / "reasons.parquet").to_pylist()
+    assert {row["reason"]: row["documents"] for row in reasons} == {
+        "url_rules.domains": 8, "extract-fast.emptied": 1, "language_id.language": 16, "same_url": 6,
+        "exact_duplicate": 1,
+    }  # fmt: skip
+    kept = pq.read_table(published / "pages").to_pylist()
+    assert len(kept) + sum(row["documents"] for row in reasons) == 42
+    assert {row["language"] for row in kept} == {"de"}
+    assert min(row["language_probability"] for row in kept) >= 0.6
+    assert all("<" not in row["text"] and row["text"].startswith(("#", *"0123456789")) for row in kept)
+
+
+def test_page_that_goes_by_its_address_is_never_extracted_and_has_no_tokens(pages):
+    published = pages / "out/web/published"
+    gone = pq.read_table(published / "reasons.parquet").to_pylist()
+    assert {row["tokens"] for row in gone if row["reason"] == "url_rules.domains"} == {0}
+    cleaned = pq.read_table(published / "cleaned.parquet").to_pylist()
+    assert [(row["cleaning"], row["documents"]) for row in cleaned] == [("extract-fast", 34)]
+
+
+def test_ledger_of_languages_adds_up(pages):
+    rows = pq.read_table(pages / "out/web/published/languages.parquet").to_pylist()
+    by_language = {}
+    for row in rows:
+        by_language[row["language"]] = by_language.get(row["language"], 0) + row["documents"]
+    assert by_language == {"de": 17, "en": 16, None: 9}
+    assert "Languages, as the model names them" in (pages / "out/web/published/README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([{"extract": "slow"}], "extract: there is no slow; there are fast, structured"),
+        ([{"filter": "fineweb"}, {"extract": "fast"}], "filter stands before extract, and reads texts"),
+        ([{"extract": "fast"}, {"extract": "structured"}], "extract stands there twice"),
+        ([{"url_rules": {}}], "url_rules: it names no file"),
+        ([{"url_rules": {"domains": "gone.txt"}}], "no file matches .*gone.txt"),
+        ([{"url_rules": {"column": "text", "domains": "pages.jsonl"}}], "text is the text of source pages"),
+        ([{"language_id": {"model": "pages.jsonl"}}], "language_id.model, file .*pages.jsonl: "),
+        (
+            [{"language_id": {"model": "MODEL", "keep": {"dde": 0.5}}}],
+            "the model knows no language 'dde'; it has en, de",
+        ),
+        ([{"language_id": {"model": "MODEL", "keep": {"de": 2}}}], "expected at most 1"),
+    ],
+)
+def test_step_that_cannot_be_done_is_told(pages, languages, steps, said):
+    model = str(languages[0])
+    text = json.dumps(steps).replace("MODEL", model)
+    recipe = (pages / "recipe.yaml").read_text()
+    (pages / "other.yaml").write_text(
+        f"{recipe.partition('documents:')[0]}documents: {text}\nsources:{recipe.rpartition('sources:')[2]}"
+    )
+    with pytest.raises(BadRecipe, match=said):
+        build_here(load_recipe(str(pages / "other.yaml")))
+
+
+def test_column_that_no_document_has_leaves_all_in_place(pages, caplog):
+    recipe = (
+        (pages / "recipe.yaml")
+        .read_text()
+        .replace("column: url", "column: gone")
+        .replace("name: web", "name: gone")
+    )
+    (pages / "gone.yaml").write_text(recipe)
+    build_here(load_recipe(str(pages / "gone.yaml")))
+    assert "no document has a value in 'gone', so that all stay in this round" in caplog.text
+
+
+def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):
+    def breaking(html):
+        if ">3<" in html:
+            raise RecursionError("too deep")
+        return prose(html, 60)
+
+    monkeypatch.setattr(
+        "tasks.documents.extraction.extractor_named", lambda name: lambda html, _: breaking(html)
+    )
+    (pages / "breaking.yaml").write_text(
+        (pages / "recipe.yaml").read_text().replace("name: web", "name: breaking")
+    )
+    build_here(load_recipe(str(pages / "breaking.yaml")))
+    removed = pq.read_table(pages / "out/breaking/published/removed").to_pylist()
+    assert [row["note"] for row in removed if row["reason"] == "extract-fast.failed"] == [
+        "RecursionError: too deep"
+    ] * 2

@@ -1,0 +1,80 @@
+"""Which encoding a page's bytes are read in: a mark before the header, the header before the page itself."""
+
+import codecs
+
+import pytest
+
+from tasks.extraction.decoding import decoded
+
+RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах. " * 4
+
+
+@pytest.mark.parametrize(
+    ("content", "charset", "text"),
+    [
+        (codecs.BOM_UTF8 + "é".encode(), "windows-1251", "é"),
+        (codecs.BOM_UTF16_LE + "é".encode("utf-16-le"), None, "é"),
+        (codecs.BOM_UTF16_BE + "é".encode("utf-16-be"), "utf-8", "é"),
+    ],
+)
+def test_a_byte_order_mark_comes_first(content, charset, text):
+    assert decoded(content, charset) == text
+
+
+def test_the_header_comes_before_the_page():
+    page = "<meta charset=utf-8>" + RUSSIAN
+    assert decoded(page.encode("koi8-r"), "KOI8-R") == page
+
+
+def test_the_page_comes_before_what_bytes_look_like():
+    page = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1253">æ'
+    assert decoded(page.encode("latin1"), None) == page.replace("æ", "ζ")
+
+
+def test_what_bytes_look_like_comes_last():
+    assert decoded(RUSSIAN.encode("cp1251"), None) == RUSSIAN
+    assert decoded(RUSSIAN.encode(), None) == RUSSIAN
+
+
+@pytest.mark.parametrize("charset", ["latin1", "ISO-8859-1", "ascii", ' "iso-8859-1" '])
+def test_names_are_those_of_the_encoding_standard(charset):
+    assert decoded(b"\x93a\x94", charset) == "“a”"
+
+
+@pytest.mark.parametrize(
+    "charset",
+    [
+        "nonsense",
+        "",
+        "utf-8; foo",
+        "rot13",
+        "hex",
+        "zip",
+        "idna",
+        "utf\0008",
+        "é" * 3,
+        "x" * 10_000,
+        "undefined",
+    ],
+)
+def test_nonsense_in_the_header_is_no_encoding(charset):
+    assert decoded("Grüße aus Köln, schöne Straße".encode(), charset) == "Grüße aus Köln, schöne Straße"
+
+
+def test_utf_16_said_by_a_page_that_could_be_read_is_utf_8():
+    page = "<meta charset=utf-16>Grüße"
+    assert decoded(page.encode(), None) == page
+
+
+@pytest.mark.parametrize(
+    "charset", [None, "utf-8", "utf-16", "shift_jis", "gb18030", "iso-2022-jp", "big5", "euc-kr", "nonsense"]
+)
+@pytest.mark.parametrize(
+    "content", [b"", b"\0", b"\xff\xfe\x00", bytes(range(256)) * 3, b"\x1b$B\xff", b"\xed\xa0\x80" * 9]
+)
+def test_any_bytes_are_text(content, charset):
+    assert decoded(content, charset).encode() is not None
+
+
+def test_bytes_that_are_no_text_are_replaced():
+    assert decoded(b"a\xffb", "utf-8") == "a\ufffdb"

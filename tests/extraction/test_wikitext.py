@@ -1,0 +1,170 @@
+"""The readable text of MediaWiki's markup."""
+
+import bz2
+import re
+import time
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.extraction.wikitext import BACK_MATTER, DEEPEST, text_of_wikitext
+
+CASES = {
+    "emphasis": ("A '''bold''' and ''slanted'' '''''word'''''.", "A bold and slanted word."),
+    "links": ("[[Paris]], [[Paris|the city]], [[bus]]es, [[Mercury (planet)|]]", "Paris, the city, buses, Mercury"),
+    "outer links": ("[http://a.b c d], [https://a.b] and http://c.d", "c d, and http://c.d"),
+    "pictures": ("a [[File:x.jpg|thumb|A [[city]] at night]] b [[Datei:y.png]] c", "a b c"),
+    "categories": ("text\n[[Category:Cities]]\n[[Kategorie:Orte|x]]\n[[:Category:Shown]]", "text\n\nCategory:Shown"),
+    "other languages": ("text\n[[de:Stadt]]\n[[zh-min-nan:Siâⁿ-chhī]]", "text"),
+    "references": ('a<ref>[[x]] {{cite}}</ref>, b<ref name="n" />.<references/>', "a, b."),
+    "comments": ("a<!-- b\n -->c<!-- never closed", "ac"),
+    "headings": ("== One ==\na\n=== Two ===\nb\n= Title =\nc", "## One\n\na\n\n### Two\n\nb\n\n# Title\n\nc"),
+    "heading over nothing": ("a\n== Empty ==\n{{box}}\n=== Also ===\n== Full ==\nb", "a\n\n## Full\n\nb"),
+    "lists": ("* a\n** b\n* c<br>d\n# e\n## f\n#* g\n* {{box}}", "- a\n  - b\n- c d\n1. e\n   1. f\n   - g"),
+    "definitions": ("; term : what it is\n; word\n: meaning", "term\n: what it is\nword\nmeaning"),
+    "indented": (":a\n::b\n* c\n*: d", "a\nb\n- c\n  d"),
+    "break": ("a<br/>b<br>c", "a\nb\nc"),
+    "rule and switch": ("__NOTOC__\na\n----\nb", "a\n\nb"),
+    "infobox": ("{{Infobox city\n| name = [[X]]\n| area = {{convert|5|km2}}\n}}\n'''X''' is", "X is"),
+    "formulas": ("<math>a_{1} < b</math>, <math display=block>x^2</math>", "$a_{1} < b$,\n\n$$x^2$$"),
+    "code": ("<code>a ''b'' &lt; [[c|d]]</code> <code><nowiki>[[x]]</nowiki></code>", "`a b < d` `[[x]]`"),
+    "block of code": ('<syntaxhighlight lang="python">\nif a:\n    "[[b]]"\n</syntaxhighlight>', '```python\nif a:\n    "[[b]]"\n```'),
+    "code with a fence": ("<pre>```\na</pre>", "````\n```\na\n````"),
+    "not markup": ("<nowiki>[[a]] ''b'' {{c}} &amp;</nowiki> * d", "[[a]] ''b'' {{c}} & * d"),
+    "entities": ("a&nbsp;b &lt;i&gt; &#8211; &amp;lt;", "a b <i> \N{EN DASH} &lt;"),
+    "entities are no markup": ("&#91;&#91;a&#93;&#93; &#123;&#123;b", "[[a]] {{b"),
+    "tags": ("a<sub>2</sub> <span style='x'>b</span> <T> 1 < 2", "a2 b <T> 1 < 2"),
+    "exponents": ("10<sup>&minus;7</sup> m<sup>2</sup>, 1<sup>st</sup> [[a|b<sup>x]]", "10⁻⁷ m², 1st bx"),
+    "quotation": ("a<blockquote>b\nc</blockquote>d", "a\n\n> b\n> c\n\nd"),
+    "parentheses around nothing": ("X ({{audio}}; {{box}}) is (; a) thing {{box}}.", "X is (a) thing."),
+    "redirect": ("#REDIRECT [[Paris]]", ""),
+    "nothing": ("", ""),
+    "never closed": ("a [[b|c and {{d|e\n\nf", "a b|c and d|e\n\nf"),
+    "never opened": ("a]] b}} c\n|}\nd", "a]] b}} c\n|}\nd"),
+    "crossed": ("{{a|[[b}} c]]", "c]]"),
+}  # fmt: skip
+TEMPLATES = {
+    "{{lang|de|Stadt}}": "Stadt",
+    "{{lang-de|Stadt}}": "Stadt",
+    "{{Lang|fr|1=x|2=mot}}": "mot",
+    "{{convert|5|km}}": "5 km",
+    "{{convert|5|to|10|km2|sqmi|abbr=on}}": "5 to 10 km²",
+    "{{convert|3|-|4|C}}": "3\N{EN DASH}4 °C",
+    "a{{nbsp}}b{{ndash}}c{{snd}}d": "a b\N{EN DASH}c \N{EN DASH} d",
+    "{{nowrap|a {{lang|la|b}}}}": "a b",
+    "{{quote|a [[b]]|Someone}}": "> a b\n> \N{EM DASH} Someone",
+    "{{quote|text=a=b}}": "> a=b",
+    "{{IPA|/a/}} {{IPA-el|aristotélɛːs}}": "/a/ [aristotélɛːs]",
+    "{{IPAc-en|pron|ˈ|æ|s|k|i|,_|a}}": "/ˈæski, a/",
+    "{{respell|ASS|kee}}": "ASS-kee",
+    "{{frac|1|2}} {{frac|3|1|2}}": "1/2 3 1/2",
+    "{{formatnum:1234567}} {{formatnum:1.5}}": "1,234,567 1.5",
+    "{{chem|H|2|O}}": "H2O",
+    "{{hlist|a|b |}}": "a, b",
+    "{{circa|1500}}": "c. 1500",
+    "{{As of|2010|5}}": "As of 2010-5",
+    "{{nihongo|''Word''|言葉|kotoba}}": "Word (言葉, kotoba)",
+    "{{transl|ar|ALA|al}}": "al",
+    "{{abbr|a|b}}": "a",
+    "{{cite web|url=x|title=y}}{{Main|a}}{{#if:a|b}}{{unknown|a}}{{}}": "",
+}
+TABLE = """{| class="wikitable"
+|+ Towns
+! Name !! style="x" | People
+|-
+| [[A|B]] || {{formatnum:1000}}
+|-
+| rowspan="2" | C || 1
+more
+|-
+| colspan=1 | a{{!}}b
+|}"""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_markup_is_markdown(case):
+    wikitext, expected = CASES[case]
+    assert text_of_wikitext(wikitext) == expected
+
+
+@pytest.mark.parametrize("wikitext", TEMPLATES)
+def test_template_says_its_words_in_a_sentence(wikitext):
+    assert text_of_wikitext(wikitext) == TEMPLATES[wikitext]
+
+
+def test_table_has_a_cell_in_each_column():
+    assert text_of_wikitext(TABLE) == (
+        "Towns\n\n| Name | People |\n| --- | --- |\n| B | 1,000 |\n| C | 1 more |\n| | a\\|b |"
+    )
+
+
+def test_table_that_lays_out_tables_is_its_cells():
+    inner = "{|\n| a || b\n|-\n| c || d\n|}"
+    markdown = "| a | b |\n| --- | --- |\n| c | d |"
+    assert (
+        text_of_wikitext(f"{{|\n| text\n|\n{inner}\n|\n{inner}\n|}}") == f"text\n\n{markdown}\n\n{markdown}"
+    )
+
+
+def test_back_matter_goes_when_asked():
+    wikitext = "a\n== See also ==\n* b\n=== More ===\nc\n== Life ==\nd\n=== Notes ===\ne\n== References ==\nf"
+    assert text_of_wikitext(wikitext, BACK_MATTER) == "a\n\n## Life\n\nd"
+    assert "- b" in text_of_wikitext(wikitext)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["[[", "{{", "'''", "\n{|", "[[a|", "{{a|", "<ref>", "<ref ", "<math>", "<!--", "[http://a ", "]]", "}}", "|",
+     "<blockquote>", "<code>", "\n|-\n|", "\n* a", "( ;", "= ", "&#", "&amp;", "<", " "],
+)  # fmt: skip
+def test_time_grows_with_the_length_whatever_is_never_closed(part):
+    times = []
+    for count in (20_000, 200_000):
+        start = time.process_time()
+        text = text_of_wikitext(part * count + ".")
+        times.append(time.process_time() - start)
+        assert len(text) < 5 * len(part) * count + 100
+    assert times[1] < 40 * times[0] + 0.5  # the square of it would be a hundred times as long
+
+
+def test_what_is_nested_too_deep_is_text():
+    deep = DEEPEST + 10
+    assert text_of_wikitext("{{nowrap|" * 10 + "a" + "}}" * 10) == "a"
+    assert "a" in text_of_wikitext("{{nowrap|" * deep + "a" + "}}" * deep)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["[[", "]]", "{{", "}}", "{|", "|}", "|", "||", "\n", "|-", "!", "a", "lang", " ", "<ref>", "</ref>", "''",
+             "<pre>", "</pre>", "<code>", "</code>", "<br>", "=", "*", "#", ";", ":", "&amp;", "\0", "\1", "0", "<nowiki>",
+             "</nowiki>", "<blockquote>", "</blockquote>", "<!--", "-->", "File:", "convert", "9", "rowspan=3 |"]
+        )
+    )
+)  # fmt: skip
+def test_whatever_is_crossed_is_text_without_marks(parts):
+    text = text_of_wikitext("".join(parts))
+    assert not re.search("[\0\1]", text)
+    assert text.count("a") <= "".join(parts).count("a")
+
+
+def test_words_of_articles_are_those_that_people_read(shared):
+    """The oracle is what the encyclopedia shows of these articles."""
+    with bz2.open(next((shared / "web/wiki").glob("enwiki-*.bz2"))) as file:
+        pages = {}
+        for _, page in ElementTree.iterparse(file):
+            if page.tag.endswith("}page"):
+                names = {child.tag.rpartition("}")[2]: child for child in page.iter()}
+                pages[names["title"].text] = names["text"].text or ""
+    aristotle = text_of_wikitext(pages["Aristotle"])
+    assert aristotle.startswith(
+        "Aristotle (/ˈærɪˌstɒtəl/; Ἀριστοτέλης [aristotélɛːs], Aristotélēs; 384\N{EN DASH}322 BC) was"
+    )
+    assert "about 55 km (34 miles) east of modern-day Thessaloniki." in aristotle
+    ascii_ = text_of_wikitext(pages["ASCII"])
+    assert "| 000 1000 | 010 | 8 | 08 | BS | ␈ | `^H` | `\\b` | Backspace |" in ascii_
+    assert text_of_wikitext(pages["AccessibleComputing"]) == ""
+    for text in map(text_of_wikitext, pages.values()):
+        assert not re.search(r"\[\[|<ref|thumb\|", text)

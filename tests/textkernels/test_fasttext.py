@@ -1,0 +1,235 @@
+"""Models of fastText: what is said of texts is what fastText itself says, for every kind of model it makes."""
+
+import contextlib
+import random
+import struct
+
+import fasttext
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from textkernels.fasttext import file
+from textkernels.fasttext.file import read_model
+from textkernels.fasttext.prediction import best
+
+THREADS = 10  # each of them makes a tenth of a matrix: fastText with fewer leaves the rest to chance
+NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}
+# How each is trained, and then how it is quantised.
+KINDS = {
+    "hierarchical": ({"loss": "hs", **NGRAMS}, None),
+    "softmax": ({"loss": "softmax", "minn": 1, "maxn": 3, "bucket": 500}, None),
+    "negative": ({"loss": "ns", **NGRAMS}, None),
+    "one-vs-all": ({"loss": "ova", "dim": 16, **NGRAMS}, None),
+    "words": ({"loss": "softmax", "minn": 0, "maxn": 0, "bucket": 0}, None),
+    "bigrams": ({"loss": "softmax", "wordNgrams": 2, "minn": 0, "maxn": 0, "bucket": 2000}, None),
+    "trigrams": ({"loss": "hs", "wordNgrams": 3, "dim": 37, **NGRAMS}, None),
+    "rare-words-left-out": ({"loss": "softmax", "minCount": 40, **NGRAMS}, None),
+    "quantised": ({"loss": "softmax", **NGRAMS}, {}),
+    "norms": ({"loss": "hs", **NGRAMS}, {"qnorm": True, "dsub": 4}),
+    "pruned": ({"loss": "hs", "dim": 16, **NGRAMS}, {"qnorm": True, "cutoff": 600}),
+    "pruned-bigrams": ({"loss": "ova", "wordNgrams": 2, **NGRAMS}, {"cutoff": 400, "dsub": 3}),
+    "pruned-words": ({"loss": "softmax", "minn": 0, "maxn": 0, "bucket": 0}, {"cutoff": 300}),
+    "output": ({"loss": "softmax", **NGRAMS}, {"qnorm": True, "qout": True}),
+    "output-tree": ({"loss": "hs", **NGRAMS}, {"qout": True}),
+}
+MANY = {"output", "output-tree"}  # have labels enough for centroids
+AWKWARD = [
+    "", "\n", " \n\n\t ", "\0", "a\0b", "a\x0bb\x0cc\rd\te", "</s>", "some </s> words", "__label__l1",
+    "__label__none words", "<", ">", "<>", "<word>", "\N{GRINNING FACE}", "\N{FAMILY}\u200d\N{COMBINING ACUTE ACCENT}",
+    "\x85\xa0\u2028", "ä", "中文字", "w" * 5000, "中" * 5000, "a b " * 1000, "\x7f\x01\x1f", "-- ----",
+]  # fmt: skip
+
+
+def sentences(labels):
+    """Make labelled lines of which each label has words of its own, some of them rare."""
+    chance = random.Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyzäöüéжшщ中文字語"
+
+    def word():
+        return "".join(chance.choices(letters, k=chance.randrange(1, 9)))
+
+    shared = [word() for _ in range(50)]
+    for label in range(labels):
+        own = [word() for _ in range(max(4, 1200 // labels))]
+        for _ in range(max(3, (200 - 10 * label) // labels + 10)):
+            yield f"__label__l{label} " + " ".join(chance.choices(own + shared, k=12))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Give fastText's model of a kind and the bytes of its file, each made once."""
+    folder, made = tmp_path_factory.mktemp("models"), {}
+
+    def model(kind):
+        if kind not in made:
+            lines = folder / f"{kind}.txt"
+            lines.write_text("\n".join(sentences(300 if kind in MANY else 12)))
+            arguments, quantised = KINDS[kind]
+            arguments = {"dim": 10, "lr": 0.5, "epoch": 4, "thread": THREADS, "verbose": 0, **arguments}
+            theirs = fasttext.train_supervised(str(lines), **arguments)
+            if quantised is not None:
+                theirs.quantize(str(lines), thread=THREADS, verbose=0, **quantised)
+            theirs.save_model(str(folder / kind))
+            made[kind] = fasttext.load_model(str(folder / kind)), (folder / kind).read_bytes()
+        return made[kind]
+
+    return model
+
+
+def check(theirs, model, texts, k=3):
+    labels, probabilities = best(model, pa.array(texts, pa.large_string()), k)
+    for text, ours, ours_p in zip(texts, labels, probabilities, strict=True):
+        names, expected = theirs.predict(text.replace("\n", " "), k=k)
+        found = len(names)
+        assert (ours[:found] >= 0).all()
+        assert (ours[found:] == -1).all()
+        assert (ours_p[found:] == 0).all()
+        assert ours_p[:found] == pytest.approx(expected, abs=1e-5)
+        # The label is theirs wherever no other one is as probable; that may be the one after the last.
+        distinct = np.diff(expected, prepend=2, append=-1 if found < k else expected[-1]) < -1e-5
+        for i in np.flatnonzero(distinct[:-1] & distinct[1:]):
+            assert model.labels[ours[i]] == names[i].removeprefix("__label__"), text[:99]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_are_those_of_fasttext(trained, kind):
+    theirs, content = trained(kind)
+    model = read_model(content)
+    assert model.labels == tuple(label.removeprefix("__label__") for label in theirs.labels)
+    known = [line.partition(" ")[2] for line in sentences(12)]
+    check(theirs, model, AWKWARD + known[:40] + [" ".join(known)])
+    check(theirs, model, [known[0]], k=len(model.labels) + 2)
+
+    @settings(max_examples=60, derandomize=True)
+    @given(texts=st.lists(st.text() | st.text("ab äж中\n\0<>"), max_size=5))
+    def like_theirs(texts):
+        check(theirs, model, texts)
+
+    like_theirs()
+
+
+@pytest.mark.parametrize("kind", ["quantised", "norms", "pruned", "pruned-bigrams"])
+def test_labels_are_the_same_where_a_quantised_matrix_is_too_large_to_be_written_out(
+    trained, kind, monkeypatch
+):
+    theirs, content = trained(kind)
+    monkeypatch.setattr(file, "EXPANDED_SIZE", 2000)
+    model = read_model(content)
+    assert not len(model.matrix.numbers)
+    check(theirs, model, [line.partition(" ")[2] for line in sentences(12)])
+
+
+def test_line_of_a_megabyte_has_their_label(trained):
+    theirs, content = trained("hierarchical")
+    for line in (" ".join(line.partition(" ")[2] for line in list(sentences(12)) * 60), "long" * 250_000):
+        labels, probabilities = best(read_model(content), pa.array([line], pa.large_string()))
+        names, expected = theirs.predict(line)
+        assert f"__label__{read_model(content).labels[labels[0, 0]]}" == names[0]
+        # What fastText adds up one by one in float32 is rounded a million times.
+        assert probabilities[0, 0] == pytest.approx(expected[0], abs=1e-3)
+
+
+def test_matrix_is_a_view_of_the_file(trained):
+    _, content = trained("hierarchical")
+    assert np.shares_memory(read_model(content).matrix.numbers, np.frombuffer(content, np.uint8))
+
+
+def test_part_of_a_column_and_nulls_are_texts(trained):
+    _, content = trained("softmax")
+    model, texts = read_model(content), pa.array(["xyz", "abc def", None, "жшщ"], pa.large_string())
+    labels, probabilities = best(model, texts[1:])
+    each = [best(model, pa.array([text], pa.large_string())) for text in ("abc def", "", "жшщ")]
+    assert labels.tolist() == [one[0][0].tolist() for one in each]
+    assert probabilities.tolist() == [one[1][0].tolist() for one in each]
+
+
+def test_no_text_has_no_label_and_no_label_is_too_few(trained):
+    model = read_model(trained("softmax")[1])
+    assert best(model, pa.array([], pa.large_string()), 4)[0].shape == (0, 4)
+    with pytest.raises(ValueError, match="the 0 best labels"):
+        best(model, pa.array([""], pa.large_string()), 0)
+
+
+@pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output"])
+def test_file_that_is_cut_short_is_an_error(trained, kind):
+    _, content = trained(kind)
+    chance = random.Random(1)
+    places = {*range(200), len(content) - 1, *(chance.randrange(len(content)) for _ in range(200))}
+    for place in places:
+        with pytest.raises(ValueError, match="cut short"):
+            read_model(content[:place])
+    with pytest.raises(ValueError, match="the model ends at byte"):
+        read_model(content + b"\0")
+
+
+def fields(content):
+    """Return where the whole numbers of a file begin, with their layouts: arguments, dictionary, last matrix."""
+    yield from ((at, "i") for at in (*range(0, 56, 4), 64, 68, 72))
+    yield from ((at, "q") for at in (76, 84))
+
+
+@pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output", "bigrams"])
+def test_damaged_file_is_an_error_or_has_an_answer(trained, kind):
+    _, content = trained(kind)
+    chance = random.Random(2)
+    texts = pa.array([*AWKWARD, *list(sentences(12))[:20]], pa.large_string())
+    errors = 0
+    for turn in range(250):
+        damaged = bytearray(content)
+        for _ in range(chance.choice([1, 1, 8])):
+            damaged[chance.randrange(len(content) if turn % 2 else 4000)] = chance.randrange(256)
+        try:
+            best(read_model(bytes(damaged)), texts)
+        except ValueError:
+            errors += 1
+    assert 0 < errors < 250
+
+
+@pytest.mark.parametrize("kind", ["hierarchical", "pruned", "words"])
+@pytest.mark.parametrize("value", [-1, 0, 1, 127, 2**31 - 1, -(2**31)])
+def test_no_number_in_the_head_of_a_file_is_believed(trained, kind, value):
+    _, content = trained(kind)
+    for at, layout in fields(content):
+        damaged = bytearray(content)
+        struct.pack_into(f"<{layout}", damaged, at, value)
+        with contextlib.suppress(ValueError):
+            best(read_model(bytes(damaged)), pa.array(AWKWARD, pa.large_string()))
+
+
+def numbered(content, at, value):
+    return content[:at] + struct.pack("<i", value) + content[at + 4 :]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "said"),
+    [
+        (0, 1, "magic number"),
+        (4, 13, "version 13"),
+        (8, 11, "11 are expected"),
+        (28, 101, "101 words"),
+        (32, 7, "loss has number 7"),
+        (36, 1, "nothing to predict"),
+        (40, 0, "no buckets for them"),
+        (40, 4000, "for [0-9]+ words and 4000 n-grams"),
+        (48, 101, "101 characters"),
+        (68, 3, "entries with 3 words"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(trained, at, value, said):
+    _, content = trained("hierarchical")
+    with pytest.raises(ValueError, match=said):
+        read_model(numbered(content, at, value))
+
+
+def test_model_of_words_without_labels_is_an_error(tmp_path):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(sentences(3)))
+    made = fasttext.train_unsupervised(
+        str(lines), dim=4, minCount=1, bucket=50, thread=THREADS, epoch=1, verbose=0
+    )
+    made.save_model(str(tmp_path / "model"))
+    with pytest.raises(ValueError, match="nothing to predict"):
+        read_model((tmp_path / "model").read_bytes())

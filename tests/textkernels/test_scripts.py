@@ -1,0 +1,96 @@
+"""The script that a text is written in."""
+
+import unicodedata
+
+import pyarrow as pa
+import pytest
+import regex
+
+from textkernels.texts.scripts import script_of_texts
+
+SCRIPTS = [
+    "Adlm",
+    "Arab",
+    "Armn",
+    "Beng",
+    "Bopo",
+    "Cans",
+    "Cher",
+    "Copt",
+    "Cyrl",
+    "Deva",
+    "Ethi",
+    "Geor",
+    "Goth",
+    "Grek",
+    "Gujr",
+    "Guru",
+    "Hang",
+    "Hani",
+    "Hebr",
+    "Java",
+    "Khmr",
+    "Knda",
+    "Laoo",
+    "Latn",
+    "Lisu",
+    "Mand",
+    "Mlym",
+    "Mong",
+    "Mtei",
+    "Mymr",
+    "Nkoo",
+    "Ogam",
+    "Olck",
+    "Orya",
+    "Runr",
+    "Sinh",
+    "Sund",
+    "Syrc",
+    "Tale",
+    "Taml",
+    "Telu",
+    "Tfng",
+    "Thaa",
+    "Thai",
+    "Tibt",
+    "Vaii",
+    "Yiii",
+]
+
+KNOWN = "".join(chr(code) for code in range(0x110000) if unicodedata.category(chr(code)).startswith("L"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_letter_is_of_the_script_that_unicode_gives_it(script):
+    letter = regex.compile(rf"[\p{{L}}&&\p{{sc={script}}}]", regex.V1)
+    letters = letter.findall(KNOWN)
+    assert letters
+    # In two lengths: what is ASCII is looked at in stretches.
+    for texts in (letters, [f"12 {one * 20} 3" for one in letters]):
+        assert set(script_of_texts(pa.array(texts, pa.large_string())).to_pylist()) == {script}
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("東京へ行きます", "Jpan"),
+        ("コーヒー", "Jpan"),
+        ("我去北京大学图书馆，然后回家吃饭睡觉看书写字の", "Hani"),
+        ("서울 사람들 大學校", "Hang"),
+        ("Москва, Moscow и СССР тогда", "Cyrl"),
+        ("Москва, the capital of Russia", "Latn"),
+        ("Ein längerer Text, der keinen anderen Buchstaben hat.", "Latn"),
+        ("हिन्दी में", "Deva"),
+        ("", None),
+        ("123 ... \N{GRINNING FACE} €", None),
+        (None, None),
+    ],
+)
+def test_script_is_that_of_most_letters(text, script):
+    assert script_of_texts(pa.array([text], pa.large_string())).to_pylist() == [script]
+
+
+def test_part_of_a_column_has_the_scripts_of_its_texts():
+    texts = pa.array(["a", "ж", "1", "中"], pa.large_string())
+    assert script_of_texts(texts[1:]).to_pylist() == ["Cyrl", None, "Hani"]

@@ -1,0 +1,97 @@
+"""The best labels of a text, by the mean of its rows: fastText's losses, with its tables and logarithms."""
+
+import numpy as np
+from numba import njit
+
+from textkernels.fasttext.model import SOFTMAX
+
+SIGMOID_STEPS, SIGMOID_MOST = 512, 8  # fastText looks its values up in a table
+SIGMOID = (
+    1 / (1 + np.exp(-(np.arange(SIGMOID_STEPS + 1) * 2 * SIGMOID_MOST / SIGMOID_STEPS - SIGMOID_MOST)))
+).astype(np.float32)
+LEAST = 1e-5  # fastText adds it to a probability before it takes the logarithm
+ONE = np.float32(1)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def dot(x, y):
+    total = np.float32(0)
+    for i in range(x.size):
+        total += x[i] * y[i]
+    return total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def logarithm(probability):
+    """Return what fastText takes for the logarithm of a probability."""
+    return np.float32(np.log(np.float64(probability) + LEAST))
+
+
+@njit(cache=True, nogil=True)
+def insert(label, score, count, best_labels, best_scores):
+    """Put a label among the best `count`, of as many as there is room for; return how many they are then."""
+    if np.isnan(score) or (count == best_labels.size and not score > best_scores[count - 1]):
+        return count
+    place = min(count, best_labels.size - 1)
+    while place > 0 and best_scores[place - 1] < score:
+        best_labels[place], best_scores[place] = best_labels[place - 1], best_scores[place - 1]
+        place -= 1
+    best_labels[place], best_scores[place] = label, score
+    return min(count + 1, best_labels.size)
+
+
+@njit(cache=True, nogil=True)
+def search_tree(mean, output, children, nodes, scores, best_labels, best_scores):
+    """Find the best labels of hierarchical softmax: what is below a node is no more probable than it.
+
+    nodes, scores: scratch, one longer than there are labels.
+    """
+    labels = output.shape[0]
+    nodes[0], scores[0] = 2 * labels - 2, 0
+    waiting, count = 1, 0
+    while waiting:
+        waiting -= 1
+        node, score = nodes[waiting], scores[waiting]
+        if score < logarithm(0) or (count == best_labels.size and score < best_scores[count - 1]):
+            continue
+        if node < labels:
+            count = insert(node, score, count, best_labels, best_scores)
+            continue
+        inner = node - labels
+        right = np.float32(1 / (1 + np.float64(np.exp(-dot(mean, output[inner])))))
+        nodes[waiting], scores[waiting] = children[inner, 1], score + logarithm(right)
+        nodes[waiting + 1], scores[waiting + 1] = children[inner, 0], score + logarithm(ONE - right)
+        waiting += 2
+    return count
+
+
+@njit(cache=True, nogil=True)
+def sigmoid(x):
+    """Return the sigmoid of x to the precision of fastText's table, and what is no number as it is."""
+    if x < -SIGMOID_MOST:
+        return np.float32(0)
+    if x > SIGMOID_MOST:
+        return ONE
+    if np.isnan(x):
+        return x
+    steps = np.float32(SIGMOID_STEPS // (2 * SIGMOID_MOST))
+    return SIGMOID[np.int64((x + np.float32(SIGMOID_MOST)) * steps)]
+
+
+@njit(cache=True, nogil=True)
+def score_all(mean, output, loss, scores, best_labels, best_scores):
+    """Find the best labels of the other losses. scores: scratch, as long as there are labels."""
+    count = 0
+    for label in range(scores.size):
+        scores[label] = dot(mean, output[label])
+    if loss == SOFTMAX:
+        scores[:] = np.exp(scores - scores.max())
+        scores /= scores.sum()
+    else:
+        for label in range(scores.size):
+            scores[label] = sigmoid(scores[label])
+    for label in range(scores.size):
+        # The logarithm of few is needed: it ascends with the probability.
+        if count < best_labels.size or logarithm(scores[label]) > best_scores[count - 1]:
+            count = insert(label, logarithm(scores[label]), count, best_labels, best_scores)
+    return count
