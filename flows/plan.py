@@ -93,9 +93,9 @@ def files_with_pieces(
     source: Source, survey: SourceSurvey, chosen: Sequence[InputFile], inspected: Sequence[InputFile]
 ) -> list[InputFile]:
     """Return the chosen files of a source as they were looked into, now or for an earlier build."""
-    known = {(file.url, file.version): file for file in survey.register.files.get(source.name, ())}
-    known |= {(file.url, file.version): file for file in inspected}
-    return [known[file.url, file.version].model_copy(update={"location": file.location}) for file in chosen]
+    known = {file.key: file for file in survey.register.files.get(source.name, ())}
+    known |= {file.key: file for file in inspected}
+    return [known[file.key].model_copy(update={"location": file.location}) for file in chosen]
 
 
 @dataclass(frozen=True)

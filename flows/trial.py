@@ -301,7 +301,10 @@ class PartRead:
         """Read a piece until there is enough, or for some seconds; the tally counts the rows that were read."""
         text, seen, until = job.parameters.text, 0, time.monotonic() + PART_SECONDS
         for chunk in read_piece(job, tally):
-            self.rows += len(chunk.rows) + len(chunk.bad) + len(chunk.blank) + len(chunk.skipped)
+            bad = sum(
+                not row.is_rest for row in chunk.bad
+            )  # what stands for the rest is counted by the tally
+            self.rows += len(chunk.rows) + bad + len(chunk.blank) + len(chunk.skipped)
             if text in chunk.table.column_names:
                 seen += pc.sum(pc.binary_length(chunk.table.column(text))).as_py() or 0
             yield chunk

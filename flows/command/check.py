@@ -52,9 +52,9 @@ def sizes_by_source(recipe: "Recipe", survey: "SourceSurvey") -> "Table":
     table = table_of("source", "files", "new", "size", "rows", words=["source"])
     columns = zip(recipe.sources, survey.chosen, survey.inspected, strict=True)
     for source, files, inspected in columns:
-        known = {(file.url, file.version): file for file in survey.register.files.get(source.name, ())}
-        known |= {(result.file.url, result.file.version): result.file for result in inspected}
-        rows = rows_of([known[file.url, file.version] for file in files])
+        known = {file.key: file for file in survey.register.files.get(source.name, ())}
+        known |= {result.file.key: result.file for result in inspected}
+        rows = rows_of([known[file.key] for file in files])
         size = as_size(sum(file.size for file in files))
         shown = "" if rows is None else f"{rows:,}"
         table.add_row(source.name, f"{len(files):,}", f"{len(inspected):,}", size, shown)

@@ -81,13 +81,16 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
 
 def limits(taken: "RuleCount") -> str:
     """Say which values let a document stay."""
-    from tasks.documents.licenses import RULES  # late
+    from tasks.documents.extraction import FAILED  # late
+    from tasks.documents.planning import noted_sentences  # late
 
     bound = taken.bound
     if bound.rule == "decontaminate":
         return "an item of an evaluation set; phrases that are frequent in the corpus are not known yet"
-    if bound.rule in RULES:
-        return RULES[bound.rule]
+    if bound.rule in (sentences := noted_sentences()):
+        return sentences[bound.rule]
+    if bound.rule.endswith(f".{FAILED}"):
+        return "its page could not be taken apart"
     if bound.is_noted:
         return "a function of your own"
     ends = [f"at least {bound.low:g}"] if bound.low is not None else []

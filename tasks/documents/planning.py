@@ -18,7 +18,7 @@ from tasks.documents.languages import LANGUAGE, PROBABILITY, PlannedLanguages, p
 from tasks.documents.languages import PUBLISHED as LANGUAGE_COLUMNS
 from tasks.documents.languages import RULES as LANGUAGE_RULES
 from tasks.documents.licenses import LICENSE, RULES
-from tasks.documents.url_rules import RULE, PlannedUrlRules, planned_url_rules, rules_of
+from tasks.documents.url_rules import RULE, SENTENCES, PlannedUrlRules, planned_url_rules, rules_of
 from tasks.errors import BadRecipe, Unavailable, ZydaError
 from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.faults import place_in_recipe
@@ -336,6 +336,11 @@ def noted_rules(step: Step) -> dict[str, str]:
     if step.language_id is not None:
         return LANGUAGE_RULES if step.language_id.keep else {}
     return RULES
+
+
+def noted_sentences() -> dict[str, str]:
+    """Return what each rule means that is noted, of all steps."""
+    return {**RULES, **LANGUAGE_RULES, **{f"{RULE}.{kind}": sentence for kind, sentence in SENTENCES.items()}}
 
 
 def published_columns(steps: tuple[Step, ...]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ MOST_TAGS = (
     1_000_000  # for which resiliparse takes some 300 MB; the most that one of 308 real pages had is 19,425
 )
 MOST_OPTIONS = 256
+MOST_BYTES = 1 << 26
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 
@@ -42,6 +43,8 @@ def measured(html: str, data: Bytes | None = None) -> tuple[str, bool]:
             page = html.encode("utf-8", "replace")
             html = page.decode()
         data = np.frombuffer(page, np.uint8)
+    if len(data) > MOST_BYTES:
+        raise ValueError(f"it has {len(data):,} bytes, expected at most {MOST_BYTES:,}")
     depth, tags, attributes, work, options, has_structure = nesting(data, HASHES, KINDS, DEEPEST)
     if depth > DEEPEST:
         raise ValueError(f"elements nest more than {DEEPEST} deep")

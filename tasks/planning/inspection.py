@@ -65,7 +65,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
     jobs, size = list[Inspection](), shard_bytes(recipe)
     known = {source.name: known_files(survey.register, source.name) for source in recipe.sources}
     for source, files in zip(recipe.sources, survey.chosen, strict=True):
-        unnumbered = [file for file in files if (file.url, file.version) not in known[source.name]]
+        unnumbered = [file for file in files if file.key not in known[source.name]]
         may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
         jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
     outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
@@ -87,7 +87,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
-        is_new = (job.file.url, job.file.version) not in known[job.source.name]
+        is_new = job.file.key not in known[job.source.name]
         if isinstance(outcome, InspectedFile) and is_new:
             new_files[job.source.name].append(outcome)
     return survey.with_inspected([*new_files.values()])

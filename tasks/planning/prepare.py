@@ -65,8 +65,7 @@ def source_plan(
 ) -> SourcePlan:
     known = known_files(register, source.name)
     numbered = [
-        known[file.url, file.version].model_copy(update={"name": file.name, "location": file.location})
-        for file in files
+        known[file.key].model_copy(update={"name": file.name, "location": file.location}) for file in files
     ]
     parameters = IngestParameters(
         is_exact=os.environ.get(EXACT, "") == "exact",

@@ -99,7 +99,8 @@ class Trial:
             taken.first += int((first == i).sum())
             taken.also += int(has_others[places].sum())
             for place in places[: max(0, examples - len(taken.examples))].tolist():
-                taken.examples.append(example(source, some, place, done.columns[bound.column]))
+                text = done.original[place].as_py()  # as it was read, or extracted
+                taken.examples.append(example(source, some, place, done.columns[bound.column], text))
 
 
 def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
@@ -125,8 +126,7 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     return trial
 
 
-def example(source: str, some: SampleDocuments, place: int, column: pa.Array) -> Example:
-    text = some.texts[place].as_py()
+def example(source: str, some: SampleDocuments, place: int, column: pa.Array, text: str) -> Example:
     return Example(source, some.file.url, int(some.rows[place]), column[place].as_py(), text)
 
 
@@ -148,7 +148,8 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
     may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
     pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
     piece = pieces[file.seed % len(pieces)]
-    columns = [s.license_filter.column for s in recipe.steps_of(source.name) if s.license_filter]
+    reading = (step.license_filter or step.url_rules for step in recipe.steps_of(source.name))
+    columns = [said.column for said in reading if said is not None]
     selection = Selection(only=tuple(name.partition(".")[0] for name in columns) + tuple(columns))
     for chunk in read(source.name, file, piece, source.text, selection=selection):
         if count <= 0:

@@ -56,6 +56,12 @@ class FilesFrom(Strict):
     )
     select: Select | None = None
 
+    @property
+    def pattern(self) -> str:
+        """What its files are known by, as those of a pattern are."""
+        chosen = f" select {self.select}" if self.select is not None else ""
+        return f"{self.url}{chosen}{self.prefix and f' below {self.prefix}'}"
+
 
 def as_files_from(value: Any) -> Any:
     """Take a URL for a list without more."""

@@ -167,13 +167,13 @@ class Source(Strict):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What its files are found by: globs, files and the URLs of lists."""
-        return (*self.files, *(one.url for one in self.lists))
+        """What its files are found by: globs, files, and lists with what is selected of them."""
+        return (*self.files, *(one.pattern for one in self.lists))
 
     @property
     def places(self) -> tuple[str, ...]:
         """Where its files are: URLs, or the beginnings of them."""
-        return (*self.patterns, *(one.prefix for one in self.lists if one.prefix))
+        return (*self.files, *(url for one in self.lists for url in (one.url, one.prefix) if url))
 
     @model_validator(mode="after")
     def has_files(self) -> "Source":

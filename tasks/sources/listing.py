@@ -89,6 +89,11 @@ class InputFile(Record):
         return {name: value for name, value in dump(self).items() if name not in rare or value}
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from all others: read as another format it is another file."""
+        return self.url, self.version, self.format
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What decides what its rows are and how they are numbered."""
         return self.model_dump(exclude={"pieces", "location"})
@@ -144,7 +149,7 @@ def list_files(source: Source) -> list[InputFile]:
 def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
     """List the files of each of a source's patterns. Raises BadInput where one has none."""
     finds = {pattern: partial(matches, source.name, pattern, source.revision) for pattern in source.files}
-    finds |= {one.url: partial(files_in_list, source, one) for one in source.lists}
+    finds |= {one.pattern: partial(files_in_list, source, one) for one in source.lists}
     files = dict[str, list[InputFile]]()
     for pattern, find in finds.items():
         try:

@@ -114,8 +114,8 @@ def file_and_row_of(folder: Folder, source: str, doc_id: int) -> tuple[str, int]
     return next((file.url for file in files if file.number == number), ""), row
 
 
-def known_files(register: Register, source: str) -> dict[tuple[str, str], InputFile]:
-    return {(file.url, file.version): file for file in register.files.get(source, ())}
+def known_files(register: Register, source: str) -> dict[tuple[str, str, str], InputFile]:
+    return {file.key: file for file in register.files.get(source, ())}
 
 
 def number_files(register: Register, source: str, inspected: Sequence[InputFile]) -> Register:

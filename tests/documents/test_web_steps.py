@@ -9,8 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import TOKENIZER, build_here, prose
 
+from flows.command.try_ import limits
 from tasks.documents.url_rules import judged_urls, planned_url_rules
 from tasks.errors import BadRecipe
+from tasks.planning.try_rules import try_steps
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.web_steps import UrlRules
 
@@ -211,3 +213,12 @@ def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):
     assert [row["note"] for row in removed if row["reason"] == "extract-fast.failed"] == [
         "RecursionError: too deep"
     ] * 2
+
+
+def test_rules_on_addresses_and_languages_are_tried_on_extracted_texts(pages):
+    trial = try_steps(load_recipe(str(pages / "recipe.yaml")), 42)
+    assert trial.rules["url_rules.domains"].total == 8
+    assert trial.rules["language_id.language"].total >= 16
+    (shown, *_) = trial.rules["language_id.language"].examples
+    assert "<p>" not in shown.text
+    assert limits(trial.rules["url_rules.domains"]) == "its domain, or one that it is in, is in a list"

@@ -108,6 +108,15 @@ def test_small_corpus_is_read_whole_and_known(corpus):
     assert plan.faults == ()
 
 
+def test_rest_of_a_damaged_file_is_counted_once(corpus):
+    path = corpus.folder / "in/middle.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-30])
+    recipe = corpus.load(on_bad_rows="set_aside")
+    middle = next(source for source in planned(recipe).sources if source.source == "middle")
+    aside = [line.set_aside.documents for line in build_here(recipe).lines if line.source == "middle"]
+    assert (round(middle.set_aside.value), sum(aside)) == (1, 1)
+
+
 def test_more_workers_than_tasks_cost_no_more_and_temporary_disks_are_reckoned(corpus):
     recipe = corpus.load()
     few, many = (plan_of(recipe, workers, 8 * GIB, here) for workers in (5, 1000))

@@ -62,6 +62,19 @@ def test_corpus_from_copies_is_that_from_the_originals_which_may_be_gone(corpus)
     assert listed[0].equals(listed[1])
 
 
+def test_files_of_a_list_are_copied_and_read_as_they_were_selected(corpus):
+    names = sorted(path.name for path in (corpus.folder / "in").glob("best-*"))
+    (corpus.folder / "in/list.txt").write_text("\n".join(names))
+    corpus.recipe["sources"] = [{"name": "best", "files_from": {"url": "in/list.txt", "select": 1}}]
+    assert fetch(corpus)[0] == 1
+    for name in names:
+        (corpus.folder / "in" / name).unlink()
+    assert build_here(corpus.load(inputs="copies")).of("ingest").documents == 3
+    corpus.recipe["sources"][0]["files_from"]["select"] = 2
+    with pytest.raises(BadRecipe, match=r"select 2 was not fetched to .*; run zyda fetch"):
+        build_here(corpus.load(inputs="copies"))
+
+
 def test_build_goes_on_from_copies_with_nothing_made_again(corpus):
     recipe = corpus.load()
     build_here(recipe)

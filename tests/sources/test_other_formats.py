@@ -327,3 +327,14 @@ def test_snapshot_of_common_crawl_is_its_list():
     (one,) = Source(name="s", commoncrawl={"snapshot": "CC-MAIN-2024-10", "kind": "wet", "select": 3}).lists
     assert one.url == "https://data.commoncrawl.org/crawl-data/CC-MAIN-2024-10/wet.paths.gz"
     assert (one.prefix, one.select) == ("https://data.commoncrawl.org/", 3)
+
+
+def test_file_that_is_read_as_another_format_is_another_file(tmp_path):
+    (tmp_path / "a.txt").write_text("text,n\none,1\ntwo,2\n")
+    recipe = tmp_path / "recipe.yaml"
+    head = f"name: read\nstorage: out\ntokenizer: {TOKENIZER}\n"
+    counts = []
+    for form in ("", ", format: csv", ""):
+        recipe.write_text(f"{head}sources: [{{name: s, files: a.txt{form}}}]\n")
+        counts.append(build_here(load_recipe(str(recipe)), replace=True).of("ingest").documents)
+    assert counts == [1, 2, 1]
