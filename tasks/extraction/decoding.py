@@ -23,6 +23,17 @@ def decoded(content: bytes, charset: str | None) -> str:
         return content.decode("utf-8", "replace")
 
 
+def as_utf8(content: bytes, charset: str | None) -> bytes:
+    """Return the text of a page in UTF-8: its own bytes, if they are."""
+    if encoding_of(content, charset) == "utf-8" and not content.startswith(BOM_UTF8):
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            return decoded(content, charset).encode()
+        return content
+    return decoded(content, charset).encode()
+
+
 def encoding_of(content: bytes, charset: str | None) -> str:
     for mark, encoding in MARKS.items():
         if content.startswith(mark):

@@ -38,7 +38,7 @@ class Bad:
     is_rest: bool = False
 
 
-Outcome = dict[str, Any] | Skip | Bad  # of a document, its columns
+Outcome = dict[str, Any] | Skip | Bad  # of a document, its columns; the text may be in UTF-8
 
 
 @dataclass
@@ -70,10 +70,17 @@ class Gathered:
 
     def chunk(self) -> Chunk:
         columns = [
-            pa.array([one.get(named.name) for one in self.documents], named.type) for named in self.schema
+            column_of([one.get(named.name) for one in self.documents], named.type) for named in self.schema
         ]
         table = pa.table(columns, schema=self.schema)
         return Chunk(np.array(self.rows, np.int64), table, self.bad, skipped=self.skipped)
+
+
+def column_of(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Return values as a column: of texts, that are in UTF-8 already, without making strings of them."""
+    if any(isinstance(value, bytes) for value in values):
+        return pa.array(values, pa.large_binary()).cast(kind)
+    return pa.array(values, kind)
 
 
 def chunks_of_outcomes(

@@ -14,7 +14,9 @@ from tasks.errors import first_line
 from tasks.sources.compression import Block, Broken, Members
 
 MAX_HEAD = 1 << 16
-MAX_RECORD = 1 << 26  # bytes of its block; Common Crawl cuts pages at 5 MiB
+MAX_RECORD = (
+    1 << 25
+)  # bytes of its block; Common Crawl cuts pages at 5 MiB, and a worker may need ten times as many
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 MARK = b"WARC/"

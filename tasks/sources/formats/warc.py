@@ -13,7 +13,7 @@ import pyarrow as pa
 from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tasks.errors import bad_input, first_line
-from tasks.extraction.decoding import decoded
+from tasks.extraction.decoding import as_utf8
 from tasks.sources.compression import COMPRESSIONS, Members, compression_of
 from tasks.sources.listing import Piece
 from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
@@ -41,6 +41,8 @@ OTHERS = {"warcinfo", "request", "metadata", "revisit", "continuation"}
 PAGES = {"text/html", "application/xhtml+xml"}
 MAIN_TYPES = {"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"}
 FOUND, REDIRECTS = 200, range(300, 400)
+STATUSES = range(100, 600)
+ENCODINGS = ("Content-Encoding", "Transfer-Encoding")
 MAX_HTTP_HEAD = 1 << 16
 ARC = b"filedesc://"
 
@@ -110,7 +112,9 @@ def page(record: WarcRecord, framed: Framed) -> Outcome:
         record.parse_http(auto_decode="none", max_header_len=MAX_HTTP_HEAD, quirks_mode=True)
         status, charset = record.http_headers.status_code, record.http_charset
         if status != FOUND:
-            return Skip("redirect" if status in REDIRECTS else f"status {status}")
+            return Skip(
+                "redirect" if status in REDIRECTS else f"status {status if status in STATUSES else 'unknown'}"
+            )
         content_type = record.http_headers.get("Content-Type")
     elif record.record_type == WarcRecordType.response:
         return Skip("response without HTTP")
@@ -119,12 +123,13 @@ def page(record: WarcRecord, framed: Framed) -> Outcome:
     known = record.headers.get("WARC-Identified-Payload-Type") or content_type
     if media_type(known) not in PAGES:
         return Skip(f"content {kind_of(known)}")
-    content = body_of(framed)
+    is_encoded = record.is_http and any(name in record.http_headers for name in ENCODINGS)
+    content = body_of(framed) if is_encoded else record.reader.read(MAX_RECORD + 1)
     if len(content) > MAX_RECORD:
         return Bad(f"it has more than {MAX_RECORD:,} bytes when it is decoded", framed.content)
     language = record.http_headers.get("Content-Language") if record.is_http else None
     return {
-        **columns_of(record), "text": decoded(content, charset), "content_type": media_type(known),
+        **columns_of(record), "text": as_utf8(content, charset), "content_type": media_type(known),
         "status": status, "content_language": language,
     }  # fmt: skip
 
