@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences, Verify
 from tasks.recipe.values import Number, Strict, not_blank
 
@@ -56,7 +57,10 @@ class ExactRound(Dedup):
 
     is_wide = True
 
-    exact: Literal["text", "normalised"] | ExactColumn = Field(
+    exact: Annotated[
+        Annotated[Literal["text", "normalised"], Tag(OTHER)] | Annotated[ExactColumn, Tag(MAPPING)],
+        MappingOrNot,
+    ] = Field(
         description="Equal texts alone: byte by byte (`text`), or by their words, as shingles of words see them "
         "(`normalised`); or documents with the same value in a column: `{column: url}`."
     )

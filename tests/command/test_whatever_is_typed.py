@@ -137,8 +137,8 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "sources are a mapping": ({"sources": {"a": {}}}, "sources: expected a list, whose entries begin with a dash"),
     "source is a text": ({"sources": ["a"]}, r"sources\[0\]: "),
     "licence is a list": ({"license": ["mit"]}, "license: "),
-    "source without files": ({"sources": [{"name": "a"}]}, r"sources\[0\]\.files: this field is required"),
-    "source of no files": (of_source(files=[]), r"sources\[0\]\.files: "),
+    "source without files": ({"sources": [{"name": "a"}]}, r"sources\[0\]: files: a source has files; give files, "),
+    "source of no files": (of_source(files=[]), r"sources\[0\]: files: a source has files"),
     "source of an empty name": (of_source(files=""), r"sources\[0\]\.files"),
     "source of numbers": (of_source(files=[1]), r"sources\[0\]\.files"),
     "source called as a file of ours": (of_source(name="manifest.json"), "manifest.json is in every published"),
@@ -276,9 +276,9 @@ INPUTS = {  # a file's name, its bytes, and what is said
     "not zstd": ("x.jsonl.zst", b'{"text": "a"}\n', r"x\.jsonl\.zst"),
     "Parquet that is called otherwise": ("x.jsonl", GOOD, r"x\.jsonl: cannot be read: it begins as Parquet does"),
     "gzip that is called otherwise": ("x.jsonl.zst", gzip.compress(b"{}"), "it begins as gzip does"),
-    "compressed Parquet": ("x.parquet.gz", gzip.compress(GOOD), "the ending is none of"),
-    "CSV": ("x.csv", b"text\na\n", "the ending is none of"),
-    "no ending": ("x", b"text", "the ending is none of"),
+    "compressed Parquet": ("x.parquet.gz", gzip.compress(GOOD), "its ending is none of"),
+    "Excel": ("x.xls", b"text\na\n", "its ending is none of"),
+    "no ending": ("x", b"text", "its ending is none of"),
     "no name but an ending": (".parquet", GOOD[:40], r"\.parquet"),
 }  # fmt: skip
 
