@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tasks.errors import NotConserved
-from tasks.storage.artifacts import CleaningCounts, Counts, Receipt, total, totals
+from tasks.storage.artifacts import CleaningCounts, Counts, Receipt, Skipping, total, totals
 from tasks.storage.records import Record
 
 LEDGER = pa.schema(
@@ -34,7 +34,7 @@ CLEANED = pa.schema(
 SKIPPED = pa.schema([("source", pa.string()), ("reason", pa.string()), ("records", pa.int64())])
 
 
-class Line(Record):
+class Line(Skipping):
     """What a stage did to a source: what came out of it, and what did not.
 
     removed_by: the documents that were removed, by reason. cleaned: what each cleaning changed, by its name.
@@ -48,7 +48,6 @@ class Line(Record):
     set_aside: Counts
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
-    skipped: dict[str, int] = {}
 
 
 class Ledger(Record):

@@ -89,6 +89,17 @@ class CleaningCounts(Record):
         )
 
 
+class Skipping(Record):
+    """What has an account of the records of files that are no documents: how many, by what they are."""
+
+    skipped: dict[str, int] = {}
+
+    @model_serializer(mode="wrap")
+    def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what most sources have none of: a record of before is as it was written."""
+        return {name: value for name, value in dump(self).items() if name != "skipped" or value}
+
+
 FactsOf = TypeVar("FactsOf", bound=Record)
 Addable = TypeVar("Addable", Counts, CleaningCounts)
 Named = TypeVar("Named", bound=Hashable)
@@ -124,7 +135,7 @@ class Artifact(Record):
     removed_by: dict[str, Counts] = {}
 
 
-class Manifest(Record):
+class Manifest(Skipping):
     """All the artifacts of a stage, in the order of their names, and what they add up to.
 
     `added_columns` are those of these artifacts that are published beside a document that stays, `evidence`
@@ -143,7 +154,6 @@ class Manifest(Record):
     removed_by: dict[str, Counts] = {}
     set_aside: Counts = Counts()
     cleaned: dict[str, CleaningCounts] = {}
-    skipped: dict[str, int] = {}
     facts: dict[str, Any] = {}
     added_columns: tuple[str, ...] = stored_as("beside")
     evidence: str = ""
@@ -160,7 +170,7 @@ class Manifest(Record):
         return kind.model_validate(self.facts)
 
 
-class Receipt(Record):
+class Receipt(Skipping):
     """What a finished stage hands on: small enough to travel."""
 
     stage: str
@@ -174,7 +184,6 @@ class Receipt(Record):
     set_aside: Counts
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
-    skipped: dict[str, int] = {}
 
     def sentence(self) -> str:
         """Say what happened, for a log."""
