@@ -1,6 +1,7 @@
 """`zyda look`: a random sample of documents in a browser, to say of each whether what became of it is right."""
 
 import getpass
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -136,9 +137,11 @@ def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port:
 
     page = look_page(recipe.corpus, empty_sample())
     app = look_app(api, page, sample_as_json(chosen, looking, is_served=True), take)
-    say(f"{counted(len(chosen), 'item')} to look at: {api.url}/#{api.token}")
-    say("end with Ctrl-C")
-    serve(app, port)
+    # It listens before anybody is told where.
+    with socket.create_server((LOOPBACK, port)) as listening:
+        say(f"{counted(len(chosen), 'item')} to look at: {api.url}/#{api.token}")
+        say("end with Ctrl-C")
+        serve(app, listening)
 
 
 def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:

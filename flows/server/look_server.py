@@ -1,6 +1,7 @@
 """The server of `zyda look`: on the loopback address, with the login of the others, for one sample."""
 
 import secrets
+import socket
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -11,7 +12,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from flows.server.login import Api
-from tasks.workers.ports import LOOPBACK
 
 HEADERS = {"X-Frame-Options": "DENY", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 MOST_BYTES = 10_000  # of a judgement
@@ -53,8 +53,8 @@ def look_app(api: Api, page: str, sample: dict[str, Any], take: Callable[[bytes]
     )
 
 
-def serve(app: Starlette, port: int) -> None:
+def serve(app: Starlette, listening: socket.socket) -> None:
     """Serve until the process is told to end."""
     import uvicorn  # late
 
-    uvicorn.Server(uvicorn.Config(app, host=LOOPBACK, port=port, log_level="critical", lifespan="off")).run()
+    uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off")).run(sockets=[listening])

@@ -303,9 +303,9 @@ def test_stage_that_returns_no_manifest_of_its_own_is_told(corpus, with_stages, 
 def test_format_of_the_guide_is_read_like_any_other(corpus, example, monkeypatch):
     monkeypatch.setattr(reading, "FORMATS", (*reading.FORMATS, example("plain_text")))
     lines = [b"The first line.", b"", b"\xff\xfe", "Die letzte, länger.".encode()]
-    (corpus.folder / "in/more.txt").write_bytes(b"\n".join(lines))
-    (corpus.folder / "in/packed.txt.gz").write_bytes(gzip.compress(b"Packed.\nAnd cut " * 5000)[:-9])
-    corpus.recipe["sources"].append({"name": "more", "files": "in/*.txt*", "on_bad_rows": "set_aside"})
+    (corpus.folder / "in/more.lines").write_bytes(b"\n".join(lines))
+    (corpus.folder / "in/packed.lines.gz").write_bytes(gzip.compress(b"Packed.\nAnd cut " * 5000)[:-9])
+    corpus.recipe["sources"].append({"name": "more", "files": "in/*.lines*", "on_bad_rows": "set_aside"})
     recipe = corpus.load()
     ledger = build_here(recipe)
     texts = [row["text"] for row in table_of(recipe, "more")]
@@ -321,8 +321,8 @@ def test_format_of_the_guide_is_read_like_any_other(corpus, example, monkeypatch
 def test_file_is_read_again_when_the_version_of_its_format_is_raised(corpus, example, monkeypatch):
     plain_text = example("plain_text")
     monkeypatch.setattr(reading, "FORMATS", (*reading.FORMATS, plain_text))
-    (corpus.folder / "in/more.txt").write_bytes(b"One line.\nAnd another.")
-    corpus.recipe["sources"].append({"name": "more", "files": "in/more.txt"})
+    (corpus.folder / "in/more.lines").write_bytes(b"One line.\nAnd another.")
+    corpus.recipe["sources"].append({"name": "more", "files": "in/more.lines"})
     recipe = corpus.load()
     build_here(recipe)
     read = plain_text.read
