@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from tasks.errors import first_line
 from tasks.extraction.nesting import Bytes
+from tasks.storage.artifacts import CleaningCounts
 from textkernels.buffers import text_buffers
 
 Extractor = Callable[[str, Bytes], str]  # of a text, which it may want in UTF-8, too
@@ -38,17 +40,32 @@ def extractor_named(name: str) -> Extractor:
     return lambda text, _: text_of_latex(text)
 
 
-def extracted(texts: pa.LargeStringArray, name: str) -> tuple[pa.LargeStringArray, pa.StringArray]:
-    """Extract texts, (n,). Return them, and why each failed that did, (n,): null for the others."""
+class Extracted(NamedTuple):
+    """Extracted texts, (n,), why each failed that did, (n,) and null for the others, and how much it was."""
+
+    texts: pa.LargeStringArray
+    reasons: pa.StringArray
+    counts: CleaningCounts
+
+
+def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
+    """Extract texts, (n,)."""
     extract = extractor_named(name)
-    found, reasons = list[str](), list[str | None]()
+    found, reasons, before, after = list[bytes](), list[str | None](), 0, 0
     data, offsets = text_buffers(texts)
     for start, end in pairwise(offsets.tolist()):
         page = data[start:end]
+        html, reason = str(page.data, "utf-8"), None
+        before += len(html)
         try:
-            found.append(extract(str(page.data, "utf-8"), page))
-            reasons.append(None)
+            text = extract(html, page)
+            found.append(text.encode())
+            after += len(text)
         except Exception as error:  # noqa: BLE001 (whatever a page brings about in a library costs that page alone)
-            found.append("")
-            reasons.append(f"{type(error).__name__}: {first_line(error)}"[:LONGEST])
-    return pa.array(found, pa.large_string()), pa.array(reasons, pa.string())
+            found.append(b"")
+            reason = f"{type(error).__name__}: {first_line(error)}"[:LONGEST]
+        reasons.append(reason)
+    counts = CleaningCounts(documents=len(texts), characters_before=before, characters_after=after)
+    return Extracted(
+        pa.array(found, pa.large_binary()).cast(pa.large_string()), pa.array(reasons, pa.string()), counts
+    )

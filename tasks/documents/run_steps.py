@@ -134,12 +134,12 @@ def extract(documents: Documents, step: PlannedStep) -> None:
 
     A page that went before, for its address, say, has none.
     """
-    texts, reasons = extracted(documents.remaining_documents().text, step.extractor.partition(" ")[0])
+    made = extracted(documents.remaining_documents().text, step.extractor.partition(" ")[0])
     if not documents.remaining.all():
         has_gone = pa.array(~documents.remaining)
         documents.text = pc.replace_with_mask(documents.text, has_gone, pa.scalar("", documents.text.type))
-    put_in_place(documents, step, texts, np.ones(len(texts), np.bool_))
-    documents.set_columns({f"{step.number}.{FAILED}": reasons})
+    put_in_place(documents, step, made.texts, np.ones(len(made.texts), np.bool_), counts=made.counts)
+    documents.set_columns({f"{step.number}.{FAILED}": made.reasons})
     documents.original, documents.is_changed = documents.text, np.zeros(len(documents.text), np.bool_)
 
 
@@ -149,16 +149,18 @@ def put_in_place(
     texts: pa.LargeStringArray,
     is_changed: NDArray[np.bool_] | None = None,
     parts: Mapping[str, CleaningCounts] = MappingProxyType({}),
+    counts: CleaningCounts | None = None,
 ) -> None:
     """Put what a step made of them in the place of the remaining texts, (r,), and count what it changed.
 
-    is_changed: which are others, (r,), if that is known. parts: what each part of the step changed.
+    is_changed: which are others, (r,), if that is known. parts: what each part of the step changed. counts:
+    what the whole of it did, if that is known.
     """
     before = documents.remaining_documents().text
     if is_changed is None:
         is_changed = ~pc.equal(texts, before).to_numpy(zero_copy_only=False)
     of_parts = {f"{step.name}.{name}": counts for name, counts in parts.items()}
-    counted = {step.name: cleaning_counts(before, texts, is_changed), **of_parts}
+    counted = {step.name: counts or cleaning_counts(before, texts, is_changed), **of_parts}
     documents.cleaned = totals([documents.cleaned, counted])
     lengths = (pc.binary_length(column).to_numpy() for column in (before, texts))
     is_emptied = (next(lengths) > 0) & (next(lengths) == 0)
