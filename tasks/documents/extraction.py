@@ -1,6 +1,7 @@
 """Texts out of pages, wikitext and LaTeX, each by itself: what fails is a text of nothing, and has its reason."""
 
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,7 +15,18 @@ from textkernels.buffers import text_buffers
 Extractor = Callable[[str, Bytes], str]  # of a text, which it may want in UTF-8, too
 FAILED = "failed"
 LONGEST = 200  # characters of why one failed
-VERSION = "1"  # raised when an extractor gives other texts
+VERSION = "1"  # raised when an extractor of ours gives other texts
+LIBRARIES = {"fast": "resiliparse", "structured": "resiliparse", "trafilatura": "trafilatura"}
+
+
+def known_as(name: str) -> str:
+    """Return an extractor with the versions its texts depend on. Raises ValueError where it is not installed."""
+    library = LIBRARIES.get(name)
+    try:
+        return " ".join([name, VERSION, *([library, version(library)] if library else [])])
+    except PackageNotFoundError as error:
+        needed = f"extract: {library} is not installed here; pip install 'zyda-flows[{library}]'"
+        raise ValueError(needed) from error
 
 
 def extractor_named(name: str) -> Extractor:

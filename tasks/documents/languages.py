@@ -24,7 +24,7 @@ RULES = {
 PUBLISHED = {"language": LANGUAGE, "language_probability": PROBABILITY}
 TYPES = {"language": pa.string(), "language_probability": pa.float64()}
 NONE = "(none)"
-VERSION = "1"
+VERSION = "1"  # raised when a text gets another language
 
 
 class PlannedLanguages(Record):
@@ -32,6 +32,7 @@ class PlannedLanguages(Record):
 
     model: PlannedFile
     keep: dict[str, float]
+    version: str = VERSION
 
 
 def planned_languages(said: LanguageId) -> PlannedLanguages:

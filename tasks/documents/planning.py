@@ -10,8 +10,7 @@ import pyarrow as pa
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.documents.evaluation_sets import PlannedSet, planned_set
-from tasks.documents.extraction import FAILED
-from tasks.documents.extraction import VERSION as EXTRACTION
+from tasks.documents.extraction import FAILED, known_as
 from tasks.documents.functions import digest_of_code
 from tasks.documents.item_search import HELD, MARK, PHRASES, VERSION, search_for
 from tasks.documents.languages import LANGUAGE, PROBABILITY, PlannedLanguages, planned_languages
@@ -216,7 +215,7 @@ def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
         code=digest_of_code(step.function) if step.function else None,
         **planned_evaluation(step.decontaminate),
         **planned_licenses(step.license_filter),
-        extractor=f"{step.extract} {EXTRACTION}" if is_ours else "",
+        extractor=known_as(str(step.extract)) if is_ours else "",
         urls=planned_url_rules(step.url_rules) if step.url_rules else None,
         languages=planned_languages(step.language_id) if step.language_id else None,
     )

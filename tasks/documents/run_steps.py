@@ -105,7 +105,7 @@ def run_steps(plan: DocumentPlan, texts: pa.LargeStringArray, own: pa.Table | No
         steps = list(together)
         parts = [cleaning_of(step) for step in steps] if is_cleaning else step_functions_of(steps, noted)
         for part in parts:
-            if documents.remaining.any():
+            if is_cleaning or documents.remaining.any():
                 part(documents)
                 documents.drop_failing(bounds)
     return documents
@@ -115,31 +115,37 @@ def cleaning_of(step: PlannedStep) -> StepFunction:
     """Return the function that cleans the remaining texts."""
 
     def clean(documents: Documents) -> None:
-        batch = documents.remaining_documents()
-        if step.extractor:
-            extract(documents, step)
-            return
-        if step.function:
-            texts = answer_of(step.function, str(step.code), batch.text, batch.text.type)
-            is_changed, parts = None, dict[str, CleaningCounts]()
-        else:
-            texts, is_changed, parts = clean_texts(batch.text, step.cleaning or {})
-        put_in_place(documents, step, texts, is_changed, parts)
+        if documents.remaining.any():
+            change_texts(documents, step)
+        if step.kind == "extract":
+            begin_anew(documents)
 
     return clean
 
 
-def extract(documents: Documents, step: PlannedStep) -> None:
-    """Make the remaining texts of what was read, in whose place they are from here on.
+def change_texts(documents: Documents, step: PlannedStep) -> None:
+    """Make others of the remaining texts."""
+    texts = documents.remaining_documents().text
+    if step.extractor:
+        extract(documents, step)
+    elif step.function:
+        put_in_place(documents, step, answer_of(step.function, str(step.code), texts, texts.type))
+    else:
+        put_in_place(documents, step, *clean_texts(texts, step.cleaning or {}))
 
-    A page that went before, for its address, say, has none.
-    """
+
+def extract(documents: Documents, step: PlannedStep) -> None:
+    """Make the remaining texts of what was read."""
     made = extracted(documents.remaining_documents().text, step.extractor.partition(" ")[0])
+    put_in_place(documents, step, made.texts, np.ones(len(made.texts), np.bool_), counts=made.counts)
+    documents.set_columns({f"{step.number}.{FAILED}": made.reasons})
+
+
+def begin_anew(documents: Documents) -> None:
+    """Have what was extracted stand in the place of what was read; of a page that had gone before, nothing."""
     if not documents.remaining.all():
         has_gone = pa.array(~documents.remaining)
         documents.text = pc.replace_with_mask(documents.text, has_gone, pa.scalar("", documents.text.type))
-    put_in_place(documents, step, made.texts, np.ones(len(made.texts), np.bool_), counts=made.counts)
-    documents.set_columns({f"{step.number}.{FAILED}": made.reasons})
     documents.original, documents.is_changed = documents.text, np.zeros(len(documents.text), np.bool_)
 
 

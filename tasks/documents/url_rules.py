@@ -22,6 +22,7 @@ from tasks.sources.small_files import PlannedFile, content_of, decompressed, pla
 from tasks.sources.web_addresses import normalised, with_parents
 from tasks.storage.records import Record
 
+VERSION = "1"  # raised when an address breaks other rules
 RULE = "url_rules"
 SENTENCES = {
     "domains": "its domain, or one that it is in, is in a list",
@@ -39,6 +40,7 @@ class PlannedUrlRules(Record):
     column: str
     soft_most: int
     files: tuple[tuple[str, tuple[PlannedFile, ...]], ...]
+    version: str = VERSION
 
 
 def planned_url_rules(said: UrlRules) -> PlannedUrlRules:

@@ -167,6 +167,18 @@ class Recipe(Strict):
         return sources
 
     @model_validator(mode="after")
+    def sources_carry_what_rounds_compare(self) -> "Recipe":
+        for column in {one.key_column for one in self.rounds} - {"text"}:
+            for source in self.sources:
+                name = column.partition(".")[0]
+                chosen = source.columns is not None and not {name, column} & {*source.columns}
+                if not source.exempt and (chosen or {name, column} & {*source.without}):
+                    raise ValueError(
+                        f"dedup: source {source.name} does not carry the column {column} of a round"
+                    )
+        return self
+
+    @model_validator(mode="after")
     def names_of_sets_mean_one(self) -> "Recipe":
         known = dict[str, EvaluationSet]()
         for source in self.sources:

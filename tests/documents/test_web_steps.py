@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib.metadata import PackageNotFoundError
 
 import fasttext
 import pyarrow as pa
@@ -222,3 +223,62 @@ def test_rules_on_addresses_and_languages_are_tried_on_extracted_texts(pages):
     (shown, *_) = trial.rules["language_id.language"].examples
     assert "<p>" not in shown.text
     assert limits(trial.rules["url_rules.domains"]) == "its domain, or one that it is in, is in a list"
+
+
+def test_pages_that_all_go_by_their_addresses_have_no_tokens_either(pages):
+    rows = [{"url": "https://bad.example/", "text": f"<p>{prose(str(i), 50)}"} for i in range(5)]
+    (pages / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = (
+        (pages / "recipe.yaml")
+        .read_text()
+        .replace("name: web", "name: bad")
+        .replace("pages.jsonl", "bad.jsonl")
+    )
+    (pages / "bad.yaml").write_text(recipe)
+    ledger = build_here(load_recipe(str(pages / "bad.yaml")))
+    assert (ledger.of("ingest").documents, ledger.of("ingest").tokens) == (5, 0)
+
+
+def test_function_of_ones_own_extracts_too(pages, monkeypatch, tmp_path):
+    (tmp_path / "own_pages.py").write_text(
+        "import pyarrow.compute as pc\n\n\ndef bare(pages):\n"
+        "    return pc.replace_substring_regex(pages, '<[^>]*>', '')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ZYDA_STEPS", "own_pages")
+    recipe = (pages / "recipe.yaml").read_text().replace("name: web", "name: own")
+    (pages / "own.yaml").write_text(recipe.replace("extract: fast", "extract: 'own_pages:bare'"))
+    ledger = build_here(load_recipe(str(pages / "own.yaml")))
+    texts = [row["text"] for row in pq.read_table(pages / "out/own/published/pages").to_pylist()]
+    assert texts
+    assert not any("<" in text for text in texts)
+    gone = ledger.removed_by("rules")
+    assert (gone["url_rules.domains"].documents, gone["url_rules.domains"].tokens) == (8, 0)
+
+
+def test_extractor_that_is_not_installed_is_told_before_any_work(pages, monkeypatch):
+    def missing(library):
+        raise PackageNotFoundError(library)
+
+    monkeypatch.setattr("tasks.documents.extraction.version", missing)
+    (pages / "other.yaml").write_text(
+        (pages / "recipe.yaml").read_text().replace("extract: fast", "extract: trafilatura")
+    )
+    with pytest.raises(
+        BadRecipe,
+        match=r"extract: trafilatura is not installed here; pip install 'zyda-flows\[trafilatura\]'",
+    ):
+        build_here(load_recipe(str(pages / "other.yaml")))
+
+
+def test_column_of_a_round_has_to_be_carried(pages):
+    recipe = (
+        (pages / "recipe.yaml").read_text().replace("files: pages.jsonl", "files: pages.jsonl, columns: []")
+    )
+    (pages / "other.yaml").write_text(
+        recipe.replace("url_rules: {domains: domains.txt}", "clean: newlines").replace(
+            "extract: fast", "clean: unicode"
+        )
+    )
+    with pytest.raises(BadRecipe, match="dedup: source pages does not carry the column url of a round"):
+        load_recipe(str(pages / "other.yaml"))

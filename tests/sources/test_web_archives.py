@@ -6,6 +6,7 @@ import re
 
 import pyarrow.parquet as pq
 import pytest
+from fastwarc.warc import ArchiveIterator
 from small_corpus import TOKENIZER, build_here, prose
 from web_archives import COMPRESS, RECORDS, SKIPPED, page, read_file, record, written
 
@@ -168,6 +169,20 @@ def test_real_files_lose_nothing(shared):
     assert counts["warcio-example-trunc.warc"] == (0, 1, 2)
     assert counts["whirlwind.warc.gz"] == (1, 0, 3)
     assert counts["whirlwind.warc.wet.gz"] == (1, 0, 1)
+
+
+def test_as_many_records_are_found_as_by_fastwarc(shared):
+    for name in (
+        "resiliparse-warcfile.warc.gz",
+        "resiliparse-clueweb-quirk.warc.gz",
+        "warcio-example.warc.gz",
+        "whirlwind.warc.gz",
+    ):
+        path = shared / "web/warc" / name
+        documents, bad, skipped = read_file(path)
+        with path.open("rb") as file:
+            found = sum(1 for _ in ArchiveIterator(file, parse_http=False, quirks_mode=True))
+        assert len(documents) + len(bad) + sum(skipped.values()) == found
 
 
 def test_accounts_of_a_corpus_have_what_was_skipped(tmp_path):
