@@ -70,13 +70,13 @@ class Gathered:
 
     def chunk(self) -> Chunk:
         columns = [
-            column_of([one.get(named.name) for one in self.documents], named.type) for named in self.schema
+            as_column([one.get(named.name) for one in self.documents], named.type) for named in self.schema
         ]
         table = pa.table(columns, schema=self.schema)
         return Chunk(np.array(self.rows, np.int64), table, self.bad, skipped=self.skipped)
 
 
-def column_of(values: list[Any], kind: pa.DataType) -> pa.Array:
+def as_column(values: list[Any], kind: pa.DataType) -> pa.Array:
     """Return values as a column: of texts, that are in UTF-8 already, without making strings of them."""
     if any(isinstance(value, bytes) for value in values):
         return pa.array(values, pa.large_binary()).cast(kind)

@@ -16,11 +16,10 @@ from tasks.sources.formats import (
     arrow,
     arxiv,
     csv_files,
-    html_files,
     jsonl,
     parquet,
-    text_files,
     warc,
+    whole_files,
     wikipedia,
 )
 from tasks.sources.lines import DAMAGED
@@ -66,7 +65,7 @@ class Format(Protocol):
 
 UNINSPECTABLE: tuple[type[Exception], ...] = (*DAMAGED, BadInput)
 FORMATS: tuple[Format, ...] = (
-    parquet, jsonl, arrow, warc, html_files, wikipedia, arxiv, csv_files, text_files,
+    parquet, jsonl, arrow, warc, whole_files.HTML, wikipedia, arxiv, csv_files, whole_files.TEXT,
 )  # fmt: skip
 
 # How files begin, what they are then, and how they are named.

@@ -1,1 +1,1 @@
-"""Formats: modules with `ENDINGS`, `inspect` and `read`, as `tasks.sources.reading` says."""
+"""Formats: modules, or objects, with `ENDINGS`, `inspect` and `read`, as `tasks.sources.reading` says."""

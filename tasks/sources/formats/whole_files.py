@@ -1,15 +1,21 @@
-"""Files that are one document each."""
+"""Files that are one document each: HTML, plain text and Markdown.
+
+Pages in a column of another format need none of this: `extract` reads any text.
+"""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tasks.errors import first_line
-from tasks.sources.compression import chunks_of, compression_of
+from tasks.extraction.decoding import decoded
+from tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
 from tasks.sources.lines import UNREADABLE
+from tasks.sources.listing import Piece
 from tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes
 from tasks.sources.rows import Chunk, Tally, checked_columns
-from tasks.sources.selection import Selection
+from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
 # Of a file on a disk only its name: where it lies is nobody's business who reads the corpus.
@@ -18,17 +24,33 @@ MAX_FILE = 1 << 28
 Decode = Callable[[bytes], str]  # raises ValueError
 
 
-def columns(stream: Input, text: str) -> pa.Schema:
-    """Return the columns of a file that is one document. Raises BadInput where the text is none of them."""
-    return checked_columns(stream, text, SCHEMA)
+@dataclass(frozen=True)
+class WholeFiles:
+    """A format of files that are one document each. decode: makes its text of the bytes."""
+
+    NAME: str
+    ENDINGS: tuple[str, ...]
+    decode: Decode
+    AT_RANDOM: bool = False
+    VERSION: int = 1
+
+    def inspect(
+        self, stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
+    ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+        """Return the columns that all files have."""
+        return checked_columns(stream, text, SCHEMA), (Piece(),)
+
+    def read(
+        self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL
+    ) -> Iterator[Chunk]:
+        """Read a file as one row."""
+        yield from chunks_of_outcomes([document_in(stream, self.decode)], SCHEMA, text, tally, selection)
+        tally.rows += 1
 
 
-def read_whole(
-    stream: Input, decode: Decode, text: str, tally: Tally, selection: Selection
-) -> Iterator[Chunk]:
-    """Read a file as one row."""
-    yield from chunks_of_outcomes([document_in(stream, decode)], SCHEMA, text, tally, selection)
-    tally.rows += 1
+def compressed(*endings: str) -> tuple[str, ...]:
+    """Return endings, alone and with those of compressions."""
+    return tuple(f"{ending}{end}" for ending in endings for end in ("", *COMPRESSIONS))
 
 
 def document_in(stream: Input, decode: Decode) -> Outcome:
@@ -46,3 +68,8 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
         return Bad(f"the file is damaged: {damage(stream, error)}", bytes(content))
     except ValueError as error:
         return Bad(first_line(error), bytes(content))
+
+
+# A page says its encoding itself; of a text goes the mark with which Windows begins one.
+HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None))
+TEXT = WholeFiles("txt", compressed(".txt", ".md"), lambda content: content.decode("utf-8-sig"))

@@ -138,7 +138,7 @@ class Pages:
 
     def document(self, page: ElementTree.Element) -> Outcome:
         """Return the columns of a page, or what it is if it is none. Raises ValueError."""
-        namespace, title = int(text_at(page, "ns") or 0), text_at(page, "title") or ""
+        namespace, title = int(page.findtext("ns") or 0), page.findtext("title") or ""
         if page.find("redirect") is not None:
             return Skip("redirect")
         if namespace != 0:
@@ -148,7 +148,7 @@ class Pages:
             raise ValueError("it has no revision")
         revision = revisions[-1]
         if len(revisions) > 1:
-            revision = max(revisions, key=lambda one: text_at(one, "timestamp") or "")
+            revision = max(revisions, key=lambda one: one.findtext("timestamp") or "")
         text = revision.find("text")
         if text is None or text.get("deleted") is not None:
             return Skip("deleted")
@@ -156,15 +156,11 @@ class Pages:
             "text": text.text or "",
             "title": title,
             "url": f"{self.base}/{quote(title.replace(' ', '_'), safe=':/()!*,;@')}" if self.base else None,
-            "page_id": int(text_at(page, "id") or -1),
-            "revision": int(text_at(revision, "id") or -1),
-            "timestamp": text_at(revision, "timestamp"),
+            "page_id": int(page.findtext("id") or -1),
+            "revision": int(revision.findtext("id") or -1),
+            "timestamp": revision.findtext("timestamp"),
             "namespace": namespace,
         }
-
-
-def text_at(element: ElementTree.Element, name: str) -> str | None:
-    return element.findtext(name)
 
 
 def inspect(
