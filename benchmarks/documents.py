@@ -78,7 +78,7 @@ def sets_with_values() -> list[str]:
     return [
         name
         for name, of_set in RULE_SETS.items()
-        if any(rule[:2] != (None, None) for rule in of_set.rules.values())
+        if any(rule[:2] != (None, None) for rule in of_set.rules.values()) and not of_set.by_language
     ]
 
 

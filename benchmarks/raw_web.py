@@ -23,6 +23,7 @@ from tasks.ingest.pieces import PieceToIngest
 from tasks.planning.prepare import prepare
 from tasks.recipe.loading import load_recipe
 from tasks.sources.listing import load_listing
+from tasks.tokens.stored import stored_engine
 
 
 def alone(path: str) -> tuple[int, float]:
@@ -64,6 +65,8 @@ def ingested(path: str, tokenizer: str, steps: list[dict[str, object]], folder: 
     job = PieceToIngest(
         recipe.folder, "pages", plan.number, plan.parameters, companions, file, file.pieces[0], ()
     )
+    # A worker reads it once for all its files; each of these corpora is another one.
+    stored_engine(recipe.folder, plan.parameters.tokenizer, is_exact=plan.parameters.is_exact)
     begun = process_time()
     job()
     return process_time() - begun

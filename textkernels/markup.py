@@ -11,6 +11,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.buffers import AT_ONCE
+from textkernels.swar import trailing_zeros, within_64
+
 VOID = "area base br col embed hr img input link meta param source track wbr"
 CLOSED_BY_OTHERS = "body caption colgroup dd dt head html li optgroup option p tbody td tfoot th thead tr"
 # What ends a drawing or a formula around it, as the standard has it.
@@ -147,11 +150,7 @@ def skip_value(data, i):
     while k < len(data) and is_space(data[k]):
         k += 1
     if k < len(data) and (data[k] == QUOTE or data[k] == APOSTROPHE):
-        quote = data[k]
-        k += 1
-        while k < len(data) and data[k] != quote:
-            k += 1
-        return k + 1
+        return find(data, k + 1, data[k]) + 1
     while k < len(data) and not is_space(data[k]) and data[k] != MORE:
         k += 1
     return k
@@ -173,8 +172,20 @@ def skip_comment(data, i):
     return find(data, i, MORE) + 1
 
 
+@njit(cache=True, nogil=True, inline="always")
+def like_64(data, i, byte):
+    """Say which of 64 bytes are a certain one: a bit for each."""
+    return within_64(data, i, np.uint8(byte), np.uint8(byte))
+
+
 @njit(cache=True, nogil=True)
 def find(data, i, byte):
+    """Return the place of the next byte like this, from i on; the end, or i beyond it, where there is none."""
+    while i + AT_ONCE <= len(data):
+        found = like_64(data, i, byte)
+        if found:
+            return i + np.int64(trailing_zeros(found))
+        i += AT_ONCE
     while i < len(data) and data[i] != byte:
         i += 1
     return i
@@ -218,11 +229,19 @@ def end_of_tag(data, i, stack, depth):
 @njit(cache=True, nogil=True)
 def may_be_formula(data, begin, end):
     """Say whether a tag has `math` in it, or a word that ends with `tex`."""
-    for k in range(begin, end - 3):
+    k = begin
+    while k < end - 3:
+        if k + AT_ONCE + 3 <= len(data):
+            found = like_64(data, k, 109) & like_64(data, k + 1, 97) & like_64(data, k + 2, 116)
+            found |= like_64(data, k, 116) & like_64(data, k + 1, 101) & like_64(data, k + 2, 120)
+            k += np.int64(trailing_zeros(found))
+            if found == 0 or k >= end - 3:
+                continue
         if data[k] == 109 and data[k + 1] == 97 and data[k + 2] == 116 and data[k + 3] == 104:
             return True
         if data[k] == 116 and data[k + 1] == 101 and data[k + 2] == 120 and not is_letter(data[k + 3]):
             return True
+        k += 1
     return False
 
 

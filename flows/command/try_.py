@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
 WIDTH = 200
+MOST_LANGUAGES = 3  # whose values are said
 
 
 def try_(
@@ -93,9 +94,17 @@ def limits(taken: "RuleCount") -> str:
         return "its page could not be taken apart"
     if bound.is_noted:
         return "a function of your own"
-    ends = [f"at least {bound.low:g}"] if bound.low is not None else []
-    ends += [f"at most {bound.high:g}"] if bound.high is not None else []
-    return f"{' and '.join(ends)} stays"
+    if bound.languages:
+        of_each = [f"{name} {in_words(*ends)}" for name, ends in bound.by_language.items()]
+        more = ["..."] if len(of_each) > MOST_LANGUAGES else []
+        return f"{', '.join([*of_each[:MOST_LANGUAGES], *more])} stays"
+    return f"{in_words(bound.low, bound.high)} stays"
+
+
+def in_words(low: float | None, high: float | None) -> str:
+    ends = [f"at least {low:g}"] if low is not None else []
+    ends += [f"at most {high:g}"] if high is not None else []
+    return " and ".join(ends) or "whatever"
 
 
 def headline(example: "Example") -> str:

@@ -10,23 +10,34 @@ from numpy.typing import NDArray
 from tasks.documents.planning import Bound
 
 
-def breaks(column: pa.Array, bound: Bound) -> NDArray[np.bool_]:
+def breaks(columns: Mapping[str, pa.Array], bound: Bound) -> NDArray[np.bool_]:
     """Say which documents break a rule, by its column: (n,) bool. What was not measured breaks none."""
+    column = columns[bound.column]
     if bound.is_noted:
         return pc.is_valid(column).to_numpy(zero_copy_only=False)
     values = column.to_numpy(zero_copy_only=False)  # null is nan, of which no comparison is true
-    is_broken = np.zeros(len(values), np.bool_)
-    if bound.low is not None:
-        is_broken |= values < bound.low
-    if bound.high is not None:
-        is_broken |= values > bound.high
-    return is_broken
+    low, high = limits(columns, bound)
+    return (values < low) | (values > high)
+
+
+def limits(columns: Mapping[str, pa.Array], bound: Bound) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and the highest values by which documents stay, infinite where all do: (n,) or () each.
+
+    In the language of each document, where a rule has values of languages.
+    """
+    pairs = np.array([(bound.low, bound.high), *bound.by_language.values()], np.float64)
+    lows, highs = np.where(np.isnan(pairs), (-np.inf, np.inf), pairs).T
+    if not bound.languages:
+        return lows[0], highs[0]
+    known = pa.array([*bound.by_language], pa.string())
+    places = pc.index_in(columns[bound.languages], known).fill_null(-1).to_numpy() + 1
+    return lows[places], highs[places]
 
 
 def broken_rules(columns: Mapping[str, pa.Array], bounds: Sequence[Bound]) -> NDArray[np.bool_]:
     """Say which rules each document breaks: (rules, n) bool."""
     n = len(next(iter(columns.values()))) if columns else 0
-    rows = [breaks(columns[bound.column], bound) for bound in bounds]
+    rows = [breaks(columns, bound) for bound in bounds]
     return np.array(rows, np.bool_).reshape(len(bounds), n)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from tasks.documents.language_rules import SCORE, language_rules
 from tasks.errors import BadInput
 from tasks.recipe.web_steps import LanguageId
 from tasks.sources.small_files import PlannedFile, content_of, planned_files
@@ -15,16 +16,16 @@ if TYPE_CHECKING:
     from textkernels.fasttext.model import Model
 
 RULE = "language_id"
-LANGUAGE, PROBABILITY = "language", "probability"
+LANGUAGE, PROBABILITY, SCRIPT = "language", "probability", "script"
 OTHER, DOUBTFUL = f"{RULE}.language", f"{RULE}.probability"
 RULES = {
     OTHER: "its language is none of those to keep",
     DOUBTFUL: "its language is one to keep, and is not probable enough",
 }
-PUBLISHED = {"language": LANGUAGE, "language_probability": PROBABILITY}
-TYPES = {"language": pa.string(), "language_probability": pa.float64()}
+PUBLISHED = {"language": LANGUAGE, "language_probability": PROBABILITY, "language_script": SCRIPT}
+TYPES = {"language": pa.string(), "language_probability": pa.float64(), "language_script": pa.string()}
 NONE = "(none)"
-VERSION = "1"  # raised when a text gets another language
+VERSION = "2"  # raised when a text gets another language
 
 
 class PlannedLanguages(Record):
@@ -40,11 +41,21 @@ def planned_languages(said: LanguageId) -> PlannedLanguages:
     files = planned_files(f"{RULE}.model", (said.model,))
     if len(files) != 1:
         raise BadInput(f"{RULE}.model: {said.model} names {len(files):,} files, expected one")
-    labels = model_of(files[0]).labels
-    if unknown := [name for name in said.keep if name not in labels]:
+    labels, keep = model_of(files[0]).labels, kept_languages(said)
+    if unknown := [name for name in keep if name not in labels]:
         near = ", ".join([label for label in labels if label[:2] == unknown[0][:2]][:5] or labels[:5])
         raise BadInput(f"{RULE}.keep: the model knows no language {unknown[0]!r}; it has {near}")
-    return PlannedLanguages(model=files[0], keep=said.keep)
+    return PlannedLanguages(model=files[0], keep=keep)
+
+
+def kept_languages(said: LanguageId) -> dict[str, float]:
+    """Return the languages to keep, each with its least probability. Raises BadInput."""
+    if isinstance(said.keep, dict):
+        return said.keep
+    found = language_rules(f"{RULE}.keep", said.keep)
+    if without := [name for name, rules in found.items() if rules.score is None]:
+        raise BadInput(f"{RULE}.keep: the file of {without[0]} has no {SCORE}")
+    return {name: float(rules.score or 0) for name, rules in found.items()}
 
 
 @lru_cache(maxsize=2)
@@ -59,8 +70,12 @@ def model_of(file: PlannedFile) -> "Model":
 
 
 def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> dict[str, pa.Array]:
-    """Return the language of each text, (n,), how probable it is, and what breaks each of RULES, null elsewhere."""
+    """Return the language of each text, (n,), how probable it is, and what breaks each of RULES, null elsewhere.
+
+    Its script, too, as ISO 15924 names it: that of most of its letters.
+    """
     from textkernels.fasttext.prediction import best
+    from textkernels.texts.scripts import script_of_texts
 
     model = model_of(planned.model)
     places, probabilities = (found[:, 0] for found in best(model, texts, 1))
@@ -68,7 +83,11 @@ def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> d
     is_known = places >= 0
     language = labels.take(pa.array(np.maximum(places, 0), mask=~is_known))
     probability = np.minimum(probabilities.astype(np.float64), 1.0)
-    columns = {LANGUAGE: language, PROBABILITY: pa.array(probability, mask=~is_known)}
+    columns = {
+        LANGUAGE: language,
+        PROBABILITY: pa.array(probability, mask=~is_known),
+        SCRIPT: script_of_texts(texts),
+    }
     if not planned.keep:
         return columns
     least = np.array([planned.keep.get(label, np.inf) for label in model.labels] or [np.inf])

@@ -1,7 +1,8 @@
 """What is to be done to the documents of a source, with all that its outcome depends on."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 from zlib import crc32
@@ -13,17 +14,20 @@ from tasks.documents.evaluation_sets import PlannedSet, planned_set
 from tasks.documents.extraction import FAILED, known_as
 from tasks.documents.functions import digest_of_code
 from tasks.documents.item_search import HELD, MARK, PHRASES, VERSION, search_for
-from tasks.documents.languages import LANGUAGE, PROBABILITY, PlannedLanguages, planned_languages
+from tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
+from tasks.documents.languages import LANGUAGE, PlannedLanguages, kept_languages, planned_languages
 from tasks.documents.languages import PUBLISHED as LANGUAGE_COLUMNS
 from tasks.documents.languages import RULES as LANGUAGE_RULES
+from tasks.documents.languages import TYPES as LANGUAGE_TYPES
 from tasks.documents.licenses import LICENSE, RULES
 from tasks.documents.url_rules import RULE, SENTENCES, PlannedUrlRules, planned_url_rules, rules_of
-from tasks.errors import BadRecipe, Unavailable, ZydaError
+from tasks.errors import BadInput, BadRecipe, Unavailable, ZydaError
 from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.faults import place_in_recipe
 from tasks.recipe.fields import Recipe
 from tasks.recipe.license_filter import LicenseFilter
 from tasks.recipe.rule_sets import RULE_SETS
+from tasks.recipe.rule_settings import Limits, RuleSettings
 from tasks.recipe.source import Source
 from tasks.recipe.spdx import version
 from tasks.recipe.steps import Step
@@ -41,35 +45,52 @@ FIRST_MEASURED = {
     "zyda1": 0x147B124D, "gopher-quality": 0x95889055, "gopher-repetition": 0x1A6679CB, "c4": 0x9C52C919,
     "fineweb": 0x5AC5A072, "refinedweb-lines": 0xF04D3F52, "code": 0x49B0928B,
 }  # fmt: skip
+OF_LANGUAGES = {"languages", "by_language", "stop_words"}
 
 
 class Bound(Record):
     """A rule: the column of the statistics that it looks at, and which values let a document stay.
 
     One without low and high, of licences or a filter of the user's own, is noted: whatever text stands in its
-    column lets a document go, and is the note of its evidence.
+    column lets a document go, and is the note of its evidence. by_language: low and high of languages, which
+    `languages`, a column of the statistics, names; they hold in place of the others.
     """
 
     rule: str
     column: str
     low: float | None = None
     high: float | None = None
+    languages: str = ""
+    by_language: dict[str, Limits] = {}
+
+    @model_serializer(mode="wrap")
+    def without_languages(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out languages where there are none: what was judged by such rules has the same key."""
+        return {name: value for name, value in dump(self).items() if value or name not in OF_LANGUAGES}
 
     @property
     def is_noted(self) -> bool:
-        return self.low is None and self.high is None
+        return self.low is None and self.high is None and not self.languages
 
 
 class Measure(Record):
     """A rule set whose statistics are wanted.
 
     terms: of the lists that it counts, by their names. digests: of the files that these were read from, SHA-256.
+    stop_words: by the language, which `languages`, a column of the statistics, names.
     """
 
     of: str
     options: dict[str, Any] = {}
     terms: dict[str, tuple[str, ...]] = {}
     digests: dict[str, str] = {}
+    languages: str = ""
+    stop_words: dict[str, tuple[str, ...]] = {}
+
+    @model_serializer(mode="wrap")
+    def without_languages(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out languages where there are none, as `Bound` does."""
+        return {name: value for name, value in dump(self).items() if value or name not in OF_LANGUAGES}
 
 
 class PlannedStep(Record):
@@ -119,8 +140,8 @@ class PlannedStep(Record):
         elif self.urls:
             yield from (pa.field(f"{self.number}.{RULE}.{kind}", pa.string()) for kind, _ in self.urls.files)
         elif self.languages:
-            yield pa.field(f"{self.number}.{LANGUAGE}", pa.string())
-            yield pa.field(f"{self.number}.{PROBABILITY}", pa.float64())
+            for name, of in LANGUAGE_COLUMNS.items():
+                yield pa.field(f"{self.number}.{of}", LANGUAGE_TYPES[name])
             if self.languages.keep:
                 yield from (pa.field(f"{self.number}.{rule}", pa.string()) for rule in LANGUAGE_RULES)
         elif self.evaluation:
@@ -136,6 +157,47 @@ class PlannedStep(Record):
         for measure in self.measures:
             for name in statistics_of(measure.of, measure.terms):
                 yield pa.field(f"{self.number}.{measure.of}.{name}", pa.float64())
+
+
+@dataclass(frozen=True)
+class Languages:
+    """Which languages a step finds, before others that have values for each. column: of the statistics."""
+
+    column: str = ""
+    kept: tuple[str, ...] = ()
+
+    def rules_of(self, settings: RuleSettings) -> dict[str, LanguageRules]:
+        """Return what the files of a set say of each language that is kept. Raises BadInput."""
+        name = f"{settings.name}.languages"
+        if not settings.languages:
+            return {}
+        if not self.kept:
+            raise BadInput(
+                f"{name}: a step before it has to say which languages stay: language_id with `keep`"
+            )
+        found = language_rules(name, settings.languages)
+        if without := [language for language in self.kept if language not in found]:
+            raise BadInput(f"{name}: there is no file for {without[0]}, which language_id keeps")
+        rules = {language: found[language] for language in self.kept}
+        check_written_with_spaces(name, rules)
+        return rules
+
+    def bounds_of(self, settings: RuleSettings) -> dict[str, dict[str, Limits]]:
+        """Return the values of each language for the rules of a set that its step does not name, by rule."""
+        rules = self.rules_of(settings)
+        of_files = {rule for of_language in rules.values() for rule in of_language.bounds} - settings.said
+        return {
+            rule: {language: of.bounds.get(rule, settings.bounds[rule]) for language, of in rules.items()}
+            for rule in of_files & settings.bounds.keys()
+        }
+
+
+def languages_before(steps: Sequence[Step], place: int) -> Languages:
+    """Return which languages a step before the one at a place finds. Raises BadInput."""
+    for i, step in enumerate(steps[:place]):
+        if step.language_id is not None:
+            return Languages(f"{i + 1}.{LANGUAGE}", tuple(kept_languages(step.language_id)))
+    return Languages()
 
 
 class DocumentPlan(Record):
@@ -182,11 +244,14 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     for i, step in enumerate(recipe_steps):
         try:
             check_carried(recipe.source(source), step)
-            steps.append(planned_step(recipe, i + 1, step))
+            steps.append(planned_step(recipe, i + 1, step, languages_before(recipe_steps, i)))
         except Unavailable:  # a store that may answer later
             raise
         except (ZydaError, ValueError) as error:
             raise BadRecipe(f"{place_in_recipe(recipe, *location, i)}: {error}") from error
+    listed = {repr(m.stop_words) for step in steps for m in step.measures if m.languages}
+    if len(listed) > 1:
+        raise BadRecipe(f"{place_in_recipe(recipe, *location)}: two steps name different files of languages")
     columns = [name for name, _ in published_columns(recipe_steps)]
     at = place_in_recipe(recipe, *location) if columns else ""
     for name in columns:
@@ -197,7 +262,7 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     return DocumentPlan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
 
 
-def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
+def planned_step(recipe: Recipe, number: int, step: Step, languages: Languages) -> PlannedStep:
     cleaning = step.cleaning.model_dump() if step.kind == "clean" and not step.function else None
     is_ours = step.kind == "extract" and not step.function
     of_sets = step.kind in {"filter", "measure"} and not step.function
@@ -208,9 +273,9 @@ def planned_step(recipe: Recipe, number: int, step: Step) -> PlannedStep:
         kind=step.kind,
         name=step.name,
         cleaning=cleaning,
-        measures=tuple(measures_of(step)) if of_sets else (),
+        measures=tuple(measures_of(step, languages)) if of_sets else (),
         # Of documents that keep their text, the filters decide later, from the statistics alone.
-        bounds=() if recipe.keep_text else tuple(bounds_of_step(number, step)),
+        bounds=() if recipe.keep_text else tuple(bounds_of_step(number, step, languages)),
         function=step.function,
         code=digest_of_code(step.function) if step.function else None,
         **planned_evaluation(step.decontaminate),
@@ -271,7 +336,7 @@ def check_cleaning(cleaning: Mapping[str, Any]) -> None:
         check_options(cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
 
 
-def measures_of(step: Step) -> Iterator[Measure]:
+def measures_of(step: Step, languages: Languages) -> Iterator[Measure]:
     """Return the rule sets that a step wants to be measured, each once, with the terms of its lists."""
     named = dict[str, Measure]()
     for settings in step.sets():
@@ -280,7 +345,11 @@ def measures_of(step: Step) -> Iterator[Measure]:
         digests = {name: sha256(content).hexdigest() for name, content in contents.items()}
         for of in [settings.of] if settings.of else [rule.partition(".")[0] for rule in settings.bounds]:
             options = settings.options if settings.of else RULE_SETS[of].options
-            named.setdefault(of, Measure(of=of, options=options, terms=terms, digests=digests))
+            measure = Measure(of=of, options=options, terms=terms, digests=digests)
+            if settings.languages:
+                words = {name: rules.stop_words for name, rules in languages.rules_of(settings).items()}
+                measure = measure.model_copy(update={"languages": languages.column, "stop_words": words})
+            named.setdefault(of, measure)
     yield from named.values()
 
 
@@ -308,11 +377,15 @@ def terms_of(url: str, content: bytes) -> tuple[str, ...]:
 
 def bounds_of(recipe: Recipe, source: str) -> tuple[Bound, ...]:
     """Return the rules of a source in their order."""
-    steps = enumerate(recipe.steps_of(source), 1)
-    return tuple(bound for number, step in steps for bound in bounds_of_step(number, step))
+    steps = recipe.steps_of(source)
+    return tuple(
+        bound
+        for i, step in enumerate(steps)
+        for bound in bounds_of_step(i + 1, step, languages_before(steps, i))
+    )
 
 
-def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
+def bounds_of_step(number: int, step: Step, languages: Languages) -> Iterator[Bound]:
     if step.extract is not None and not step.function:
         yield Bound(rule=f"{step.name}.{FAILED}", column=f"{number}.{FAILED}")
     if step.is_cleaning or step.cuts:
@@ -323,9 +396,14 @@ def bounds_of_step(number: int, step: Step) -> Iterator[Bound]:
         yield Bound(rule=step.function, column=f"{number}.{step.function}")
     elif step.kind == "filter":
         for settings in step.sets():
+            by_language = languages.bounds_of(settings)
             for rule, (low, high) in settings.bounds.items():
                 column = f"{number}.{settings.name}.{rule}" if settings.of else f"{number}.{rule}"
-                yield Bound(rule=f"{settings.name}.{rule}", column=column, low=low, high=high)
+                of_each = by_language.get(rule, {})
+                yield Bound(
+                    rule=f"{settings.name}.{rule}", column=column, low=low, high=high,
+                    languages=languages.column if of_each else "", by_language=of_each,
+                )  # fmt: skip
 
 
 def noted_rules(step: Step) -> dict[str, str]:

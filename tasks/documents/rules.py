@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.bounds import broken_rules, first_broken
+from tasks.documents.bounds import broken_rules, first_broken, limits
 from tasks.documents.extraction import FAILED
 from tasks.documents.languages import TYPES as LANGUAGE_TYPES
 from tasks.documents.licenses import MISSING, RULES
@@ -108,8 +108,8 @@ def verdicts(doc_ids: pa.ChunkedArray, columns: dict[str, pa.Array], bounds: Seq
             notes[places] = of_rule.to_pylist()
         else:
             values[places] = of_rule.to_numpy(zero_copy_only=False)
-            is_below = values[places] < (-np.inf if bound.low is None else bound.low)
-            thresholds[places] = np.where(is_below, bound.low or 0, bound.high or 0)
+            low, high = (np.broadcast_to(ends, len(first))[places] for ends in limits(columns, bound))
+            thresholds[places] = np.where(values[places] < low, low, high)
     goes, is_noted = first >= 0, np.array([bound.is_noted for bound in bounds] or [False])
     names = np.array([bound.rule for bound in bounds] or [""], object)
     has_no_value = ~goes | is_noted[first]

@@ -6,8 +6,10 @@ several steps measure between two cleanings is measured together, for the docume
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +28,9 @@ from tasks.documents.url_rules import judged_urls
 from tasks.errors import BadInput
 from tasks.storage.artifacts import CleaningCounts, totals
 from textkernels.texts.zyda1 import of_characters, of_patterns
+
+if TYPE_CHECKING:
+    from textkernels.rules.quality import WordLists
 
 Columns = dict[str, pa.Array]
 
@@ -216,8 +221,9 @@ def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepF
     def measure_prose(documents: Documents) -> None:
         from textkernels.texts.prose import measured
 
-        texts = documents.remaining_documents().text
-        tables = {options[0]: measured(texts, {m.of for m in measures}, c4_terminal=options[0])}
+        batch = documents.remaining_documents()
+        texts, listed = batch.text, stop_words_for(batch, measures)
+        tables = {options[0]: measured(texts, {m.of for m in measures}, options[0], *listed)}
         for option in options[1:]:
             tables[option] = tables[options[0]] | measured(texts, {"c4"}, c4_terminal=option)
         for step in steps:
@@ -227,6 +233,25 @@ def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepF
                     documents.set_columns(number_columns(step, measure.of, columns_of(table)))
 
     return measure_prose
+
+
+def stop_words_for(
+    batch: Documents, measures: Sequence[Measure]
+) -> "tuple[WordLists, NDArray[np.int64]] | tuple[()]":
+    """Return the lists of stop words, and which is for the language of each document: (n,) int64, -1 for none."""
+    for measure in measures:
+        if measure.languages:
+            known = pa.array([*measure.stop_words], pa.string())
+            found = pc.index_in(batch.columns[measure.languages], known).fill_null(-1).to_numpy()
+            return word_lists(tuple(measure.stop_words.values())), found.astype(np.int64)
+    return ()
+
+
+@lru_cache(maxsize=4)
+def word_lists(lists: tuple[tuple[str, ...], ...]) -> "WordLists":
+    from textkernels.rules.quality import WordLists
+
+    return WordLists(lists)
 
 
 def is_prose(measure: Measure) -> bool:

@@ -1,7 +1,8 @@
 """Which documents go for their address: its domain, the address itself, or words in it.
 
 Lists of domains have millions of lines: they are held as sorted hashes. Words are those that RefinedWeb counts:
-between other characters than letters and digits.
+between other characters than letters and digits. A line of several words is one without what is between them, as
+datatrove reads the same lists.
 """
 
 import re
@@ -19,10 +20,10 @@ from tasks.recipe.web_steps import UrlRules
 from tasks.sources.lines import DAMAGED
 from tasks.sources.named_values import texts_in
 from tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
-from tasks.sources.web_addresses import normalised, with_parents
+from tasks.sources.web_addresses import domain, normalised, with_parents
 from tasks.storage.records import Record
 
-VERSION = "1"  # raised when an address breaks other rules
+VERSION = "2"  # raised when an address breaks other rules
 RULE = "url_rules"
 SENTENCES = {
     "domains": "its domain, or one that it is in, is in a list",
@@ -32,6 +33,7 @@ SENTENCES = {
     "soft_words": "several words of a list stand in its address",
 }
 BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
+WITHOUT_SCHEME = re.compile(r"(//)?[^/\\:@?#\s]+\.[^/\\:@?#\s]+(:\d+)?([/?#]|$)")  # and with a host
 
 
 class PlannedUrlRules(Record):
@@ -69,12 +71,12 @@ class Lists:
 
     def broken_by(self, address: str) -> tuple[str, str] | None:
         """Return the first kind of rule that an address breaks, and what in it does; None for one that stays."""
-        known = normalised(address)
+        known = compared(with_scheme(address.strip()))
         if known is None:
             return None
         host, whole = known
-        if domain := first_in(self.domains, with_parents(host)):
-            return "domains", domain
+        if listed := first_in(self.domains, with_parents(host)):
+            return "domains", listed
         if url := first_in(self.urls, [*beginnings(whole)] if len(self.urls) else ()):
             return "urls", url
         words = BETWEEN_WORDS.split(whole.lower())
@@ -123,24 +125,43 @@ def beginnings(address: str) -> Iterator[str]:
 def lists_of(planned: PlannedUrlRules) -> Lists:
     """Read the lists of a step. Raises BadInput where one has changed, is damaged or holds nothing."""
     texts = {kind: [*lines_of(kind, files)] for kind, files in planned.files}
-    domains = (
-        host for line in texts.get("domains", ()) if (host := line.lower().strip(".").removeprefix("*."))
-    )
+    domains = (host for line in texts.get("domains", ()) if (host := host_in(line)))
     urls = (
-        known[1].rstrip("/") for line in texts.get("urls", ()) if (known := normalised(with_scheme(line)))
+        known[1].rstrip("/")
+        for line in texts.get("urls", ())
+        if (known := compared(line if "://" in line else f"https://{line}"))
     )
     return Lists(
         domains=hashes_of(domains),
         urls=hashes_of(urls),
-        words=frozenset(map(str.lower, texts.get("words", ()))),
-        subwords=tuple(dict.fromkeys(map(str.lower, texts.get("subwords", ())))),
-        soft_words=frozenset(map(str.lower, texts.get("soft_words", ()))),
+        words=frozenset(words_in(texts.get("words", ()))),
+        subwords=tuple(dict.fromkeys(words_in(texts.get("subwords", ())))),
+        soft_words=frozenset(words_in(texts.get("soft_words", ()))),
         soft_most=planned.soft_most,
     )
 
 
-def with_scheme(line: str) -> str:
-    return line if "://" in line else f"https://{line}"
+def compared(address: str) -> tuple[str, str] | None:
+    """Return the host of an address and the whole, both without a dot behind the host; None where it is none."""
+    known = normalised(address)
+    return known and (known[0], known[0] + known[1].removeprefix(known[0]).lstrip("."))
+
+
+def with_scheme(address: str) -> str:
+    """Return an address of the web that says no scheme with one, and any other text as it is."""
+    return f"https://{address.removeprefix('//')}" if WITHOUT_SCHEME.match(address) else address
+
+
+def host_in(line: str) -> str:
+    """Return a domain of a list as those of addresses are compared."""
+    host = line.lower().strip(".").removeprefix("*.")
+    return host if host.isascii() else domain(host) or ""  # the former in haste: there are millions
+
+
+def words_in(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the words of a list as they are looked for. No address has one in letters beyond ASCII as such."""
+    bare = (BETWEEN_WORDS.sub("", line.lower()) for line in lines if line.isascii())
+    return filter(None, bare)
 
 
 def lines_of(kind: str, files: tuple[PlannedFile, ...]) -> Iterator[str]:

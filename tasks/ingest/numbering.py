@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tasks.documents.languages import LANGUAGE
 from tasks.documents.planning import STATISTICS
-from tasks.documents.run_steps import run_steps
+from tasks.documents.run_steps import Documents, run_steps
 from tasks.errors import BadInput, bad_input, bad_row
 from tasks.ids import MAX_ROWS
 from tasks.ingest.plan import IngestParameters
@@ -130,7 +131,7 @@ class Reader:
             pa.array(sizes.astype(np.uint32)),
         ]
         stored = texts if documents is None else documents.stored_texts(plan)
-        added = self.component(table)
+        added = self.component(table, documents)
         schema = stored_schema(
             own.schema,
             self.parameters.text,
@@ -143,10 +144,14 @@ class Reader:
             numbered = numbered.append_column(STATISTICS, documents.statistics(plan))
         return without_content(numbered, self.forgotten) if self.forgotten else numbered
 
-    def component(self, table: pa.Table) -> list[pa.Array]:
+    def component(self, table: pa.Table, documents: Documents | None) -> list[pa.Array]:
         """Return the column with the component of each row, where the recipe says what that is. Raises BadInput."""
         if (component := self.parameters.component) is None:
             return []
+        if component.language and documents is not None:
+            (step,) = (step for step in self.parameters.documents.steps if step.languages)
+            found = documents.columns.get(f"{step.number}.{LANGUAGE}")
+            return [pa.nulls(len(table), COMPONENT.type) if found is None else found]
         try:
             return [components_of(component, table, self.file)]
         except ValueError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -261,11 +262,23 @@ def published_tables(
             continue
         if not is_remaining.all():
             table = table.filter(pa.array(is_remaining))
+        expect_whole_texts(job.source, table)
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
         for added_table in added:
             table = with_columns(table, added_table)
         yield table
+
+
+def expect_whole_texts(source: str, table: pa.Table) -> None:
+    """Raise NotConserved where a text is another than was counted: ingest let it go, and no rule since."""
+    sizes, counted = pc.binary_length(table.column("text")).to_numpy(), table.column("n_bytes").to_numpy()
+    if len(others := np.flatnonzero(sizes != counted)):
+        first = others[0]
+        raise NotConserved(
+            f"source {source}: document {table.column('doc_id')[first]} has {sizes[first]:,} bytes of text, "
+            f"expected {counted[first]:,}: what the rules say of it has changed since it was ingested; build again"
+        )
 
 
 def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:

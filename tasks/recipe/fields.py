@@ -179,6 +179,16 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
+    def components_by_language_are_found(self) -> "Recipe":
+        for source in self.sources:
+            has_step = any(step.language_id is not None for step in self.steps_of(source.name))
+            if source.component and source.component.language and not has_step:
+                raise ValueError(
+                    f"component: nothing finds the language of source {source.name}; give it a step language_id"
+                )
+        return self
+
+    @model_validator(mode="after")
     def names_of_sets_mean_one(self) -> "Recipe":
         known = dict[str, EvaluationSet]()
         for source in self.sources:

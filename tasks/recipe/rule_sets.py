@@ -9,6 +9,7 @@ reached. The order is that of the published code, and the first rule that a docu
     gopher-repetition   the same
     c4                  section 2.2 of arXiv:1910.10683, as datatrove has it
     fineweb             arXiv:2406.17557, section 3.5
+    fineweb-2           arXiv:2506.20920: of the three above, with values for each language from files
     refinedweb-lines    arXiv:2306.01116, section G.2, as DCLM has it
     code                The Stack and StarCoder, arXiv:2305.06161, section 3
     pii                 how much personal data there is; no paper has values for it, so a recipe says its own
@@ -28,12 +29,14 @@ class Rule(NamedTuple):
 class RuleSet(NamedTuple):
     """Rules by the names of their statistics. options: what else a recipe can say of the set, with defaults.
 
-    lists: for rules that count the terms of a list, which the user gives: what it is called.
+    lists: for rules that count the terms of a list, which the user gives: what it is called. by_language: whether
+    the user gives files with values for each language, and its stop words.
     """
 
     rules: dict[str, Rule]
     options: dict[str, Any] = {}
     lists: dict[str, str] = {}
+    by_language: bool = False
 
 
 def least(low: float, sentence: str) -> Rule:
@@ -113,6 +116,22 @@ FINEWEB = RuleSet(
         "new_lines": most(0.3, "it has too many line ends for its words"),
     }
 )
+# What the file of a language does not say is as it is here.
+FINEWEB_2 = RuleSet(
+    {
+        **{
+            name: rule
+            for name, rule in GOPHER_REPETITION.rules.items()
+            if name in {"empty", "duplicate_lines"} or name.endswith("_grams")
+        },
+        "line_punctuation": FINEWEB.rules["line_punctuation"],
+        "duplicate_line_characters": FINEWEB.rules["duplicate_line_characters"]._replace(high=0.1),
+        "new_lines": FINEWEB.rules["new_lines"],
+        **GOPHER_QUALITY.rules,
+        "stop_words": least(2, "it has too few of the commonest words of its language"),
+    },
+    by_language=True,
+)
 REFINEDWEB_LINES = RuleSet(
     {"removed_words": most(0.05, "too many of its words stand in lines of menus, counters and the like")}
 )
@@ -141,6 +160,7 @@ RULE_SETS = {
     "gopher-repetition": GOPHER_REPETITION,
     "c4": C4,
     "fineweb": FINEWEB,
+    "fineweb-2": FINEWEB_2,
     "refinedweb-lines": REFINEDWEB_LINES,
     "code": CODE,
     "pii": PII,

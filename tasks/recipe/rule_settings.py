@@ -17,6 +17,7 @@ class RuleSettings(NamedTuple):
     """A set of rules as a step asks for it: `bounds` by rule, options, and the URL of each list by its name.
 
     of: the set whose statistics it looks at, or None where its rules say so themselves (`fineweb.short_lines`).
+    languages: files with values for each language, which hold for the rules that the step does not name, `said`.
     """
 
     name: str
@@ -24,6 +25,8 @@ class RuleSettings(NamedTuple):
     bounds: dict[str, Limits]
     options: dict[str, Any] = {}
     lists: dict[str, str] = {}
+    languages: tuple[str, ...] = ()
+    said: frozenset[str] = frozenset()
 
 
 def rule_settings(name: str, values_of_rules: Any, *, filters: bool) -> RuleSettings:
@@ -66,6 +69,7 @@ def of_a_set(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -
         for rule, of_rule in rule_set.rules.items()
         if rule_set.lists.get(rule) in (None, *lists)
     }
+    languages = files_of(name, rule_set, values_of_rules)
     for key, value in values_of_rules.items():
         if key in options:
             if type(value) is not type(options[key]):
@@ -75,10 +79,25 @@ def of_a_set(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -
             bounds[key] = limits_of(f"{name}.{key}", value, bounds[key])
         elif key in rule_set.rules:
             raise ValueError(f"{name}.{key}: it counts the list {rule_set.lists[key]}, which `lists` has not")
-        elif key != "lists" or not rule_set.lists:
-            known_names = ", ".join([*rule_set.rules, *options, *(["lists"] if rule_set.lists else [])])
+        elif (key != "lists" or not rule_set.lists) and (key != "languages" or not rule_set.by_language):
+            files = ["lists"] * bool(rule_set.lists) + ["languages"] * rule_set.by_language
+            known_names = ", ".join([*rule_set.rules, *options, *files])
             raise ValueError(f"{name}: there is no rule {key}; there are {known_names}")
-    return RuleSettings(name, name, {r: b for r, b in bounds.items() if b != (None, None)}, options, lists)
+    bounds = {rule: bound for rule, bound in bounds.items() if bound != (None, None)}
+    return RuleSettings(name, name, bounds, options, lists, languages, frozenset({*values_of_rules}))
+
+
+def files_of(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the files that have a set's values for each language."""
+    if not rule_set.by_language:
+        return ()
+    files = values_of_rules.get("languages") or ()
+    files = (files,) if isinstance(files, str) else files
+    if not files or not isinstance(files, list | tuple) or not all(isinstance(url, str) for url in files):
+        raise ValueError(
+            f"{name}.languages: files are expected, one for each language, as FineWeb-2 has them"
+        )
+    return tuple(readable(without_credentials(url)) for url in files)
 
 
 def limits_of(field: str, value: Any, published: Limits) -> Limits:

@@ -1,14 +1,16 @@
 """The fields of a source: its files, which of its rows stay, and what may be lost."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    SerializerFunctionWrapHandler,
     Tag,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -64,7 +66,7 @@ class Classify(Strict):
 
 
 class ComponentOf(Strict):
-    """What says of which part of its source a document is: a column, or the URL of its file."""
+    """What says of which part of its source a document is: a column, the URL of its file, or its language."""
 
     column: Annotated[str, AfterValidator(not_blank)] | None = Field(
         None, description="The column that names it; `meta.subset` for a field of a column of objects."
@@ -74,15 +76,23 @@ class ComponentOf(Strict):
         description="A regular expression that each file's URL matches, whose one group is the name: "
         '`"data/(CC-MAIN-[0-9-]+)/"`.',
     )
+    language: Yes = Field(
+        False, description="The language that the step `language_id` finds, by its name in the model."
+    )
     folders: Yes = Field(
         False, description="Publish each component in a folder of its own below the source's."
     )
 
     @model_validator(mode="after")
-    def column_or_path(self) -> "ComponentOf":
-        if (self.column is None) == (self.path is None):
-            raise ValueError("component: give one of column and path")
+    def says_one_thing(self) -> "ComponentOf":
+        if (self.column is not None) + (self.path is not None) + self.language != 1:
+            raise ValueError("component: give one of column, path and language")
         return self
+
+    @model_serializer(mode="wrap")
+    def without_language(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what others do not ask for: what was ingested with them before has the same key."""
+        return {name: value for name, value in dump(self).items() if value or name != "language"}
 
     @field_validator("path")
     @classmethod

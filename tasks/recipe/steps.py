@@ -205,10 +205,10 @@ def list_urls(steps: tuple[Step, ...] | None) -> Iterator[str]:
         elif step.url_rules is not None:
             yield from (url for files in step.url_rules.files.values() for url in files)
         elif step.language_id is not None:
-            yield step.language_id.model
+            yield from step.language_id.files
         elif step.kind in {"filter", "measure"} and step.function is None:
             for of_set in step.sets():
-                yield from of_set.lists.values()
+                yield from (*of_set.lists.values(), *of_set.languages)
 
 
 def with_list_urls(step: Step, place: Callable[[str], str]) -> Step:
@@ -221,15 +221,15 @@ def with_list_urls(step: Step, place: Callable[[str], str]) -> Step:
         files = {kind: tuple(map(place, files)) for kind, files in step.url_rules.files.items()}
         return step.model_copy(update={"url_rules": step.url_rules.model_copy(update=files)})
     if step.language_id is not None:
-        model = place(step.language_id.model)
-        return step.model_copy(update={"language_id": step.language_id.model_copy(update={"model": model})})
+        return step.model_copy(update={"language_id": step.language_id.with_files(place)})
 
     def placed(values: Any) -> Any:
-        lists = (
-            {name: place(url) for name, url in values["lists"].items()}
-            if values and "lists" in values
-            else None
-        )
-        return {**values, "lists": lists} if lists else values
+        files = {**values} if isinstance(values, dict) else {}
+        if "lists" in files:
+            files["lists"] = {name: place(url) for name, url in files["lists"].items()}
+        if "languages" in files:
+            urls = files["languages"]
+            files["languages"] = [place(url) for url in ([urls] if isinstance(urls, str) else urls)]
+        return files or values
 
     return step.model_copy(update={step.kind: {name: placed(said) for name, said in step.does.items()}})

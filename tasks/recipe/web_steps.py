@@ -11,6 +11,7 @@ documents:
   - language_id: {model: lid.176.bin, keep: {en: 0.65}}
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -56,7 +57,18 @@ class LanguageId(Strict):
     """What says the language of a document, and which stay."""
 
     model: Url = Field(description="A model in fastText's format: lid.176.bin or .ftz, GlotLID, OpenLID.")
-    keep: dict[str, Probability] = Field(
-        {}, description="Languages that stay, as the model names them, each with its least probability: "
-        "`{en: 0.65}`; without, all stay.",
-    )  # fmt: skip
+    keep: dict[str, Probability] | Lists = Field(
+        {},
+        description="Languages that stay, as the model names them, each with its least probability: `{en: 0.65}`; "
+        "or files that are called by these names, `deu_Latn.yml`, with a `language_score`; without, all stay.",
+    )
+
+    @property
+    def files(self) -> tuple[Url, ...]:
+        """The files that it names."""
+        return (self.model, *(() if isinstance(self.keep, dict) else self.keep))
+
+    def with_files(self, place: Callable[[str], str]) -> "LanguageId":
+        """Return it with files that are somewhere else."""
+        keep = self.keep if isinstance(self.keep, dict) else tuple(map(place, self.keep))
+        return self.model_copy(update={"model": place(self.model), "keep": keep})

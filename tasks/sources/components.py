@@ -1,7 +1,7 @@
 """The component of a document: the part of its source that it is of, such as `zyda_arxiv` or `CC-MAIN-2024-10`.
 
-It comes from a column, or from the URL of the document's file, and stands in a column of its own. Documents that
-have none are null there.
+It comes from a column, from the URL of the document's file, or is its language as a step finds it, and stands in a
+column of its own. Documents that have none are null there.
 """
 
 import re
@@ -38,7 +38,12 @@ def of_url(pattern: str, url: str) -> str | None:
 
 
 def components_of(component: ComponentOf, table: pa.Table, file: InputFile) -> pa.Array:
-    """Return the component of each row of a file: (n,) strings. Raises ValueError for a column that names none."""
+    """Return the component of each row of a file: (n,) strings. Raises ValueError for a column that names none.
+
+    Null of those by languages, which no file says.
+    """
+    if component.language:
+        return pa.nulls(len(table), COMPONENT.type)
     if component.path is not None:
         return pa.repeat(pa.scalar(of_url(component.path, file.url), COMPONENT.type), len(table))
     names = texts_in(table, str(component.column), "component")

@@ -5,6 +5,7 @@ each record.
 """
 
 import bz2
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,6 +14,8 @@ import lz4.frame
 import zstandard
 from isal import isal_zlib
 
+from tasks.sources import zstd_dictionaries
+from tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
 from tasks.storage.stores import Stream
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".lz4": "lz4", ".bz2": "bzip2"}
@@ -28,6 +31,7 @@ MARKS = {
     "lz4": b"\x04\x22\x4d\x18",
     "bzip2": b"BZh",
 }
+LONGEST_MARK = 4
 SKIPPABLE = b"\x2a\x4d\x18"  # of Zstandard and LZ4: the second to fourth byte of a frame that holds no data
 
 
@@ -48,14 +52,16 @@ DAMAGED_MEMBER: tuple[type[Exception], ...] = (
     zstandard.ZstdError,
     Bzip2Error,
     Lz4Error,
+    BadDictionary,
 )
 
 
 class Decoder:
     """What decompresses one member. Feed it as long as it is not at its end; `left` are the bytes behind that."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind, self.engine = kind, ENGINES[kind]()
+    def __init__(self, kind: str, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
+        self.kind = kind
+        self.engine = ENGINES[kind]() if dictionary is None else zstd_engine(dictionary)
 
     @property
     def end(self) -> bool:
@@ -88,9 +94,13 @@ class Decoder:
             yield self.engine.decompress(b"", MOST_AT_ONCE)
 
 
+def zstd_engine(dictionary: zstandard.ZstdCompressionDict | None = None) -> Any:
+    return zstandard.ZstdDecompressor(dictionary, max_window_size=1 << 31).decompressobj()  # --long=31
+
+
 ENGINES: dict[str, Callable[[], Any]] = {
     "gzip": lambda: isal_zlib.decompressobj(wbits=31),  # the largest window, 15, and 16: with gzip's head
-    "zstd": lambda: zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj(),  # --long=31
+    "zstd": zstd_engine,
     "lz4": lz4.frame.LZ4FrameDecompressor,
     "bzip2": bz2.BZ2Decompressor,
 }
@@ -117,10 +127,22 @@ class Members:
     """The members of a stream. resumes: read on behind a damaged one, where a next one begins.
 
     Zeros after the last member are padding, as gzip itself takes them. Without a compression the stream is one.
+    has_dictionaries: a frame of Zstandard with a dictionary is that of the frames behind it, up to another one.
     """
 
-    def __init__(self, stream: Stream, compression: str | None, *, resumes: bool = False) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        compression: str | None,
+        *,
+        resumes: bool = False,
+        has_dictionaries: bool = False,
+    ) -> None:
         self.stream, self.kind, self.resumes = stream, compression or "", resumes
+        self.has_dictionaries = has_dictionaries and self.kind == "zstd"
+        self.dictionary: zstandard.ZstdCompressionDict | None = None
+        marks = [MARKS.get(self.kind, b""), *([zstd_dictionaries.MARK] if self.has_dictionaries else [])]
+        self.marks = re.compile(b"|".join(map(re.escape, marks)))
         self.held = bytearray()  # from the first byte of a member, or from as far behind it as is kept
         self.offset = 0  # of what is held, in the file
         self.place = 0  # of the first byte that no decoder was given, in what is held
@@ -141,10 +163,11 @@ class Members:
                     yield Broken(EOFError(what), start)
                 return
             try:
-                yield from self.member(start)
+                if not self.pass_dictionary():
+                    yield from self.member(start)
             except DAMAGED_MEMBER as error:
                 yield Broken(error, start)
-                if not self.resumes or not self.find_next(start):
+                if not self.resumes or not (isinstance(error, BadDictionary) or self.find_next(start)):
                     return
 
     def more(self) -> bool:
@@ -159,15 +182,49 @@ class Members:
         self.offset += size
         self.place -= size
 
+    def pass_dictionary(self) -> bool:
+        """Take the dictionary that begins here, and go behind it. Raises BadDictionary, there too."""
+        mark, head = zstd_dictionaries.MARK, zstd_dictionaries.HEAD
+        if not (self.has_dictionaries and self.hold(len(mark)) and self.held.startswith(mark)):
+            return False
+        self.dictionary = None
+        size = frame_size(bytes(self.held[:head])) if self.hold(head) else 0
+        is_held = size <= zstd_dictionaries.MAX_DICTIONARY and self.hold(head + size)
+        content = bytes(self.held[head : head + size]) if is_held else b""
+        if not self.skip(head + size):
+            raise BadDictionary("it ends in the middle of its dictionary")
+        if not is_held:
+            limit = zstd_dictionaries.MAX_DICTIONARY
+            raise BadDictionary(f"its dictionary has {size:,} bytes, expected at most {limit:,}")
+        self.dictionary = dictionary_of(content)
+        return True
+
+    def hold(self, size: int) -> bool:
+        """Hold so many bytes; False where there are fewer before the end."""
+        while len(self.held) < size and self.more():
+            pass
+        return len(self.held) >= size
+
+    def skip(self, size: int) -> bool:
+        """Go behind so many bytes without holding them all; False where there are fewer before the end."""
+        while len(self.held) < size:
+            size -= len(self.held)
+            self.place = len(self.held)
+            self.drop(self.place)
+            if not self.more():
+                return False
+        self.place = size
+        return True
+
     def member(self, start: int) -> Iterator[Block]:
         """Decompress one member. Raises one of DAMAGED_MEMBER."""
-        decoder, begins, at_once = Decoder(self.kind), True, AT_ONCE[self.kind]
+        decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, AT_ONCE[self.kind]
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
                 raise EOFError(f"it ends in the middle of its {self.kind} data")
             part = bytes(self.held[self.place : self.place + at_once])
             self.place += len(part)
-            for content in decoder.feed(part):
+            for content in filter(None, decoder.feed(part)):
                 yield Block(content, start, begins)
                 begins = False
             if self.place > (KEPT if self.resumes else BLOCK):
@@ -184,14 +241,13 @@ class Members:
 
     def find_next(self, start: int) -> bool:
         """Go to where another member seems to begin, behind the first byte of one. False where there is none."""
-        mark = MARKS[self.kind]
         self.place = 1 if self.offset == start else 0
-        while (place := self.held.find(mark, self.place)) < 0:
-            self.place = max(self.place, len(self.held) - len(mark) + 1)
+        while (found := self.marks.search(self.held, self.place)) is None:
+            self.place = max(self.place, len(self.held) - LONGEST_MARK + 1)
             self.drop(self.place)
             if not self.more():
                 return False
-        self.place = place
+        self.place = found.start()
         return True
 
 

@@ -77,9 +77,9 @@ class Gathered:
 
 
 def as_column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return values as a column: of texts, that are in UTF-8 already, without making strings of them."""
+    """Return values as a column. Texts may be bytes, of which their reader has seen that they are UTF-8."""
     if any(isinstance(value, bytes) for value in values):
-        return pa.array(values, pa.large_binary()).cast(kind)
+        return pa.array(values, pa.large_binary()).view(kind)
     return pa.array(values, kind)
 
 

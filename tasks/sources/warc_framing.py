@@ -14,9 +14,8 @@ from tasks.errors import first_line
 from tasks.sources.compression import Block, Broken, Members
 
 MAX_HEAD = 1 << 16
-MAX_RECORD = (
-    1 << 25
-)  # bytes of its block; Common Crawl cuts pages at 5 MiB, and a worker may need ten times as many
+# Bytes of its block. Common Crawl cuts pages at 5 MiB; for a byte of emoji alone, a worker needs some forty.
+MAX_RECORD = 1 << 24
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 MARK = b"WARC/"
@@ -30,13 +29,14 @@ KEPT_CONTENT = 1 << 12  # of what is no record
 class Framed:
     """A record. offset: in the file, of the compressed member that it is in, or of itself. fault: why it is none.
 
-    is_rest: nobody can say what follows it.
+    is_rest: nobody can say what follows it. is_beginning: there is more of it, which was passed.
     """
 
     content: bytes
     offset: int
     fault: str = ""
     is_rest: bool = False
+    is_beginning: bool = False
 
 
 class Cut(Exception):
@@ -106,6 +106,8 @@ class Framing:
 
     def offset_here(self) -> int:
         """Return where in the file the first byte that is held is, or the member with it begins."""
+        if self.broken is not None and not self.held:
+            return self.broken.offset
         if not self.is_compressed:
             return self.place
         return self.starts[0][1] if self.starts else 0
@@ -156,11 +158,13 @@ class Framing:
         return Framed(record, offset)
 
     def too_long(self, start: int, length: int) -> Framed:
-        """Pass a record without holding it. Raises Cut."""
+        """Pass a record, of which the beginning is held: it says what it is. Raises Cut."""
+        self.fill(start + MAX_HEAD)
         passed = Framed(
-            bytes(self.held[:start][:KEPT_CONTENT]),
+            bytes(self.held[: start + MAX_HEAD]),
             self.offset_here(),
             f"it has {length:,} bytes, expected at most {MAX_RECORD:,}",
+            is_beginning=True,
         )
         remaining = start + length
         while remaining and self.fill(1):
@@ -194,11 +198,20 @@ class Framing:
         return min((place for place in places if self.held.startswith(MARK, place)), default=None)
 
     def go_to_next_member(self) -> bool:
-        """Go to the next member that begins as a record does; False where there is none."""
+        """Go to the next member that begins as a record does, or is damaged too; False where there is none.
+
+        A damaged one that began as no record is a part of the one before: a body that was compressed, say.
+        """
         self.drop(len(self.held))
         self.broken, self.starts = None, []
+        passed = -1
         for block in self.blocks:
-            if isinstance(block, Block) and block.begins and block.content.startswith(MARK):
-                self.take(block)
+            if isinstance(block, Block):
+                if block.begins and block.content.startswith(MARK):
+                    self.take(block)
+                    return True
+                passed = block.offset
+            elif block.offset != passed:
+                self.broken = block
                 return True
         return False

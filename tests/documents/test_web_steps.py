@@ -4,10 +4,10 @@ import gzip
 import json
 from importlib.metadata import PackageNotFoundError
 
-import fasttext
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from language_models import TEXTS, train_model
 from small_corpus import TOKENIZER, build_here, prose
 
 from flows.command.try_ import limits
@@ -18,10 +18,10 @@ from tasks.recipe.loading import load_recipe
 from tasks.recipe.web_steps import UrlRules
 
 LISTS = {
-    "domains": "bad.example\n# a note\n*.worse.example\n10.0.0.1\n",
+    "domains": "bad.example\n# a note\n*.worse.example\n10.0.0.1\nmüller.example\n",
     "urls": "good.example/forbidden\nhttps://good.example/one?page=2\n",
-    "words": "casino\nxxx\n",
-    "subwords": "poker\n",
+    "words": "casino\nxxx\nstrip-club\n",
+    "subwords": "poker\nBig Bet\n",
     "soft_words": "free\ncheap\n",
 }
 
@@ -48,6 +48,10 @@ def rules(tmp_path_factory):
         ("https://good.example/the-CASINO/", "words"), ("https://good.example/casinos", None),
         ("https://play.example/video_poker1", "subwords"), ("https://play.example/bad-word", "subwords"),
         ("https://play.example/free", None), ("https://play.example/free/free", None),
+        ("https://play.example/stripclub", "words"), ("https://play.example/strip-club", None),
+        ("https://play.example/big/bets", "subwords"), ("https://xn--mller-kva.example", "domains"),
+        ("bad.example/a", "domains"), ("//bad.example", "domains"), ("bad.example", "domains"), ("casino", None),
+        ("https://good.example./forbidden", "urls"), ("https://good.example.:8080/forbidden", None),
         ("https://play.example/free-cheap", "soft_words"), ("mailto:casino@x.example", None), ("", None), (None, None),
     ],
 )  # fmt: skip
@@ -68,24 +72,8 @@ def test_many_domains_are_held_as_hashes(tmp_path):
 
 @pytest.fixture(scope="module")
 def languages(tmp_path_factory):
-    """Give a model that tells two languages apart, trained here, and texts in both."""
-    folder = tmp_path_factory.mktemp("model")
-    german, english = (
-        ["der", "die", "das", "und", "ist", "nicht", "ein"],
-        ["the", "and", "is", "not", "of", "a", "to"],
-    )
-    texts = {
-        "de": [" ".join(german[(i * k) % 7] for k in range(1, 40)) for i in range(1, 60)],
-        "en": [" ".join(english[(i * k) % 7] for k in range(1, 40)) for i in range(1, 60)],
-    }
-    lines = [f"__label__{label} {text}" for label, of_label in texts.items() for text in of_label]
-    (folder / "train.txt").write_text("\n".join(lines))
-    # Each of ten threads makes a tenth of a matrix: fastText with fewer leaves the rest to chance.
-    model = fasttext.train_supervised(
-        str(folder / "train.txt"), dim=8, minn=2, maxn=3, bucket=500, epoch=20, thread=10, verbose=0
-    )
-    model.save_model(str(folder / "model.bin"))
-    return folder / "model.bin", texts
+    """Give a model that tells two languages apart, and texts in both."""
+    return train_model(tmp_path_factory.mktemp("model")), TEXTS
 
 
 @pytest.fixture(scope="module")

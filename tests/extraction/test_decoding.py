@@ -2,9 +2,10 @@
 
 import codecs
 
+import numpy as np
 import pytest
 
-from tasks.extraction.decoding import decoded
+from tasks.extraction.decoding import as_utf8, decoded
 
 RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах. " * 4
 
@@ -73,7 +74,17 @@ def test_utf_16_said_by_a_page_that_could_be_read_is_utf_8():
     "content", [b"", b"\0", b"\xff\xfe\x00", bytes(range(256)) * 3, b"\x1b$B\xff", b"\xed\xa0\x80" * 9]
 )
 def test_any_bytes_are_text(content, charset):
-    assert decoded(content, charset).encode() is not None
+    assert as_utf8(content, charset).decode() == decoded(content, charset)
+
+
+def test_bytes_are_kept_exactly_where_they_are_utf_8():
+    rng, characters = np.random.default_rng(3), [*"aé€😀", "a" * 70]
+    for number in range(400):
+        content = bytearray("".join(rng.choice(characters, rng.integers(1, 9))).encode())
+        if number % 2:
+            content[rng.integers(len(content))] = rng.integers(256)
+        page = bytes(content)
+        assert as_utf8(page, "utf-8").decode() == page.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
 def test_bytes_that_are_no_text_are_replaced():

@@ -176,11 +176,11 @@ def test_what_no_file_has_is_said_before_any_work(corpus, component, fault):
 @pytest.mark.parametrize(
     ("component", "fault"),
     [
-        ({}, "give one of column and path"),
+        ({}, "give one of column, path and language"),
         ({"path": "data/(x", "folders": True}, "no regular expression"),
         ({"path": "data/.*"}, "one group"),
         ({"path": "(a)(b)"}, "one group"),
-        ({"path": "(a)", "column": "b"}, "give one of column and path"),
+        ({"path": "(a)", "column": "b"}, "give one of column, path and language"),
         ({"column": " "}, "component.column"),
         ("CC-MAIN", "component"),
         ({"column": "name", "folders": "perhaps"}, "component.folders"),

@@ -11,7 +11,7 @@ from tasks.recipe.rule_sets import RULE_SETS
 
 PUBLISHED = yaml.safe_load((REPOSITORY / "tests/data/published/recipes.yaml").read_text())
 PAGE = (REPOSITORY / "docs/published-recipes.md").read_text()
-CHAPTERS = {"zyda1": "Zyda-1", "zyda2": "Zyda-2", "fineweb": "FineWeb"}
+CHAPTERS = {"zyda1": "Zyda-1", "zyda2": "Zyda-2", "fineweb": "FineWeb", "fineweb2": "FineWeb-2"}
 SPELLED = {
     "starcoder-github-issues-filtered-structured": "starcoder-github-issues",
     "starcoder-jupyter-structured-clean-dedup": "starcoder-jupyter",
@@ -21,6 +21,10 @@ SPELLED = {
     "Zyda1": "zyda-1",
     "Dolma-CC": "dolma-cc",
 }  # names of theirs, as our sources are called
+OF_FILES = {
+    "duplicate_lines", "line_punctuation", "new_lines", "mean_word_length", "alphabetic_words", "empty",
+    *(name for name in RULE_SETS["fineweb-2"].rules if name.endswith("_grams")),
+}  # fmt: skip
 FACTS = [(name, fact) for name, published in PUBLISHED.items() for fact in published["facts"]]
 
 
@@ -96,6 +100,21 @@ READ = {
         step.filter["c4"]["terminal_punctuation"] for step in recipe.documents if "c4" in named(step.filter)
     ),
     "deduplicates": lambda recipe: "each crawl by itself" if len(recipe.sources) == 1 else "all together",
+    "first step": lambda recipe: "WARC files" if recipe.sources[0].commoncrawl.kind == "warc" else "others",
+    "text of a page": lambda recipe: next(step.extract for step in recipe.documents if step.extract),
+    "order of steps": lambda recipe: [
+        *(step.name for step in recipe.documents if step.kind in {"language_id", "filter", "clean"}),
+        "dedup",
+    ],
+    "rules": lambda recipe: [*RULE_SETS[filters_of(recipe)[0]].rules],
+    "values for all languages": lambda recipe: {
+        rule: values for rule, values in rules_of(recipe, *filters_of(recipe)).items() if rule not in OF_FILES
+    },
+    "values for a language": lambda recipe: re.sub(
+        r".*/(configs/)[a-z]{3}_[A-Z][a-z]{3}",
+        r"\1{lang_script}",
+        recipe.documents[3].filter["fineweb-2"]["languages"][0],
+    ),
     "personal data": lambda recipe: [step.clean for step in recipe.documents if "pii" in str(step.clean)],
 }
 

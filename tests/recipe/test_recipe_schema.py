@@ -25,6 +25,7 @@ def test_schema_in_the_repository_is_that_of_the_fields():
         "zyda2.yaml",
         "zyda1.yaml",
         "fineweb.yaml",
+        "fineweb2.yaml",
         "common-crawl.yaml",
         "wikipedia.yaml",
         "arxiv.yaml",

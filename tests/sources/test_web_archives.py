@@ -129,6 +129,15 @@ def test_record_beyond_the_limit_is_passed_and_not_held(tmp_path, monkeypatch):
     assert "it has 15,000 bytes, expected at most 10,000" in bad[0].reason
 
 
+def test_record_beyond_the_limit_that_is_no_document_is_skipped_by_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(warc_framing, "MAX_RECORD", 200_000)
+    film = page("film", body=random.Random(0).randbytes(300_000), Content_Type="video/mp4")
+    gone = page("gone", body=bytes(300_000), status="404 Not Found")
+    documents, bad, skipped = read_file(written(tmp_path, [RECORDS[2], film, gone, RECORDS[6]]))
+    assert (len(documents), bad) == (2, [])
+    assert sorted(skipped) == ["content video", "status 404"]
+
+
 def test_body_that_becomes_too_large_is_a_bad_row(tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.sources.formats.warc.MAX_RECORD", 100_000)
     bomb = page("bomb", body=gzip.compress(bytes(1_000_000)), Content_Encoding="gzip")

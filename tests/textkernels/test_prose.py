@@ -6,6 +6,7 @@ import unicodedata
 import zlib
 from collections import Counter, defaultdict
 from functools import lru_cache
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from textkernels.rules import tokens as kernel
+from textkernels.rules.quality import WordLists
 from textkernels.texts import english
 from textkernels.texts.english import codes, cut, exceptions, token_classes, token_rules
 from textkernels.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
@@ -37,6 +39,7 @@ PIECES = st.sampled_from(
         "gonna", "cannot", "5%", "C++", "o_O", "- ", "• ", "one two three\n", "one two three\n\n",
     ]
 )  # fmt: skip
+STOP_WORDS = [["the", "a", "漢", "'s"], ["and", "and", "nowhere", "é"]]  # of two languages
 TEXTS = st.lists(PIECES, max_size=40).map("".join)
 
 
@@ -296,13 +299,23 @@ def plain_refinedweb(text):
     return {"removed_words": share(before - after, before)}
 
 
-def plain(text, terminal):
+def plain_fineweb_2(quality, repetition, fineweb, tokens, stop_words):
+    names = ["empty", "duplicate_lines", *(name for name in repetition if name.endswith("grams"))]
+    fineweb = {name: value for name, value in fineweb.items() if name != "short_lines"}
+    of_language = {"stop_words": len(set(tokens) & set(stop_words))}
+    return {name: repetition[name] for name in names} | fineweb | quality | of_language
+
+
+def plain(text, terminal, stop_words):
     tokens = plain_tokens(text)
+    quality, repetition = plain_quality(text, tokens), plain_repetition(text, tokens)
+    fineweb = plain_fineweb(text, tokens)
     return {
-        "gopher-quality": plain_quality(text, tokens),
-        "gopher-repetition": plain_repetition(text, tokens),
+        "gopher-quality": quality,
+        "gopher-repetition": repetition,
         "c4": plain_c4(text, terminal)[0],
-        "fineweb": plain_fineweb(text, tokens),
+        "fineweb": fineweb,
+        "fineweb-2": plain_fineweb_2(quality, repetition, fineweb, tokens, stop_words),
         "refinedweb-lines": plain_refinedweb(text),
         "code": plain_code(text),
     }
@@ -313,17 +326,19 @@ def column(*texts):
 
 
 def check(texts, given_texts):
+    list_of = np.arange(len(texts)) % (len(STOP_WORDS) + 1) - 1
+    stop_words = [STOP_WORDS[i] if i >= 0 else () for i in list_of]
     assert cut([text.encode() for text in texts], token_rules()) == [
         [token.encode() for token in plain_tokens(text)] for text in texts
     ]
     for terminal in (False, True) if sum(map(len, texts)) < 500_000 else (False,):
-        found = measured(given_texts, list(SETS), terminal)
+        found = measured(given_texts, list(SETS), terminal, WordLists(STOP_WORDS), list_of)
         assert list(found) == list(SETS)
         rows = [
             dict(zip(found, row, strict=True))
             for row in zip(*(t.to_pylist() for t in found.values()), strict=True)
         ]
-        assert rows == [plain(text, terminal) for text in texts]
+        assert rows == [plain(*of) for of in zip(texts, repeat(terminal), stop_words, strict=False)]
         left, is_changed = without_c4_lines(given_texts, terminal)
         expected = [plain_c4(text, terminal)[1] for text in texts]
         assert left.to_pylist() == expected

@@ -19,6 +19,7 @@ from textkernels.fasttext.hashing import BASIS, LOW, are_same, find_word, hash_o
 from textkernels.fasttext.model import HIERARCHICAL, Matrix, Model, Words
 from textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, lent
 from textkernels.fasttext.scores import score_all, search_tree
+from textkernels.swar import load_8
 
 END = np.frombuffer(b"</s>", np.uint8)  # the word that fastText takes the end of a line for
 LABEL = np.frombuffer(b"__label__", np.uint8)  # before words that are no words where they are not known
@@ -66,7 +67,12 @@ def is_end(data, start, end):
 @njit(cache=True, nogil=True, inline="always")
 def is_kept(data, start, size, slot, kept):
     """Say whether a slot has the sum of a word, which is not empty."""
-    return kept.sizes[slot] == size and are_same(data, kept.starts[slot], data, start, size)
+    first = kept.starts[slot]
+    if kept.sizes[slot] != size:
+        return False
+    if size <= 8 and max(start, first) + 8 <= data.size:  # most words: one comparison
+        return (load_8(data, start) ^ load_8(data, first)) << np.uint64(64 - 8 * size) == 0
+    return are_same(data, first, data, start, size)
 
 
 @njit(cache=True, nogil=True)

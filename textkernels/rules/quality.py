@@ -4,21 +4,24 @@ Tokens are those of `tokens.py`, where the bits of the classes are explained too
 document; `textkernels.texts.prose` makes shares of them.
 """
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.counts import Counts, named_counts
-from textkernels.rules.cutting import CHARACTERS, MARKS, STOP
+from textkernels.rules.cutting import CHARACTERS, MARKS, STOP, hash_of
 from textkernels.swar import between_64, bits_set, trailing_zeros
 from textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, text_of
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 WHOLE = np.uint64(2**62 - 1)  # of 64 bytes, those after which there are two more
 QUALITY = named_counts(
-    "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "lines",
+    "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "all_lines",
     "bullet_lines", "ellipsis_lines",
 )  # fmt: skip
+LISTED = named_counts("listed_words")
 DOT, HASH, MINUS, BULLET = 46, 35, 45, 0x2022
 Classes = NDArray[np.uint32]
 Places = NDArray[np.int64]
@@ -81,7 +84,47 @@ def _count_marks(data, offsets, classes, breaks, counts):
                 if b - a >= 3 and (data[b - 1] == DOT or data[b - 1] == 0xA6):
                     x, y, z = data[b - 3], data[b - 2], data[b - 1]
                     ends += (x == DOT and y == DOT and z == DOT) or (x == 0xE2 and y == 0x80 and z == 0xA6)
-        row.lines, row.bullet_lines, row.ellipsis_lines = lines, bullets, ends
+        row.all_lines, row.bullet_lines, row.ellipsis_lines = lines, bullets, ends
+
+
+@njit(cache=True, nogil=True)
+def _count_listed(hashes, ends, words, starts, list_of, counts):
+    seen = np.zeros(words.size, np.int64)  # by each word, the document that had it last, from 1
+    for d in range(ends.size - 1):
+        found, which = 0, list_of[d]
+        if which >= 0:
+            first, last = starts[which], starts[which + 1]
+            for t in range(ends[d], ends[d + 1]):
+                place = first + np.searchsorted(words[first:last], hashes[t])
+                if place < last and words[place] == hashes[t] and seen[place] != d + 1:
+                    seen[place] = d + 1
+                    found += 1
+        counts[d].listed_words = found
+
+
+def hash_of_word(word: str) -> int:
+    """Return the hash that a token of these letters has."""
+    content = np.frombuffer(word.encode(), np.uint8)
+    return int(hash_of(content, 0, len(content)))
+
+
+class WordLists:
+    """Lists of words by the hashes of their bytes: of list i words[starts[i] : starts[i + 1]], ascending."""
+
+    def __init__(self, lists: Sequence[Collection[str]]) -> None:
+        hashes = [np.unique(np.array([*map(hash_of_word, words)], np.uint64)) for words in lists]
+        self.words = np.concatenate([np.empty(0, np.uint64), *hashes])
+        self.starts = np.cumsum([0, *map(len, hashes)])
+
+
+def count_listed(hashes: NDArray[np.uint64], ends: Places, lists: WordLists, list_of: Places) -> Counts:
+    """Count LISTED: how many different words of its list each document has, (n,).
+
+    hashes: of the tokens. list_of: (n,), the list of each document, -1 for none.
+    """
+    counts = np.zeros(len(ends) - 1, LISTED)
+    _count_listed(hashes, ends, lists.words, lists.starts, list_of, counts)
+    return counts
 
 
 def count_quality(

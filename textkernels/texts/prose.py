@@ -24,6 +24,9 @@ fineweb
     short_lines       share of these of at most 30 characters
     duplicate_line_characters  characters of these that stood before, as a share
     new_lines         for each token
+fineweb-2
+    of gopher-repetition, fineweb and gopher-quality what FineWeb-2 looks at, but for
+    stop_words        how many different words there are of the list for the text's language
 refinedweb-lines
     removed_words     share of the words that DCLM's rules for lines take away; words stand between ASCII's white
                       space and begin with a letter or digit, as DCLM counts them by fastText
@@ -53,6 +56,7 @@ from textkernels.counts import (
 )
 from textkernels.rules import c4_lines, grams, lines, quality
 from textkernels.rules.breaks import line_breaks
+from textkernels.rules.quality import WordLists
 from textkernels.rules.tokens import tokenize
 from textkernels.texts.english import token_classes, token_rules
 from textkernels.texts.line_rules import refined_words
@@ -62,25 +66,27 @@ Places = NDArray[np.int64]
 BLOCK = 1 << 18  # bytes of text whose tokens stay in the processor's cache
 
 
+OF_GRAMS = {name: share_of(name, "characters") for name in grams.GRAMS.names or ()}
+OF_QUALITY = {
+    "words": number_of("words"),
+    "mean_word_length": share_of("word_characters", "words"),
+    "hashes": share_of("hashes", "tokens"),
+    "ellipses": share_of("ellipses", "tokens"),
+    "bullet_lines": share_of("bullet_lines", "all_lines"),
+    "ellipsis_lines": share_of("ellipsis_lines", "all_lines"),
+    "alphabetic_words": share_of("alphabetic_words", "tokens"),
+}
+EMPTY = Statistic(pa.float64(), lambda of: (of["characters"] == 0).astype(np.float64))
 # The statistics of each set, by what the kernels of KERNELS count.
 SETS = {
-    "gopher-quality": {
-        "words": number_of("words"),
-        "mean_word_length": share_of("word_characters", "words"),
-        "hashes": share_of("hashes", "tokens"),
-        "ellipses": share_of("ellipses", "tokens"),
-        "bullet_lines": share_of("bullet_lines", "lines"),
-        "ellipsis_lines": share_of("ellipsis_lines", "lines"),
-        "alphabetic_words": share_of("alphabetic_words", "tokens"),
-        "stop_words": number_of("stop_words"),
-    },
+    "gopher-quality": {**OF_QUALITY, "stop_words": number_of("stop_words")},
     "gopher-repetition": {
-        "empty": Statistic(pa.float64(), lambda of: (of["characters"] == 0).astype(np.float64)),
+        "empty": EMPTY,
         "duplicate_paragraphs": share_of("duplicate_paragraphs", "paragraphs"),
         "duplicate_paragraph_characters": share_of("duplicate_paragraph_characters", "characters"),
         "duplicate_lines": share_of("duplicate_lines", "lines"),
         "duplicate_line_characters": share_of("duplicate_line_characters", "characters"),
-        **{name: share_of(name, "characters") for name in grams.GRAMS.names or ()},
+        **OF_GRAMS,
     },
     "c4": {name: number_of(name) for name in ("lorem_ipsum", "curly_brackets", "sentences")},
     "fineweb": {
@@ -88,6 +94,16 @@ SETS = {
         "short_lines": share_of("short_lines", "text_lines"),
         "duplicate_line_characters": share_of("duplicate_text_characters", "line_characters"),
         "new_lines": share_of("new_lines", "tokens"),
+    },
+    "fineweb-2": {
+        "empty": EMPTY,
+        "duplicate_lines": share_of("duplicate_lines", "lines"),
+        **OF_GRAMS,
+        "line_punctuation": share_of("terminal_lines", "text_lines"),
+        "duplicate_line_characters": share_of("duplicate_text_characters", "line_characters"),
+        "new_lines": share_of("new_lines", "tokens"),
+        **OF_QUALITY,
+        "stop_words": number_of("listed_words"),
     },
     "refinedweb-lines": {"removed_words": share_of("removed_words", "words")},
     "code": {
@@ -101,24 +117,26 @@ KERNELS = {
     "gopher-repetition": ("lines", "grams"),
     "c4": ("c4",),
     "fineweb": ("lines", "tokens"),
+    "fineweb-2": ("quality", "lines", "grams", "tokens", "listed"),
     "refinedweb-lines": ("refined",),
     "code": ("lines",),
 }
-OF_TOKENS = {"tokens", "quality", "grams", "c4"}  # the kernels that look at tokens
+OF_TOKENS = {"tokens", "quality", "grams", "c4", "listed"}  # the kernels that look at tokens
 
 
 class Counter:
     """Counts blocks of documents one after another, in memory that is used again."""
 
-    def __init__(self, sets: Collection[str], c4_terminal: bool) -> None:
+    def __init__(self, sets: Collection[str], c4_terminal: bool, lists: WordLists) -> None:
         self.kernels, self.c4_terminal = {kernel for name in sets for kernel in KERNELS[name]}, c4_terminal
+        self.lists = lists
         self.classes, self.rules = token_classes(), token_rules()
         self.line_table = lines.LineTable()
         self.tokens, self.hashes = np.empty((BLOCK, 4), np.uint32), np.empty(BLOCK, np.uint64)
         self.others, self.other_hashes = np.empty((1024, 4), np.uint32), np.empty(1024, np.uint64)
 
-    def counts(self, data: NDArray[np.uint8], offsets: Places) -> dict[str, Counts]:
-        """Return what each kernel counts of a block, (n,)."""
+    def counts(self, data: NDArray[np.uint8], offsets: Places, list_of: Places) -> dict[str, Counts]:
+        """Return what each kernel counts of a block, (n,). list_of: the list of words of each document, (n,)."""
         ends, found = np.zeros(len(offsets), np.int64), dict[str, Counts]()
         breaks = line_breaks(data, offsets)
         if self.kernels & OF_TOKENS:
@@ -128,6 +146,8 @@ class Counter:
             found["tokens"] = np.diff(ends).view(TOKENS)
         if "quality" in self.kernels:
             found["quality"] = quality.count_quality(data, offsets, self.classes, self.tokens, ends, breaks)
+        if "listed" in self.kernels:
+            found["listed"] = quality.count_listed(self.hashes, ends, self.lists, list_of)
         if "grams" in self.kernels:
             found["grams"] = grams.count_grams(self.tokens, self.hashes, ends)
         if "c4" in self.kernels:
@@ -149,17 +169,26 @@ class Counter:
 
 
 def measured(
-    texts: pa.LargeStringArray, sets: Collection[str], c4_terminal: bool = False
+    texts: pa.LargeStringArray,
+    sets: Collection[str],
+    c4_terminal: bool = False,
+    lists: WordLists | None = None,
+    list_of: Places | None = None,
 ) -> dict[str, pa.Table]:
     """Return the SETS asked for, each with a row a text.
 
-    c4_terminal: C4 keeps only lines that end in a terminal punctuation mark, as in its paper.
+    c4_terminal: C4 keeps only lines that end in a terminal punctuation mark, as in its paper. lists, list_of: for
+    fineweb-2, of stop words, and which of them is for each text, (n,) int64, -1 for none.
     """
     if unknown := set(sets) - set(SETS):
         raise ValueError(f"no such statistics: {', '.join(sorted(unknown))}; there are {', '.join(SETS)}")
     data, offsets = roomy_buffers(texts)
-    counter = Counter(sets, c4_terminal)
-    blocks = [counter.counts(data, block) for block in _blocks(offsets)] or [counter.counts(data, offsets)]
+    counter = Counter(sets, c4_terminal, lists or WordLists(()))
+    list_of = np.full(len(texts), -1) if list_of is None else list_of
+    blocks = [
+        counter.counts(data, offsets[first : last + 1], list_of[first:last])
+        for first, last in _blocks(offsets)
+    ] or [counter.counts(data, offsets, list_of)]
     counts = {name: together([block[name] for block in blocks]) for name in blocks[0]}
     return {
         name: measured_by(statistics, by_name(*(counts[kernel] for kernel in KERNELS[name])))
@@ -168,10 +197,10 @@ def measured(
     }
 
 
-def _blocks(offsets: Places) -> Iterator[Places]:
-    """Cut documents into blocks of about BLOCK bytes; yield the offsets of each."""
+def _blocks(offsets: Places) -> Iterator[tuple[int, int]]:
+    """Cut documents into blocks of about BLOCK bytes; yield where each begins and ends."""
     first = 0
     while first < len(offsets) - 1:
         last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + BLOCK, "right")) - 1)
-        yield offsets[first : last + 1]
+        yield first, last
         first = last

@@ -20,12 +20,12 @@ from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_
 from tasks.sources.rows import Chunk, Tally, utf8_fault
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input
-from tasks.sources.warc_framing import MAX_RECORD, Framed, Framing
+from tasks.sources.warc_framing import KEPT_CONTENT, MAX_RECORD, Framed, Framing
 
 NAME = "warc"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".warc", ".wet") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 1
+VERSION = 2
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
@@ -66,22 +66,25 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
 
 
 def framing_of(stream: Input) -> Framing:
-    return Framing(Members(stream, compression_of(stream.url), resumes=True))
+    return Framing(Members(stream, compression_of(stream.url), resumes=True, has_dictionaries=True))
 
 
 def outcomes_of(framing: Framing) -> Iterator[Outcome]:
     for framed in framing:
-        outcome = Bad(framed.fault, framed.content, framed.is_rest) if framed.fault else outcome_of(framed)
+        outcome = outcome_of(framed) if framed.is_beginning or not framed.fault else None
+        if framed.fault and not isinstance(outcome, Skip):
+            outcome = Bad(framed.fault, framed.content[:KEPT_CONTENT], framed.is_rest)
         if isinstance(outcome, Bad):
             outcome = replace(outcome, reason=f"at byte {framed.offset:,} of the file: {outcome.reason}")
         yield outcome
 
 
 def outcome_of(framed: Framed) -> Outcome:
-    """Say what a record is."""
+    """Say what a record is, by its beginning if there is no more of it."""
     try:
         record = WarcRecord.from_bytes(framed.content)
-        if record.headers.get("WARC-Block-Digest") and not record.verify_block_digest():
+        has_digest = not framed.is_beginning and record.headers.get("WARC-Block-Digest")
+        if has_digest and not record.verify_block_digest():
             return Bad("its content is not what its digest (WARC-Block-Digest) says", framed.content)
         if record.record_type == WarcRecordType.conversion:
             return plain_text(record, framed)
@@ -124,7 +127,8 @@ def page(record: WarcRecord, framed: Framed) -> Outcome:
     if media_type(known) not in PAGES:
         return Skip(f"content {kind_of(known)}")
     is_encoded = record.is_http and any(name in record.http_headers for name in ENCODINGS)
-    content = body_of(framed) if is_encoded else record.reader.read(MAX_RECORD + 1)
+    # The reader takes, and clears, as much memory as it is asked for.
+    content = body_of(framed) if is_encoded else record.reader.read(len(framed.content))
     if len(content) > MAX_RECORD:
         return Bad(f"it has more than {MAX_RECORD:,} bytes when it is decoded", framed.content)
     language = record.http_headers.get("Content-Language") if record.is_http else None

@@ -1,0 +1,153 @@
+"""Values and stop words of rules for each language, from files as FineWeb-2 publishes them.
+
+A file is called as its language is by the model that finds it, `deu_Latn.yml`, and holds the names of FineWeb-2's
+configs, or those of the rules of `fineweb-2`:
+
+    language_score: 0.821
+    stopwords: [der, und, die]
+    dup_line_frac: 0.263
+    top_n_grams: [[2, 0.169], [3, 0.153], [4, 0.137]]
+    words: [20, 100000]
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from posixpath import basename
+from typing import Any
+
+import yaml
+
+from tasks.errors import BadInput
+from tasks.recipe.rule_sets import FINEWEB_2
+from tasks.recipe.rule_settings import Limits, as_number, limits_of
+from tasks.sources.small_files import PlannedFile, content_of, planned_files
+from tasks.storage.records import Record
+
+SCORE, STOP_WORDS = "language_score", "stopwords"
+# Names of FineWeb-2's configs, by the rules that they have values of; 0 turns some of them off there.
+NAMES = {
+    "dup_line_frac": "duplicate_lines",
+    "line_punct_thr": "line_punctuation",
+    "new_line_ratio": "new_lines",
+    "max_non_alpha_words_ratio": "alphabetic_words",
+}
+LENGTHS = ("min_avg_word_length", "max_avg_word_length")
+GRAMS = {"top_n_grams": "top_{}_grams", "dup_n_grams": "duplicate_{}_grams"}
+OFF_AT_ZERO = {"duplicate_lines", "alphabetic_words", "mean_word_length"}
+# Scripts of languages that are written without spaces between words, at which words are cut here.
+WITHOUT_SPACES = {
+    "Hani",
+    "Hans",
+    "Hant",
+    "Jpan",
+    "Hira",
+    "Kana",
+    "Thai",
+    "Laoo",
+    "Khmr",
+    "Mymr",
+    "Tibt",
+    "Lana",
+}
+MOST_WORDS = 1000
+
+
+class LanguageRules(Record):
+    """What a file says of a language. score: the least probability that a document is in it. bounds: by rule."""
+
+    language: str
+    score: float | None = None
+    stop_words: tuple[str, ...] = ()
+    bounds: dict[str, Limits] = {}
+
+
+def language_rules(name: str, urls: Sequence[str]) -> dict[str, LanguageRules]:
+    """Read the files of languages, by their names. name: what asks for them, in errors.
+
+    Raises BadInput where one says what no rule is about, and where two are of one language.
+    """
+    found = dict[str, LanguageRules]()
+    for file in planned_files(name, tuple(urls)):
+        rules = rules_in(name, file)
+        if rules.language in found:
+            raise BadInput(f"{name}, file {file.listed.url}: {rules.language} has another file already")
+        found[rules.language] = rules
+    return found
+
+
+@lru_cache(maxsize=4096)
+def rules_in(name: str, file: PlannedFile) -> LanguageRules:
+    """Read the file of a language. Raises BadInput."""
+    language = re.sub(r"\.ya?ml$", "", basename(file.listed.url))
+    try:
+        content = yaml.safe_load(content_of(name, file))
+        if not isinstance(content, dict):
+            raise ValueError("a mapping is expected")
+        return LanguageRules(
+            language=language,
+            score=score_in(content),
+            stop_words=stop_words_in(content),
+            bounds=dict(bounds_in(content)),
+        )
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        fault = str(getattr(error, "problem", None) or error).replace("\n", " ")
+        raise BadInput(f"{name}, file {file.listed.url}: {fault}") from error
+
+
+def score_in(content: Mapping[str, Any]) -> float | None:
+    if SCORE not in content:
+        return None
+    score = as_number(SCORE, content[SCORE])
+    if not 0 <= score <= 1:
+        raise ValueError(f"{SCORE}: a probability is expected, from 0 to 1")
+    return score
+
+
+def stop_words_in(content: Mapping[str, Any]) -> tuple[str, ...]:
+    words = content.get(STOP_WORDS, [])
+    if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
+        raise ValueError(
+            f"{STOP_WORDS}: a list of words is expected, those that mean something in YAML in quotes"
+        )
+    if len(words) > MOST_WORDS:
+        raise ValueError(f"{STOP_WORDS}: it has {len(words):,} words, expected at most {MOST_WORDS:,}")
+    return tuple(dict.fromkeys(words))
+
+
+def bounds_in(content: Mapping[str, Any]) -> Iterator[tuple[str, Limits]]:
+    """Yield which values a language has for rules."""
+    if any(name in content for name in LENGTHS):
+        low, high = (as_number(name, content[name]) if name in content else None for name in LENGTHS)
+        yield "mean_word_length", (low or None, high or None)
+    for name, value in content.items():
+        if name in GRAMS:
+            yield from grams_in(name, value)
+        elif rule := NAMES.get(name):
+            at = as_number(name, value)
+            is_off = at == 0 and rule in OFF_AT_ZERO
+            low = FINEWEB_2.rules[rule].low is not None
+            yield rule, (None, None) if is_off else (at, None) if low else (None, at)
+        elif name in FINEWEB_2.rules:
+            published = FINEWEB_2.rules[name]
+            yield name, limits_of(name, value, (published.low, published.high))
+        elif name not in {SCORE, STOP_WORDS, *LENGTHS}:
+            raise ValueError(f"there is no rule {name}")
+
+
+def grams_in(name: str, value: Any) -> Iterator[tuple[str, Limits]]:
+    """Yield the values for sequences of words: pairs of how many and the share that they may have."""
+    for pair in value if isinstance(value, list) else [value]:
+        rule = GRAMS[name].format(pair[0]) if isinstance(pair, list) and len(pair) == 2 else ""
+        if rule not in FINEWEB_2.rules:
+            raise ValueError(f"{name}: pairs of a number of words and a share are expected, [[2, 0.2]] say")
+        yield rule, (None, as_number(name, pair[1]))
+
+
+def check_written_with_spaces(name: str, languages: Mapping[str, LanguageRules]) -> None:
+    """Raise BadInput for languages whose words nothing here can tell apart."""
+    if others := [language for language in languages if language.rpartition("_")[2] in WITHOUT_SPACES]:
+        raise BadInput(
+            f"{name}: {others[0]} is written without spaces between words, and the rules count what stands "
+            "between spaces; leave its file out, and filter it by a function of your own"
+        )

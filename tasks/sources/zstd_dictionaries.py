@@ -1,0 +1,55 @@
+"""Dictionaries that stand in a file beside what was compressed with them.
+
+A `.warc.zst` may begin with a frame that decoders pass over, in which there is the dictionary of all frames behind
+it, as it is or compressed itself. Source: Zstandard Compression for WARC Files 1.0 of the IIPC, sections 4.2 and 5.
+"""
+
+import zstandard
+
+MARK = b"\x5d\x2a\x4d\x18"  # of the frame, 0x184D2A5D; four bytes that say how long it is follow
+HEAD = 8
+MAX_DICTIONARY = 1 << 23  # bytes, compressed or not: so many have to be taken, and larger ones may be refused
+BEGINS = b"\x37\xa4\x30\xec"
+COMPRESSED = b"\x28\xb5\x2f\xfd"
+AT_ONCE = 1 << 8  # bytes that are decompressed at a time; out of each four may come a block of 128 KiB
+
+
+class BadDictionary(Exception):
+    """What stands where a dictionary would is none, or none that is taken."""
+
+
+def frame_size(head: bytes) -> int:
+    """Return how many bytes the frame of a dictionary has behind its first HEAD bytes, which these are."""
+    return int.from_bytes(head[len(MARK) : HEAD], "little")
+
+
+def dictionary_of(content: bytes) -> zstandard.ZstdCompressionDict:
+    """Return the dictionary that is in a frame. Raises BadDictionary."""
+    if content.startswith(COMPRESSED):
+        content = decompressed(content)
+    if not content.startswith(BEGINS):
+        raise BadDictionary("the frame in which its dictionary would be has none")
+    dictionary = zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_FULLDICT)
+    try:
+        zstandard.ZstdDecompressor(dict_data=dictionary).decompressobj()  # before, nobody looks at its tables
+    except zstandard.ZstdError as error:
+        raise BadDictionary(f"its dictionary is damaged: {error}") from error
+    return dictionary
+
+
+def decompressed(content: bytes) -> bytes:
+    """Decompress a dictionary. Raises BadDictionary."""
+    decoder = zstandard.ZstdDecompressor(max_window_size=MAX_DICTIONARY).decompressobj()
+    found = bytearray()
+    try:
+        for start in range(0, len(content), AT_ONCE):
+            if decoder.eof:
+                raise BadDictionary("something follows its dictionary in the same frame")
+            found += decoder.decompress(content[start : start + AT_ONCE])
+            if len(found) > MAX_DICTIONARY:
+                raise BadDictionary(f"its dictionary has more than {MAX_DICTIONARY:,} bytes")
+    except zstandard.ZstdError as error:
+        raise BadDictionary(f"its dictionary cannot be decompressed: {error}") from error
+    if not decoder.eof or decoder.unused_data:
+        raise BadDictionary("its dictionary has another length than the frame that it is in")
+    return bytes(found)

@@ -1,0 +1,227 @@
+"""Values of rules and stop words for each language, from files as FineWeb-2 has them; languages as components."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from language_models import WORDS, train_model
+from small_corpus import TOKENIZER, build_here
+
+from flows.command.try_ import limits
+from tasks.documents import rules as rules_stage
+from tasks.documents.language_rules import language_rules
+from tasks.documents.planning import bounds_of
+from tasks.errors import BadRecipe, NotConserved
+from tasks.planning.try_rules import try_steps
+from tasks.recipe.loading import load_recipe
+
+PUBLISHED = """
+dup_line_frac: 0.263
+dup_n_grams:
+- - 5
+  - 0.141
+- - 10
+  - 0.098
+language_score: 0.821
+line_punct_thr: 0.0
+max_avg_word_length: 15
+max_non_alpha_words_ratio: 0.774
+min_avg_word_length: 0
+new_line_ratio: 0.152
+stopwords:
+- der
+- "f\\xFCr"
+top_n_grams:
+- - 2
+  - 0.169
+"""
+DE, EN = "deu_Latn", "eng_Latn"
+FILES = {
+    DE: {
+        "language_score": 0.6,
+        "stopwords": ["der", "die", "und"],
+        "words": [10, 30],
+        "line_punct_thr": 0,
+        "max_avg_word_length": 9,
+    },
+    EN: {
+        "language_score": 0.7,
+        "stopwords": ["the", "of", "is"],
+        "words": [20, 40],
+        "line_punct_thr": 0.5,
+        "min_avg_word_length": 1,
+        "new_line_ratio": 0.5,
+    },
+}
+# All that repeats itself stays: the texts have seven words.
+LENIENT = {
+    f"{kind}_{n}_grams": [None, 9]
+    for kind, ns in (("top", (2, 3, 4)), ("duplicate", range(5, 11)))
+    for n in ns
+}
+LENIENT |= {"duplicate_lines": None, "duplicate_line_characters": None, "new_lines": None}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Give the folder of a recipe for texts in two languages, of 5 to 44 words with and without an end."""
+    folder = tmp_path_factory.mktemp("languages")
+    train_model(folder, (DE, EN))
+    rows = [
+        {"text": " ".join((words * 9)[: 5 + n]) + end, "is": label, "words": 5 + n, "ends": bool(end)}
+        for label, words in zip((DE, EN), WORDS.values(), strict=True)
+        for n in range(40)
+        for end in ("", " .")
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "configs").mkdir()
+    for name, content in FILES.items():
+        (folder / f"configs/{name}.yml").write_text(yaml.safe_dump(content))
+    write_recipe(folder, "recipe", {"languages": "configs/*.yml", **LENIENT})
+    return folder
+
+
+def write_recipe(
+    folder, name, of_rules, keep="configs/*.yml", *, language_id=True, before=(), component=True
+):
+    finding = [{"language_id": {"model": "model.bin", "keep": keep}}] if language_id else []
+    recipe = {
+        "name": name, "storage": "out", "tokenizer": str(TOKENIZER), "dedup": {"exact": "text", "scope": "global"},
+        "documents": [*before, *finding, {"filter": {"fineweb-2": of_rules}}],
+        "sources": [{"name": "rows", "files": "rows.jsonl"}],
+    }  # fmt: skip
+    if component:
+        recipe["sources"][0]["component"] = {"language": True, "folders": True}
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
+    return str(folder / f"{name}.yaml")
+
+
+def expected(row):
+    """Return why a row goes, None where it stays, by what the files say."""
+    low, high = FILES[row["is"]]["words"]
+    if row["is"] == EN and not row["ends"]:
+        return "fineweb-2.line_punctuation"  # that none of its lines ends so is below a half
+    return None if low <= row["words"] <= high else "fineweb-2.words"
+
+
+@pytest.fixture(scope="module")
+def built(folder):
+    build_here(load_recipe(str(folder / "recipe.yaml")))
+    return folder / "out/recipe/published"
+
+
+def test_each_document_is_judged_by_the_values_of_its_language(folder, built):
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    gone = {row["doc_id"] % 2**20: row for row in pq.read_table(built / "removed").to_pylist()}
+    kept = {row["doc_id"] % 2**20 for row in pq.read_table(built / "rows", columns=["doc_id"]).to_pylist()}
+    assert kept | gone.keys() == {*range(len(rows))}
+    found = {place: gone[place]["reason"] if place in gone else None for place in range(len(rows))}
+    known = {place: reason for place, reason in found.items() if not str(reason).startswith("language_id")}
+    assert len(known) > 100  # the model is sure of most
+    assert known == {place: expected(rows[place]) for place in known}
+    of_words = {
+        (rows[p]["is"], row["threshold"]) for p, row in gone.items() if row["reason"] == "fineweb-2.words"
+    }
+    assert of_words == {(DE, 10), (DE, 30), (EN, 20), (EN, 40)}
+
+
+def test_each_language_is_a_component_with_a_folder(built):
+    kept = {label: pq.read_table(built / f"rows/{label}").to_pylist() for label in (DE, EN)}
+    assert all({row["language"] for row in rows} == {label} for label, rows in kept.items())
+    assert {row["language_script"] for rows in kept.values() for row in rows} == {"Latn"}
+    counted = pq.read_table(built / "components.parquet").to_pylist()
+    assert {row["component"] for row in counted} == {DE, EN}
+    assert sum(row["documents"] for row in counted) == 160
+    left = {row["component"]: row["documents"] for row in counted if row["stage"] is None}
+    assert left == {label: len(rows) for label, rows in kept.items()}
+
+
+def test_trial_says_the_values_of_each_language(folder):
+    trial = try_steps(load_recipe(str(folder / "recipe.yaml")), 160)
+    said = limits(trial.rules["fineweb-2.words"])
+    assert said == f"{DE} at least 10 and at most 30, {EN} at least 20 and at most 40 stays"
+
+
+def test_published_file_is_read_as_it_is(tmp_path):
+    (tmp_path / "deu_Latn.yml").write_text(PUBLISHED)
+    found = language_rules("keep", [str(tmp_path / "deu_Latn.yml")])["deu_Latn"]
+    assert (found.score, found.stop_words) == (0.821, ("der", "für"))
+    assert found.bounds == {
+        "duplicate_lines": (None, 0.263), "duplicate_5_grams": (None, 0.141), "duplicate_10_grams": (None, 0.098),
+        "line_punctuation": (0.0, None), "mean_word_length": (None, 15), "alphabetic_words": (0.774, None),
+        "new_lines": (None, 0.152), "top_2_grams": (None, 0.169),
+    }  # fmt: skip
+
+
+def test_value_in_the_recipe_goes_before_those_of_files(folder):
+    path = write_recipe(folder, "own", {"languages": "configs/*.yml", "words": [7, None], "stop_words": None})
+    bounds = {bound.rule: bound for bound in bounds_of(load_recipe(path), "rows")}
+    words, new_lines = bounds["fineweb-2.words"], bounds["fineweb-2.new_lines"]
+    assert ((words.low, words.high), words.by_language) == ((7, None), {})
+    assert new_lines.by_language == {DE: (None, 0.3), EN: (None, 0.5)}  # of German as in the rule set
+    assert "fineweb-2.stop_words" not in bounds
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("words", "a mapping is expected"), ("dup_lines: 1", "there is no rule dup_lines"),
+        ("dup_line_frac: many", "dup_line_frac: a number is expected"), ("top_n_grams: 3", "pairs of a number"),
+        ("top_n_grams: [[12, 0.1]]", "pairs of a number"), ("stopwords: [der, no]", "a list of words is expected"),
+        ("language_score: 7", "a probability is expected"), ("words: 3", "two values are expected"),
+        ("a: [", "expected the node content"), ("stopwords: [" + "a, " * 1001 + "]", "it has 1,001 words"),
+        ("top_n_grams: [[.inf, 1]]", "pairs of a number"), ("max_avg_word_length: .inf", "a number is expected"),
+        ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
+        ("stopwords: []", "keep: the file of deu_Latn has no language_score"),
+    ],
+)  # fmt: skip
+def test_file_that_says_what_nothing_knows_is_told(folder, tmp_path, content, said):
+    (tmp_path / "deu_Latn.yml").write_text(content)
+    keep = str(tmp_path / "deu_Latn.yml")
+    path = write_recipe(folder, "wrong", {"languages": keep}, keep)
+    with pytest.raises(BadRecipe, match=said):
+        build_here(load_recipe(path))
+
+
+@pytest.mark.parametrize(
+    ("of_rules", "more", "said"),
+    [
+        ({}, {}, "fineweb-2.languages: files are expected"),
+        ({"languages": 7}, {}, "fineweb-2.languages: files are expected"),
+        ({"languages": "gone/*.yml"}, {}, "fineweb-2.languages: no file matches"),
+        ({"languages": f"configs/{DE}.yml"}, {}, f"there is no file for {EN}, which language_id keeps"),
+        ({"languages": "configs/*.yml"}, {"keep": {}}, "which languages stay: language_id with `keep`"),
+        ({"languages": "configs/*.yml"}, {"language_id": False, "component": False}, "which languages stay"),
+        ({"languages": "configs/*.yml"}, {"language_id": False}, "nothing finds the language of source rows"),
+        ({"languages": ["configs/*.yml", "again/*.yml"]}, {}, f"{DE} has another file already"),
+        ({"languages": "configs/*.yml", "lists": {}}, {}, "there is no rule lists"),
+    ],
+)
+def test_step_without_what_it_needs_is_told(folder, of_rules, more, said):
+    (folder / "again").mkdir(exist_ok=True)
+    (folder / f"again/{DE}.yml").write_text("{}")
+    with pytest.raises(BadRecipe, match=said):
+        build_here(load_recipe(write_recipe(folder, "wrong", of_rules, **more)))
+
+
+def test_languages_without_spaces_are_refused(folder, tmp_path):
+    train_model(tmp_path, ("tha_Thai", EN))
+    (tmp_path / "tha_Thai.yml").write_text("language_score: 0.9")
+    path = write_recipe(folder, "thai", {"languages": str(tmp_path / "*.yml")}, str(tmp_path / "*.yml"))
+    with open(path) as file:
+        recipe = file.read().replace("model.bin", str(tmp_path / "model.bin"))
+    with open(path, "w") as file:
+        file.write(recipe)
+    with pytest.raises(BadRecipe, match="tha_Thai is written without spaces between words"):
+        build_here(load_recipe(path))
+
+
+def test_values_that_change_while_a_build_runs_end_it(folder, monkeypatch):
+    def looser(recipe, source):
+        return tuple(one for one in bounds_of(recipe, source) if one.rule != "fineweb-2.words")
+
+    monkeypatch.setattr(rules_stage, "bounds_of", looser)
+    path = write_recipe(folder, "changing", {"languages": "configs/*.yml", **LENIENT})
+    with pytest.raises(NotConserved, match="what the rules say of it has changed since it was ingested"):
+        build_here(load_recipe(path))

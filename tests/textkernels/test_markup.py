@@ -1,0 +1,49 @@
+"""What pages are measured by looks at 64 bytes together, and sees what a look at each would, wherever it is."""
+
+import re
+
+import numpy as np
+import pytest
+
+from textkernels.markup import HASHES, KINDS, find, may_be_formula, nesting
+
+WORDS = [b"math", b"tex", b"te", b"mat", b"<", b'"', b" ", b"x", b"TEX", b"tex/", b"\xff\x00", b"." * 40]
+
+
+def as_array(page):
+    return np.frombuffer(page, np.uint8)
+
+
+def pages(count):
+    """Make bytes of some words, of up to four looks, and some of one word alone."""
+    rng = np.random.default_rng(5)
+    for size in rng.integers(0, 80, count):
+        some = rng.choice(len(WORDS), rng.integers(1, 5))
+        yield b"".join(WORDS[i] for i in rng.choice(some, size))[: rng.integers(0, 260)]
+
+
+def test_the_next_byte_is_found_wherever_it_is():
+    for page in pages(300):
+        for start in range(0, len(page) + 1, 7):
+            for byte in b'<".':
+                place = page.find(bytes([byte]), start)
+                assert find(as_array(page), start, byte) == (place if place >= 0 else len(page))
+
+
+def test_formulas_are_those_of_the_expression():
+    found = 0
+    for page in pages(500):
+        for begin, end in ((0, len(page)), (len(page) // 3, len(page) - len(page) // 4)):
+            expected = re.search(rb"math|tex[^A-Za-z]", page[begin:end]) is not None
+            assert may_be_formula(as_array(page), begin, end) == expected
+            found += expected
+    assert 100 < found < 900
+
+
+@pytest.mark.parametrize("attribute", ['src="a<b>c"', "alt='<i>'", "title=x", 'alt=">'])
+def test_a_page_is_measured_the_same_wherever_its_bytes_stand(attribute):
+    page = f'<!-- <i> --><div {attribute}><script>"<b>"</script><img {attribute}><p>text</div><b>'.encode()
+    depth, *counts, _, options, structure = nesting(as_array(page), HASHES, KINDS, 512)
+    for before in range(130):
+        found = nesting(as_array(b" " * before + page + b" " * (130 - before)), HASHES, KINDS, 512)
+        assert (found[0], *found[1:3], *found[4:]) == (depth, *counts, options, structure)
