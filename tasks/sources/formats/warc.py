@@ -71,12 +71,17 @@ def framing_of(stream: Input) -> Framing:
 
 def outcomes_of(framing: Framing) -> Iterator[Outcome]:
     for framed in framing:
-        outcome = outcome_of(framed) if framed.is_beginning or not framed.fault else None
-        if framed.fault and not isinstance(outcome, Skip):
-            outcome = Bad(framed.fault, framed.content[:KEPT_CONTENT], framed.is_rest)
+        outcome = faulty(framed) if framed.fault else outcome_of(framed)
         if isinstance(outcome, Bad):
             outcome = replace(outcome, reason=f"at byte {framed.offset:,} of the file: {outcome.reason}")
         yield outcome
+
+
+def faulty(framed: Framed) -> Outcome:
+    """Say what a record is that cannot be read: one that is too long may be no document by its beginning."""
+    if framed.is_beginning and isinstance(beginning := outcome_of(framed), Skip):
+        return beginning
+    return Bad(framed.fault, framed.content[:KEPT_CONTENT], framed.is_rest)
 
 
 def outcome_of(framed: Framed) -> Outcome:
