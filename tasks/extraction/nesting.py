@@ -19,7 +19,7 @@ MOST_TAGS = (
     1_000_000  # for which resiliparse takes some 300 MB; the most that one of 308 real pages had is 19,425
 )
 MOST_OPTIONS = 256
-MOST_BYTES = 1 << 24
+MOST_BYTES = 12 << 20
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 

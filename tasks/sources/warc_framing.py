@@ -15,7 +15,7 @@ from tasks.sources.compression import Block, Broken, Members
 
 MAX_HEAD = 1 << 16
 # Bytes of its block. Common Crawl cuts pages at 5 MiB; for a byte of emoji alone, a worker needs some forty.
-MAX_RECORD = 1 << 24
+MAX_RECORD = 12 << 20
 END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 MARK = b"WARC/"

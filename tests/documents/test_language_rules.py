@@ -2,19 +2,26 @@
 
 import json
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 from language_models import WORDS, train_model
-from small_corpus import TOKENIZER, build_here
+from small_corpus import REPOSITORY, TOKENIZER, build_here
 
 from flows.command.try_ import limits
 from tasks.documents import rules as rules_stage
+from tasks.documents.bounds import broken_rules, first_broken
 from tasks.documents.language_rules import language_rules
-from tasks.documents.planning import bounds_of
+from tasks.documents.planning import Languages, PlannedStep, bounds_of, bounds_of_step, measures_of
+from tasks.documents.run_steps import Documents, prose_of
 from tasks.errors import BadRecipe, NotConserved
 from tasks.planning.try_rules import try_steps
 from tasks.recipe.loading import load_recipe
+from tasks.recipe.steps import Step
+
+ORACLES = REPOSITORY / "tests/data/published"
 
 PUBLISHED = """
 dup_line_frac: 0.263
@@ -36,6 +43,14 @@ top_n_grams:
 - - 2
   - 0.169
 """
+# What datatrove calls them.
+REASONS = {
+    "dup_line_frac": "duplicate_lines", "line_punct_ratio": "line_punctuation", "gopher_short_doc": "words",
+    "char_dup_ratio": "duplicate_line_characters", "gopher_below_alpha_threshold": "alphabetic_words",
+    "gopher_enough_stop_words": "stop_words",
+    **{f"top_{n}_gram": f"top_{n}_grams" for n in (2, 3, 4)},
+    **{f"duplicated_{n}_n_grams": f"duplicate_{n}_grams" for n in range(5, 11)},
+}  # fmt: skip
 DE, EN = "deu_Latn", "eng_Latn"
 FILES = {
     DE: {
@@ -152,6 +167,26 @@ def test_published_file_is_read_as_it_is(tmp_path):
         "line_punctuation": (0.0, None), "mean_word_length": (None, 15), "alphabetic_words": (0.774, None),
         "new_lines": (None, 0.152), "top_2_grams": (None, 0.169),
     }  # fmt: skip
+
+
+def test_texts_of_many_languages_go_for_what_datatrove_lets_them_go():
+    said = pq.read_table(ORACLES / "oracles/fineweb2.parquet")
+    languages = Languages("1.language", tuple(said.column("language").unique().to_pylist()))
+    step = Step(filter={"fineweb-2": {"languages": str(ORACLES / "fineweb2/*.yml")}})
+    measures, bounds = tuple(measures_of(step, languages)), [*bounds_of_step(2, step, languages)]
+    texts, n = said.column("text").combine_chunks().cast(pa.large_string()), len(said)
+    documents = Documents(
+        texts, texts, {"1.language": said.column("language").combine_chunks()},
+        is_changed=np.zeros(n, np.bool_), remaining=np.ones(n, np.bool_),
+    )  # fmt: skip
+    planned = PlannedStep(number=2, kind="filter", name=step.name, measures=measures)
+    prose_of([planned], measures)(documents)
+    found = [
+        bounds[i].rule if i >= 0 else None for i in first_broken(broken_rules(documents.columns, bounds))
+    ]
+    assert found == [
+        reason and f"fineweb-2.{REASONS[reason]}" for reason in said.column("reason").to_pylist()
+    ]
 
 
 def test_value_in_the_recipe_goes_before_those_of_files(folder):
