@@ -14,6 +14,8 @@ from datatrove.utils.dataset import DatatroveFileDataset
 from megatron.core.datasets.blended_megatron_dataset_builder import BlendedMegatronDatasetBuilder
 from megatron.core.datasets.gpt_dataset import GPTDataset, GPTDatasetConfig
 from megatron.core.datasets.indexed_dataset import IndexedDataset
+from olmo_core.data.numpy_dataset import NumpyFSLDataset
+from olmo_core.data.utils import iter_document_indices
 
 LENGTH, SAMPLES, SEED = 64, 300, 11
 
@@ -42,6 +44,17 @@ def by_datatrove(place, to, name):
     np.save(to / f"{name}-datatrove.npy", np.stack(windows))
 
 
+def by_olmo(place, to, name):
+    """Read all windows of 16 tokens, and where documents begin and end by what lies beside the tokens."""
+    path = place / f"olmo/{name}.npy"
+    found = NumpyFSLDataset(
+        path, sequence_length=16, pad_token_id=0, eos_token_id=0, vocab_size=4096, dtype=np.uint16,
+    )  # fmt: skip
+    np.save(to / f"{name}-olmo.npy", np.stack([found[i]["input_ids"].numpy() for i in range(len(found))]))
+    ends = list(iter_document_indices(path, use_array_if_local=False))
+    np.save(to / f"{name}-olmo-documents.npy", np.array(ends))
+
+
 def samples(place, to, cache, names):
     """Have Megatron make the samples of a run, whose index files it leaves in the cache."""
     config = GPTDatasetConfig(
@@ -61,4 +74,5 @@ if __name__ == "__main__":
     for one in sys.argv[4:]:
         by_megatron(place, to, one)
         by_datatrove(place, to, one)
+        by_olmo(place, to, one)
     samples(place, to, cache, sys.argv[4:])

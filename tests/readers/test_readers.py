@@ -50,10 +50,15 @@ def read_back(place, to, names):
 
 
 @pytest.mark.parametrize(("packed", "file_gib"), [(..., 1e-5), (100, 10)], ids=["files", "packed"])
-def test_megatron_and_datatrove_read_every_token_that_was_written(tmp_path, compiled, packed, file_gib):
+def test_trainers_read_every_token_that_was_written(tmp_path, compiled, packed, file_gib):
     corpus = corpus_of(tmp_path / "corpus", documents=40)
     path = mixture_file(
-        tmp_path, [corpus], formats=["megatron", "datatrove"], packed=packed, file_gib=file_gib, max_epochs=9
+        tmp_path,
+        [corpus],
+        formats=["megatron", "datatrove", "olmo"],
+        packed=packed,
+        file_gib=file_gib,
+        max_epochs=9,
     )
     mixed, place = mixed_in(path)
     names = [output.name for output in mixed.outputs]
@@ -76,6 +81,10 @@ def test_megatron_and_datatrove_read_every_token_that_was_written(tmp_path, comp
         windows = np.load(tmp_path / f"{name}-datatrove.npy").reshape(-1)
         assert windows.tolist() == read[: len(windows)].tolist()
         assert len(read) - len(windows) < 16
+        of_olmo = np.load(tmp_path / f"{name}-olmo.npy").reshape(-1)
+        assert of_olmo.tolist() == read[: len(read) // 16 * 16].tolist()
+        spans = [[row["start"], row["start"] + row["tokens"]] for row in origins(place, name)]
+        assert np.load(tmp_path / f"{name}-olmo-documents.npy").tolist() == spans
     trace, samples = Trace.at(str(place)), Samples(str(cache))
     for number, sample in enumerate(np.load(tmp_path / "samples.npy").tolist()):
         pieces = [flat[output.name][start:end] for output, start, end in trace.of_sample(samples, number)]
