@@ -21,6 +21,7 @@ LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGN
 MARK = b"WARC/"
 ENDS = b"\r\n\r\n"  # of a record
 NEXT = re.compile(rb"\nWARC/[01]\.")
+NOT_FOLLOWED = "no record follows the {:,} bytes that it says it has"
 OVERLAP = 8  # so much of NEXT may stand at the end of what was looked through
 KEPT_CONTENT = 1 << 12  # of what is no record
 
@@ -145,33 +146,58 @@ class Framing:
         size, offset = start + length, self.offset_here()
         if not self.fill(size):
             raise Cut(f"the file ends {size - len(self.held):,} bytes before its end")
-        with suppress(Cut):
-            self.fill(size + len(ENDS) + len(MARK))
+        is_followed = self.is_followed(size)
         if self.broken is not None and self.broken.offset == offset:
             raise Cut(f"the data are damaged: {first_line(self.broken.error)}")
-        behind = bytes(self.held[size : size + len(ENDS) + len(MARK)])
-        if not behind.startswith(ENDS) and not MARK.startswith(behind.lstrip(b"\r\n")[: len(MARK)]):
-            return self.no_record(f"no record follows the {length:,} bytes that it says it has")
+        if not is_followed:
+            return self.no_record(NOT_FOLLOWED.format(length))
         with memoryview(self.held) as held:  # a slice of what is held would be another copy
             record = bytes(held[:size])
         self.drop(size)
         return Framed(record, offset)
 
     def too_long(self, start: int, length: int) -> Framed:
-        """Pass a record, of which the beginning is held: it says what it is. Raises Cut."""
+        """Pass a record, of which the beginning is held: it says what it is. Raises Cut.
+
+        Its length may be wrong: then it is a bad row, whatever it is, and what seems to be another record is read.
+        """
         self.fill(start + MAX_HEAD)
-        passed = Framed(
-            bytes(self.held[: start + MAX_HEAD]),
-            self.offset_here(),
-            f"it has {length:,} bytes, expected at most {MAX_RECORD:,}",
-            is_beginning=True,
-        )
-        remaining = start + length
+        head, block = bytes(self.held[:start]), bytes(self.held[start : start + MAX_HEAD])
+        # With the length of what is held: a reader may ask for as much memory as a record says it has.
+        head, offset = LENGTH.sub(b"Content-Length: %d\r" % len(block), head, count=1), self.offset_here()
+        fault, remaining = self.passed(start + length)
+        if fault is None and not self.is_followed(0):
+            fault = NOT_FOLLOWED.format(length)
+        if fault is not None:
+            return Framed(head[:KEPT_CONTENT], offset, fault, is_rest=remaining > 0 and not self.held)
+        fault = f"it has {length:,} bytes, expected at most {MAX_RECORD:,}"
+        return Framed(head + block, offset, fault, is_beginning=True)
+
+    def passed(self, size: int) -> tuple[str | None, int]:
+        """Pass the bytes of a record; return why they are not its own, if so, and how many were not passed."""
+        remaining = size
         while remaining and self.fill(1):
-            size = min(remaining, len(self.held))
-            self.drop(size)
-            remaining -= size
-        return passed
+            here = min(remaining, len(self.held))
+            self.fill(here + len(MARK))
+            own = 1 if remaining == size else 0  # its first byte may begin a member, too
+            places = (start - self.place for start, _ in self.starts)
+            others = (place for place in places if own <= place < here and self.held.startswith(MARK, place))
+            if (place := next(others, None)) is not None:
+                self.drop(place)
+                fault = (
+                    f"another record begins {remaining - place:,} bytes before the end that its length says"
+                )
+                return fault, remaining - place
+            self.drop(here)
+            remaining -= here
+        return (f"the file ends {remaining:,} bytes before its end" if remaining else None), remaining
+
+    def is_followed(self, size: int) -> bool:
+        """Say whether what is behind so many bytes of those held is the end of a record, or of the file."""
+        with suppress(Cut):
+            self.fill(size + len(ENDS) + len(MARK))
+        behind = bytes(self.held[size : size + len(ENDS) + len(MARK)])
+        return behind.startswith(ENDS) or MARK.startswith(behind.lstrip(b"\r\n")[: len(MARK)])
 
     def no_record(self, fault: str) -> Framed:
         """Return what is here as no record, and go to where another one seems to begin."""

@@ -138,6 +138,32 @@ def test_record_beyond_the_limit_that_is_no_document_is_skipped_by_what_it_is(tm
     assert sorted(skipped) == ["content video", "status 404"]
 
 
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("length", [30_000_000, 900_000_000_000])
+@pytest.mark.parametrize("lying", [RECORDS[1], RECORDS[2]], ids=["request", "response"])
+def test_record_that_says_it_is_far_longer_than_it_is_hides_none_behind_it(tmp_path, lying, length, ending):
+    said = re.sub(rb"Content-Length: \d+", b"Content-Length: %d" % length, lying, count=1)
+    documents, bad, skipped = read_file(written(tmp_path, [RECORDS[2], said, RECORDS[2], RECORDS[6]], ending))
+    if ending:  # where each record is a member of its own
+        assert (len(documents), len(bad), skipped) == (3, 1, {})
+        assert "another record begins" in bad[0].reason
+    else:
+        assert (len(documents), len(bad), skipped) == (1, 1, {})
+        assert "bytes before its end" in bad[0].reason
+        assert bad[0].is_rest
+
+
+def test_record_beyond_the_limit_that_is_cut_off_is_a_bad_row_whatever_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(warc_framing, "MAX_RECORD", 200_000)
+    whole = record("metadata", bytes(1_000_000))
+    documents, bad, skipped = read_file(written(tmp_path, [RECORDS[2], whole[:500_000]], ""))
+    assert (len(documents), len(bad), skipped) == (1, 1, {})
+    wrong = re.sub(rb"Content-Length: \d+", b"Content-Length: 900000", whole, count=1)
+    documents, bad, skipped = read_file(written(tmp_path, [wrong, RECORDS[2]], ""))
+    assert (len(documents), skipped) == (1, {})
+    assert "no record follows the 900,000 bytes" in bad[0].reason
+
+
 def test_body_that_becomes_too_large_is_a_bad_row(tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.sources.formats.warc.MAX_RECORD", 100_000)
     bomb = page("bomb", body=gzip.compress(bytes(1_000_000)), Content_Encoding="gzip")
