@@ -15,7 +15,7 @@ from textkernels.buffers import text_buffers
 Extractor = Callable[[str, Bytes], str]  # of a text, which it may want in UTF-8, too
 FAILED = "failed"
 LONGEST = 200  # characters of why one failed
-VERSION = "1"  # raised when an extractor of ours gives other texts
+VERSION = "2"  # raised when an extractor of ours gives other texts
 LIBRARIES = {"fast": "resiliparse", "structured": "resiliparse", "trafilatura": "trafilatura"}
 
 
@@ -75,7 +75,10 @@ def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
             after += len(text)
         except Exception as error:  # noqa: BLE001 (whatever a page brings about in a library costs that page alone)
             found.append(b"")
-            reason = f"{type(error).__name__}: {first_line(error)}"[:LONGEST]
+            is_ours = type(error) is ValueError  # whose words say it all
+            reason = (first_line(error) if is_ours else f"{type(error).__name__}: {first_line(error)}")[
+                :LONGEST
+            ]
         reasons.append(reason)
     counts = CleaningCounts(documents=len(texts), characters_before=before, characters_after=after)
     return Extracted(

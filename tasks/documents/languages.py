@@ -43,8 +43,11 @@ def planned_languages(said: LanguageId) -> PlannedLanguages:
         raise BadInput(f"{RULE}.model: {said.model} names {len(files):,} files, expected one")
     labels, keep = model_of(files[0]).labels, kept_languages(said)
     if unknown := [name for name in keep if name not in labels]:
-        near = ", ".join([label for label in labels if label[:2] == unknown[0][:2]][:5] or labels[:5])
-        raise BadInput(f"{RULE}.keep: the model knows no language {unknown[0]!r}; it has {near}")
+        near = ([label for label in labels if label[:2] == unknown[0][:2]] or [*labels])[:5]
+        more = f" and {len(labels) - len(near):,} others" if len(labels) > len(near) else ""
+        raise BadInput(
+            f"{RULE}.keep: the model knows no language {unknown[0]!r}; it has {', '.join(near)}{more}"
+        )
     return PlannedLanguages(model=files[0], keep=keep)
 
 

@@ -174,7 +174,9 @@ def put_in_place(
     counted = {step.name: counts or cleaning_counts(before, texts, is_changed), **of_parts}
     documents.cleaned = totals([documents.cleaned, counted])
     lengths = (pc.binary_length(column).to_numpy() for column in (before, texts))
-    is_emptied = (next(lengths) > 0) & (next(lengths) == 0)
+    had_text, has_none = next(lengths) > 0, next(lengths) == 0
+    # A page without a byte has no text either; what was empty when it came to a cleaning is the rules' to judge.
+    is_emptied = has_none if step.kind == "extract" else had_text & has_none
     documents.set_columns({f"{step.number}.{EMPTIED}": pa.array(is_emptied.astype(np.float64))})
     if not is_changed.any():
         return

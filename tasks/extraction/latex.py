@@ -1,8 +1,8 @@
 """The text of LaTeX as Markdown: sections, paragraphs, lists, tables, code; formulas stay as they are written.
 
-The preamble, comments, labels, citations and the bibliography go. Macros of the author's without arguments are
-put in their places, in formulas, too. pylatexenc, which parses LaTeX well, does 0.1 MB/s and loses these
-macros; this is one pass over the tokens of a regular expression.
+The preamble but for the title, comments, labels, citations and the bibliography go. Macros of the author's without
+arguments are put in their places, in formulas, too. pylatexenc, which parses LaTeX well, does 0.1 MB/s and loses
+these macros; this is one pass over the tokens of a regular expression.
 """
 
 import re
@@ -38,6 +38,7 @@ MACRO = re.compile(
     r"\\(?:(?:re)?newcommand|providecommand|DeclareMathOperator)\*?\s*\{?\s*\\([A-Za-z@]+)\s*\}?\s*(?=\{)"
     r"|\\def\s*\\([A-Za-z@]+)\s*(?=\{)"
 )
+TITLE = re.compile(r"^[^%\n]*\\title\s*(?:\[[^\[\]]*\])?\s*(?=\{)", re.MULTILINE)
 BIBLIOGRAPHY = re.compile(r"\\begin\s*\{thebibliography\}.*?(?:\\end\s*\{thebibliography\}|\Z)", re.DOTALL)
 
 
@@ -48,6 +49,9 @@ def text_of_latex(latex: str) -> str:
     """
     found = DOCUMENT.search(latex)
     preamble, body = (latex[: found.start()], found[1]) if found else ("", latex)
+    if title := TITLE.search(preamble):
+        said = group_at(preamble[: title.end() + LONGEST_MACRO], title.end())
+        body = f"\\title{{{said}}}\n\n{body}" if said else body
     return Writer(macros_of(preamble + body), len(latex)).text(BIBLIOGRAPHY.sub("", body))
 
 

@@ -84,6 +84,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
         if files and (model or not source.classify):
             of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
             checks.append(Check(of_columns, (*place, "keep")))
+    checks.append(Check(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
@@ -128,6 +129,32 @@ def check_selection(
         if all(names_columns(source.name, file) for file in files):
             raise bad_input(source.name, fault)
         warn(f"source {source.name}: {fault}, among the first rows of its files")
+
+
+def check_rounds(
+    recipe: Recipe,
+    chosen: Sequence[Sequence[InputFile]],
+    jobs: Sequence[Inspection],
+    outcomes: Sequence[InspectedFile | ZydaError],
+) -> None:
+    """Raise BadInput where a round compares a column that no source has; warn where lines of JSON may have it."""
+    files = {source.name: of_source for source, of_source in zip(recipe.sources, chosen, strict=True)}
+    compared = [source for source in recipe.sources if not source.exempt and files[source.name]]
+    own = [
+        outcome
+        for job, outcome in zip(jobs, outcomes, strict=True)
+        if job.source.name in {s.name for s in compared}
+    ]
+    known = names_in(own)
+    for column in {one.key_column for one in recipe.rounds} - {"text"}:
+        if not known or column_of(column, known) is not None:
+            continue
+        fault = (
+            f"dedup: no source has the column {column!r} of a round; there are {', '.join(map(repr, known))}"
+        )
+        if all(names_columns(source.name, file) for source in compared for file in files[source.name]):
+            raise BadInput(fault)
+        warn(f"{fault}, among the first rows of their files")
 
 
 def check_component(
@@ -183,7 +210,9 @@ def missing_of(
     missing = [(field, name) for field, name in named if name not in known]
     columns = [("component.column", source.component.column)] if source.component else []
     columns += [
-        ("license_filter.column", step.license_filter.column) for step in steps if step.license_filter
+        (f"{step.kind}.column", said.column)
+        for step in steps
+        if (said := step.license_filter or step.url_rules)
     ]
     missing += [(field, path) for field, path in columns if path and column_of(path, known) is None]
     return missing if known else []

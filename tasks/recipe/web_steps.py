@@ -14,8 +14,9 @@ documents:
 from collections.abc import Callable
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Tag, model_validator
 
+from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from tasks.recipe.values import Number, OneOrMore, Strict, Url, not_blank, one_or_more
 
 Lists = Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)]
@@ -57,7 +58,9 @@ class LanguageId(Strict):
     """What says the language of a document, and which stay."""
 
     model: Url = Field(description="A model in fastText's format: lid.176.bin or .ftz, GlotLID, OpenLID.")
-    keep: dict[str, Probability] | Lists = Field(
+    keep: Annotated[
+        Annotated[Lists, Tag(OTHER)] | Annotated[dict[str, Probability], Tag(MAPPING)], MappingOrNot
+    ] = Field(
         {},
         description="Languages that stay, as the model names them, each with its least probability: `{en: 0.65}`; "
         "or files that are called by these names, `deu_Latn.yml`, with a `language_score`; without, all stay.",

@@ -18,7 +18,7 @@ DAMAGED: tuple[type[Exception], ...] = (
     ValueError,
 )
 SPLIT_AT_ONCE = 1 << 20
-MAX_LINE = 1 << 30
+MAX_LINE = 1 << 28  # bytes: of a document that is one, a worker has to hold several copies
 MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
 
 
@@ -36,8 +36,8 @@ class Lines:
     true where the last line has no end.
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self.stream = stream
+    def __init__(self, stream: Stream, longest: int | None = None) -> None:
+        self.stream, self.longest = stream, MAX_LINE if longest is None else longest
         self.chunks = chunks_of(stream, compression_of(stream.url))
         self.ends = 0
         self.is_open = False
@@ -55,24 +55,23 @@ class Lines:
             first, *following = chunk.split(b"\n")
             parts.append(first)
             held += len(first)
-            if held > MAX_LINE:
+            if held > self.longest:
                 parts = [b"".join(parts)[:MAX_CONTENT]]
             if following:
-                yield whole_line(parts, held)
+                yield self.whole_line(parts, held)
                 yield from following[:-1]
                 parts, held = [following[-1]], len(following[-1])
         if held:
             self.is_open = True
-            yield whole_line(parts, held)
+            yield self.whole_line(parts, held)
+
+    def whole_line(self, parts: list[bytes], held: int) -> bytes | LongLine:
+        if held > self.longest:
+            return LongLine(b"".join(parts)[:MAX_CONTENT])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def slices_of(chunks: Iterable[bytes], size: int = SPLIT_AT_ONCE) -> Iterator[bytes]:
     """Cut what came out of a decoder at once, so that the lines of no more than that are held."""
     for chunk in chunks:
         yield from (chunk[start : start + size] for start in range(0, len(chunk), size))
-
-
-def whole_line(parts: list[bytes], held: int) -> bytes | LongLine:
-    if held > MAX_LINE:
-        return LongLine(b"".join(parts)[:MAX_CONTENT])
-    return parts[0] if len(parts) == 1 else b"".join(parts)

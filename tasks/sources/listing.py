@@ -168,13 +168,14 @@ def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
 
 def files_in_list(source: Source, one: FilesFrom) -> list[InputFile]:
     """Return the files that a list names and its `select` chooses. Raises BadInput where one is not there."""
-    paths = [line.strip() for line in read_list(source.name, one).splitlines() if line.strip()]
+    lines = map(str.strip, read_list(source.name, one).splitlines())
+    paths = [*dict.fromkeys(line for line in lines if line and not line.startswith("#"))]
     chosen = selected(paths, one.select)
     if not chosen:
         fault = f"{one.url} names {len(paths):,} files, of which `select` chooses none"
         raise bad_input(source.name, fault)
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return [*pool.map(partial(listed_file, source, one), dict.fromkeys(chosen))]
+        return [*pool.map(partial(listed_file, source, one), chosen)]
 
 
 def listed_file(source: Source, one: FilesFrom, path: str) -> InputFile:
@@ -198,7 +199,7 @@ def read_list(source: str, one: FilesFrom) -> str:
     content = read_listed(source, files[0])
     try:
         stream = Stream(one.url, io.BytesIO(content))
-        return b"".join(chunks_of(stream, compression_in(content))).decode()
+        return b"".join(chunks_of(stream, compression_in(content))).decode("utf-8-sig")
     except NO_LIST as error:
         raise bad_input(source, f"no list of files: {first_line(error)}", file=one.url) from error
 

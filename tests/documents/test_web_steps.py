@@ -159,7 +159,10 @@ def test_ledger_of_languages_adds_up(pages):
             [{"language_id": {"model": "MODEL", "keep": {"dde": 0.5}}}],
             "the model knows no language 'dde'; it has en, de",
         ),
-        ([{"language_id": {"model": "MODEL", "keep": {"de": 2}}}], "expected at most 1"),
+        (
+            [{"language_id": {"model": "MODEL", "keep": {"de": 2}}}],
+            r"language_id\.keep\.de: .*expected at most 1|keep.*de.*less than or equal to 1",
+        ),
     ],
 )
 def test_step_that_cannot_be_done_is_told(pages, languages, steps, said):
@@ -171,6 +174,34 @@ def test_step_that_cannot_be_done_is_told(pages, languages, steps, said):
     )
     with pytest.raises(BadRecipe, match=said):
         build_here(load_recipe(str(pages / "other.yaml")))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            ("url_rules: {domains", "url_rules: {column: adress, domains"),
+            "url_rules.column: no column 'adress'; there are 'url', 'text'",
+        ),
+        (("column: url", "column: adress"), "dedup: no source has the column 'adress' of a round"),
+    ],
+)
+def test_column_that_no_file_of_named_columns_has_is_told(pages, change, said):
+    rows = [json.loads(line) for line in (pages / "pages.jsonl").read_text().splitlines()]
+    pq.write_table(pa.Table.from_pylist(rows), pages / "pages.parquet")
+    recipe = (pages / "recipe.yaml").read_text().replace("pages.jsonl", "pages.parquet")
+    (pages / "other.yaml").write_text(recipe.replace(*change).replace("name: web", "name: columns"))
+    with pytest.raises(BadRecipe, match=said):
+        build_here(load_recipe(str(pages / "other.yaml")))
+
+
+def test_page_of_nothing_goes_as_one_without_text_does(pages):
+    rows = [{"url": "https://good.example/", "text": text} for text in ("", "<p></p>", prose("x", 40))]
+    (pages / "nothing.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = (pages / "recipe.yaml").read_text().replace("pages.jsonl", "nothing.jsonl")
+    (pages / "nothing.yaml").write_text(recipe.replace("name: web", "name: nothing"))
+    ledger = build_here(load_recipe(str(pages / "nothing.yaml")))
+    assert ledger.removed_by("rules")["extract-fast.emptied"].documents == 2
 
 
 def test_column_that_no_document_has_leaves_all_in_place(pages, caplog):

@@ -301,6 +301,13 @@ def test_select_chooses_files_of_a_list_and_more_of_it_has_all_of_less(tmp_path)
     assert selected(names, 1000) == names
 
 
+def test_list_may_have_notes_and_names_a_file_once(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    lines = ["\ufeff# of today", "b", "", "  # and of others", "a ", "b\r"]
+    assert files_of_list(tmp_path, lines) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("lines", "fields", "said"),
     [

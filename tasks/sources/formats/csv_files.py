@@ -38,7 +38,7 @@ class Records:
 
     def __init__(self, stream: Input) -> None:
         self.stream, self.count = stream, 0
-        self.lines, self.waiting = iter(Lines(stream)), deque[bytes]()
+        self.lines, self.waiting = iter(Lines(stream, MAX_RECORD)), deque[bytes]()
         self.delimiter = "\t" if ".tsv" in stream.url.lower().rpartition("/")[2] else ","
         csv.field_size_limit(MAX_RECORD)
         names = self.record(begins=True)

@@ -45,6 +45,7 @@ STATUSES = range(100, 600)
 ENCODINGS = ("Content-Encoding", "Transfer-Encoding")
 MAX_HTTP_HEAD = 1 << 16
 ARC = b"filedesc://"
+PDF = b"%PDF-"
 
 
 def inspect(
@@ -134,6 +135,8 @@ def page(record: WarcRecord, framed: Framed) -> Outcome:
     is_encoded = record.is_http and any(name in record.http_headers for name in ENCODINGS)
     # The reader takes, and clears, as much memory as it is asked for.
     content = body_of(framed) if is_encoded else record.reader.read(len(framed.content))
+    if content[: len(PDF)] == PDF:  # whatever the server called it
+        return Skip("content application")
     if len(content) > MAX_RECORD:
         return Bad(f"it has more than {MAX_RECORD:,} bytes when it is decoded", framed.content)
     language = record.http_headers.get("Content-Language") if record.is_http else None
