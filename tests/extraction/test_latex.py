@@ -1,0 +1,53 @@
+"""LaTeX of an e-print as Markdown."""
+
+import pytest
+
+from tasks.extraction.latex import text_of_latex
+
+BODY = r"\begin{document}\maketitle Words of it.\end{document}"
+
+
+@pytest.mark.parametrize(
+    ("preamble", "heading"),
+    [
+        (r"\documentclass{article}\title{A {\em new} way\thanks{of mine}}" + "\n", "# A new way"),
+        ("% \\title{not this}\n\\title[short]{But\nthis}\n", "# But this"),
+        ("\\title{It has no end\n", None), ("", None), ("\\titleformat{x}\n", None),
+    ],
+)  # fmt: skip
+def test_title_of_the_preamble_is_the_first_heading(preamble, heading):
+    assert text_of_latex(preamble + BODY) == (f"{heading}\n\n" if heading else "") + "Words of it.\n"
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"\section{One}\label{a} \subsection*{Two} Words", "## One\n\n### Two\n\nWords"),
+        (r"\emph{a} \textbf{more} of~it --- 50\% of ``it'', \'etudes", "a more of it — 50% of “it”, études"),
+        ("a % a comment\n  b\\% c", "a b% c"),
+        (r"seen \cite{x} by \citet[p.~3]{y}, in Figure~\ref{f}", "seen  by , in Figure"),
+        (r"\begin{itemize}\item a\item b\end{itemize}", "- a\n- b"),
+        (r"\begin{enumerate}\item a\item b\end{enumerate}", "1. a\n1. b"),
+        (r"$x\in A$ and \[ a = b \]", "$x\\in A$ and\n\n$$\na = b\n$$"),
+        (r"\begin{tabular}{l|r}\hline a & b \\ 1 & 2 | 3 \\ \end{tabular}",
+         "| a | b |\n| --- | --- |\n| 1 | 2 \\| 3 |"),
+        ("\\begin{verbatim}\ndef f(x):\n    return x % 2\n\\end{verbatim}",
+         "```\ndef f(x):\n    return x % 2\n```"),
+        (r"\newcommand{\R}{\mathbb{R}}\newcommand{\us}{Zyda}\us has $\R$", "Zyda has $\\mathbb{R}$"),
+        (r"a\begin{thebibliography}{9}\bibitem{x} Gone.\end{thebibliography}", "a"),
+        ("}a{", "a"), ("$a", "$a"), (r"\begin{itemize}\item a", "- a"), ("", ""), ("%", ""),
+    ],
+)  # fmt: skip
+def test_latex_is_markdown(latex, text):
+    assert text_of_latex(latex).rstrip() == text
+
+
+def test_macros_that_stand_for_each_other_are_refused():
+    with pytest.raises(ValueError, match="nested deeper than 200"):
+        text_of_latex(r"\newcommand{\a}{\b}\newcommand{\b}{\a}\a")
+
+
+def test_braces_and_lists_without_end_take_no_time():
+    assert text_of_latex(r"\emph{" * 100_000 + "a") == "a\n"
+    with pytest.raises((ValueError, RecursionError)):
+        text_of_latex(r"\begin{itemize}\item " * 10_000)
