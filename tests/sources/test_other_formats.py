@@ -6,6 +6,7 @@ import io
 import json
 import random
 import tarfile
+import tracemalloc
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,7 @@ from tasks.errors import BadInput
 from tasks.recipe.file_lists import selected
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.source import Source
-from tasks.sources.formats import wikipedia
+from tasks.sources.formats import csv_files, wikipedia
 from tasks.sources.listing import list_files
 
 CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshort\r\nthree,c,d\r\nlast,é\r\n'
@@ -320,6 +321,19 @@ def test_list_without_its_files_is_told(tmp_path, lines, fields, said):
     (tmp_path / "a.txt").write_text("a")
     with pytest.raises(BadInput, match=said):
         files_of_list(tmp_path, lines, **fields)
+
+
+def test_line_of_csv_is_held_up_to_the_limit_of_a_record(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_files, "MAX_RECORD", 3 << 20)
+    long = b"2," + b"long " * 8_000_000 + b"\n"
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"id,text\n1,two\n" + long + b"3,three\n", 1))
+    tracemalloc.start()
+    documents, bad, _ = read_file(tmp_path / "x.csv.gz")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [row["id"] for row in documents] == ["1", "3"]
+    assert bad[0].reason == "a line of more than 3,145,728 bytes"
+    assert peak < 20 << 20  # where the line has 40 MB
 
 
 def test_list_that_is_none_is_told(tmp_path):

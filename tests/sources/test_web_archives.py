@@ -164,6 +164,11 @@ def test_record_beyond_the_limit_that_is_cut_off_is_a_bad_row_whatever_it_is(tmp
     assert "no record follows the 900,000 bytes" in bad[0].reason
 
 
+def test_pdf_that_a_server_calls_html_is_no_page(tmp_path):
+    documents, bad, skipped = read_file(written(tmp_path, [page("x", body=b"%PDF-1.4\n<p>"), RECORDS[2]]))
+    assert (len(documents), bad, skipped) == (1, [], {"content application": 1})
+
+
 def test_body_that_becomes_too_large_is_a_bad_row(tmp_path, monkeypatch):
     monkeypatch.setattr("tasks.sources.formats.warc.MAX_RECORD", 100_000)
     bomb = page("bomb", body=gzip.compress(bytes(1_000_000)), Content_Encoding="gzip")
