@@ -75,10 +75,8 @@ def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
             after += len(text)
         except Exception as error:  # noqa: BLE001 (whatever a page brings about in a library costs that page alone)
             found.append(b"")
-            is_ours = type(error) is ValueError  # whose words say it all
-            reason = (first_line(error) if is_ours else f"{type(error).__name__}: {first_line(error)}")[
-                :LONGEST
-            ]
+            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "  # ours say it all
+            reason = f"{kind}{first_line(error)}"[:LONGEST]
         reasons.append(reason)
     counts = CleaningCounts(documents=len(texts), characters_before=before, characters_after=after)
     return Extracted(

@@ -37,18 +37,7 @@ GRAMS = {"top_n_grams": "top_{}_grams", "dup_n_grams": "duplicate_{}_grams"}
 OFF_AT_ZERO = {"duplicate_lines", "alphabetic_words", "mean_word_length"}
 # Scripts of languages that are written without spaces between words, at which words are cut here.
 WITHOUT_SPACES = {
-    "Hani",
-    "Hans",
-    "Hant",
-    "Jpan",
-    "Hira",
-    "Kana",
-    "Thai",
-    "Laoo",
-    "Khmr",
-    "Mymr",
-    "Tibt",
-    "Lana",
+    *["Hani", "Hans", "Hant", "Jpan", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana"]
 }
 MOST_WORDS = 1000
 

@@ -31,6 +31,7 @@ from tasks.recipe.rule_settings import Limits, RuleSettings
 from tasks.recipe.source import Source
 from tasks.recipe.spdx import version
 from tasks.recipe.steps import Step
+from tasks.recipe.web_steps import LanguageId
 from tasks.sources.column_names import ADDED_BY_MODEL, RESERVED_NAMES
 from tasks.sources.selection import Selection
 from tasks.storage.documents import DOCUMENT_COUNTS
@@ -161,24 +162,25 @@ class PlannedStep(Record):
 
 @dataclass(frozen=True)
 class Languages:
-    """Which languages a step finds, before others that have values for each. column: of the statistics."""
+    """What a step says of languages, before others that have values for each. column: of the statistics."""
 
     column: str = ""
-    kept: tuple[str, ...] = ()
+    said: LanguageId | None = None
 
     def rules_of(self, settings: RuleSettings) -> dict[str, LanguageRules]:
         """Return what the files of a set say of each language that is kept. Raises BadInput."""
         name = f"{settings.name}.languages"
         if not settings.languages:
             return {}
-        if not self.kept:
+        kept = kept_languages(self.said) if self.said else {}
+        if not kept:
             raise BadInput(
                 f"{name}: a step before it has to say which languages stay: language_id with `keep`"
             )
         found = language_rules(name, settings.languages)
-        if without := [language for language in self.kept if language not in found]:
+        if without := [language for language in kept if language not in found]:
             raise BadInput(f"{name}: there is no file for {without[0]}, which language_id keeps")
-        rules = {language: found[language] for language in self.kept}
+        rules = {language: found[language] for language in kept}
         check_written_with_spaces(name, rules)
         return rules
 
@@ -193,10 +195,10 @@ class Languages:
 
 
 def languages_before(steps: Sequence[Step], place: int) -> Languages:
-    """Return which languages a step before the one at a place finds. Raises BadInput."""
+    """Return what a step before the one at a place says of languages."""
     for i, step in enumerate(steps[:place]):
         if step.language_id is not None:
-            return Languages(f"{i + 1}.{LANGUAGE}", tuple(kept_languages(step.language_id)))
+            return Languages(f"{i + 1}.{LANGUAGE}", step.language_id)
     return Languages()
 
 

@@ -20,6 +20,7 @@ from tasks.errors import BadRecipe, NotConserved
 from tasks.planning.try_rules import try_steps
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.steps import Step
+from tasks.recipe.web_steps import LanguageId
 
 ORACLES = REPOSITORY / "tests/data/published"
 
@@ -171,7 +172,8 @@ def test_published_file_is_read_as_it_is(tmp_path):
 
 def test_texts_of_many_languages_go_for_what_datatrove_lets_them_go():
     said = pq.read_table(ORACLES / "oracles/fineweb2.parquet")
-    languages = Languages("1.language", tuple(said.column("language").unique().to_pylist()))
+    keep = dict.fromkeys(said.column("language").unique().to_pylist(), 0.5)
+    languages = Languages("1.language", LanguageId(model="any.bin", keep=keep))
     step = Step(filter={"fineweb-2": {"languages": str(ORACLES / "fineweb2/*.yml")}})
     measures, bounds = tuple(measures_of(step, languages)), [*bounds_of_step(2, step, languages)]
     texts, n = said.column("text").combine_chunks().cast(pa.large_string()), len(said)
