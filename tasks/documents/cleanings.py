@@ -21,8 +21,8 @@ class Clean(Protocol):
     def __call__(self, texts: pa.LargeStringArray, /) -> Changed: ...
 
 
-def cleanings(cleaning: Mapping[str, Any]) -> Iterator[Clean]:
-    """Return what a recipe's Cleaning, as a mapping, asks for."""
+def cleanings(cleaning: Mapping[str, Any], is_markdown: bool) -> Iterator[Clean]:
+    """Return what a recipe's Cleaning, as a mapping, asks for. is_markdown: of its lines, those of prose."""
     if cleaning["unicode"]:
         from textkernels.texts.repair import repaired  # ftfy: where it is wanted
 
@@ -35,19 +35,20 @@ def cleanings(cleaning: Mapping[str, Any]) -> Iterator[Clean]:
         yield partial(without_long_runs, longest=ZYDA1 if cleaning["runs"] == "zyda1" else cleaning["runs"])
     if lines := cleaning["lines"]:
         from textkernels.texts.line_rules import without_c4_lines, without_refinedweb_lines
+        from textkernels.texts.markdown import with_clean_prose
 
+        by_line: Clean = without_refinedweb_lines
         if lines["rules"] == "c4":
-            yield partial(without_c4_lines, terminal=lines["terminal_punctuation"])
-        else:
-            yield without_refinedweb_lines
+            by_line = partial(without_c4_lines, terminal=lines["terminal_punctuation"])
+        yield partial(with_clean_prose, clean=by_line) if is_markdown else by_line
 
 
 def clean_texts(
-    texts: pa.LargeStringArray, cleaning: Mapping[str, Any]
+    texts: pa.LargeStringArray, cleaning: Mapping[str, Any], is_markdown: bool = False
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_], dict[str, CleaningCounts]]:
     """Do all that a recipe's Cleaning asks for; return the texts, which changed, and counts of parts by name."""
     is_changed = np.zeros(len(texts), np.bool_)
-    for clean in cleanings(cleaning):
+    for clean in cleanings(cleaning, is_markdown):
         texts, by_this = clean(texts)
         is_changed |= by_this
     if not (kinds := cleaning.get("pii")):

@@ -15,7 +15,8 @@ from textkernels.buffers import text_buffers
 Extractor = Callable[[str, Bytes], str]  # of a text, which it may want in UTF-8, too
 FAILED = "failed"
 LONGEST = 200  # characters of why one failed
-VERSION = "2"  # raised when an extractor of ours gives other texts
+VERSION = "3"  # raised when an extractor of ours gives other texts
+MARKDOWN = ("structured", "wikitext", "latex")  # which write it
 LIBRARIES = {"fast": "resiliparse", "structured": "resiliparse", "trafilatura": "trafilatura"}
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.documents.evaluation_sets import PlannedSet, planned_set
-from tasks.documents.extraction import FAILED, known_as
+from tasks.documents.extraction import FAILED, MARKDOWN, known_as
 from tasks.documents.functions import digest_of_code
 from tasks.documents.item_search import HELD, MARK, PHRASES, VERSION, search_for
 from tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
@@ -101,7 +101,8 @@ class PlannedStep(Record):
     search: the version of what looks for them. marks: whether documents that hold items get a column that says
     so. cuts: the share of phrases for which a passage goes, 0 where none does. licenses: what a license_filter
     says. lists: the versions of those that its names are looked up in. extractor: one of ours, with its
-    version. urls, languages: the files that such a step looks into.
+    version. urls, languages: the files that such a step looks into. is_markdown: whether the step looks at prose in
+    Markdown, or cleans it.
     """
 
     number: int
@@ -122,13 +123,14 @@ class PlannedStep(Record):
     extractor: str = ""
     urls: PlannedUrlRules | None = None
     languages: PlannedLanguages | None = None
+    is_markdown: bool = False
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what other steps have not: what was ingested with them before has the same key."""
         later = {
             "evaluation", "answer_within", "search", "marks", "cuts", "licenses", "lists", "extractor", "urls",
-            "languages",
+            "languages", "is_markdown",
         }  # fmt: skip
         return {name: value for name, value in dump(self).items() if value or name not in later}
 
@@ -194,12 +196,21 @@ class Languages:
         }
 
 
-def languages_before(steps: Sequence[Step], place: int) -> Languages:
-    """Return what a step before the one at a place says of languages."""
-    for i, step in enumerate(steps[:place]):
+def languages_of(before: Sequence[Step]) -> Languages:
+    """Return what the steps before another one say of languages."""
+    for number, step in enumerate(before, 1):
         if step.language_id is not None:
-            return Languages(f"{i + 1}.{LANGUAGE}", step.language_id)
+            return Languages(f"{number}.{LANGUAGE}", step.language_id)
     return Languages()
+
+
+def reads_prose(step: Step, before: Sequence[Step]) -> bool:
+    """Say whether a step is for the prose of texts that are Markdown, and leaves their code and tables out."""
+    if step.function or not any(one.extract in MARKDOWN for one in before):
+        return False
+    return step.kind in {"filter", "measure", "language_id"} or (
+        step.kind == "clean" and bool(step.cleaning.lines)
+    )
 
 
 class DocumentPlan(Record):
@@ -246,7 +257,7 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     for i, step in enumerate(recipe_steps):
         try:
             check_carried(recipe.source(source), step)
-            steps.append(planned_step(recipe, i + 1, step, languages_before(recipe_steps, i)))
+            steps.append(planned_step(recipe, i + 1, step, recipe_steps[:i]))
         except Unavailable:  # a store that may answer later
             raise
         except (ZydaError, ValueError) as error:
@@ -264,7 +275,8 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
     return DocumentPlan(steps=tuple(steps), keeps_text=recipe.keep_text and bool(steps))
 
 
-def planned_step(recipe: Recipe, number: int, step: Step, languages: Languages) -> PlannedStep:
+def planned_step(recipe: Recipe, number: int, step: Step, before: Sequence[Step]) -> PlannedStep:
+    languages = languages_of(before)
     cleaning = step.cleaning.model_dump() if step.kind == "clean" and not step.function else None
     is_ours = step.kind == "extract" and not step.function
     of_sets = step.kind in {"filter", "measure"} and not step.function
@@ -285,6 +297,7 @@ def planned_step(recipe: Recipe, number: int, step: Step, languages: Languages) 
         extractor=known_as(str(step.extract)) if is_ours else "",
         urls=planned_url_rules(step.url_rules) if step.url_rules else None,
         languages=planned_languages(step.language_id) if step.language_id else None,
+        is_markdown=reads_prose(step, before),
     )
 
 
@@ -383,7 +396,7 @@ def bounds_of(recipe: Recipe, source: str) -> tuple[Bound, ...]:
     return tuple(
         bound
         for i, step in enumerate(steps)
-        for bound in bounds_of_step(i + 1, step, languages_before(steps, i))
+        for bound in bounds_of_step(i + 1, step, languages_of(steps[:i]))
     )
 
 

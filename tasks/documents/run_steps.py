@@ -93,6 +93,7 @@ class Documents:
             self.remaining = self.remaining & ~broken_rules(self.columns, known).any(axis=0)
 
 
+OF_CODE = {"code"}  # sets for what is no prose
 StepFunction = Callable[[Documents], None]  # runs a part of the steps on the documents that remain
 
 
@@ -136,7 +137,7 @@ def change_texts(documents: Documents, step: PlannedStep) -> None:
     elif step.function:
         put_in_place(documents, step, answer_of(step.function, str(step.code), texts, texts.type))
     else:
-        put_in_place(documents, step, *clean_texts(texts, step.cleaning or {}))
+        put_in_place(documents, step, *clean_texts(texts, step.cleaning or {}, step.is_markdown))
 
 
 def extract(documents: Documents, step: PlannedStep) -> None:
@@ -219,13 +220,16 @@ def step_functions_of(steps: Sequence[PlannedStep], noted: Mapping[int, Columns]
 def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepFunction:
     """Return what measures all the sets of steps that look at words and lines, in one pass over the texts."""
     options = sorted({terminal_of(measure) for measure in measures if measure.of == "c4"}) or [True]
+    is_markdown = any(step.is_markdown for step in steps)
 
     def measure_prose(documents: Documents) -> None:
+        from textkernels.texts.markdown import prose
         from textkernels.texts.prose import measured
 
-        batch = documents.remaining_documents()
-        texts, listed = batch.text, stop_words_for(batch, measures)
-        tables = {options[0]: measured(texts, {m.of for m in measures}, options[0], *listed)}
+        batch, sets = documents.remaining_documents(), {measure.of for measure in measures}
+        texts, listed = prose(batch.text) if is_markdown else batch.text, stop_words_for(batch, measures)
+        tables = {options[0]: measured(texts, sets - OF_CODE, options[0], *listed)}
+        tables[options[0]] |= measured(batch.text, sets & OF_CODE)
         for option in options[1:]:
             tables[option] = tables[options[0]] | measured(texts, {"c4"}, c4_terminal=option)
         for step in steps:
@@ -344,10 +348,19 @@ def language_of(step: PlannedStep, languages: PlannedLanguages) -> StepFunction:
     """Return what finds the languages of the remaining texts."""
 
     def find(documents: Documents) -> None:
-        found = judged_languages(languages, documents.remaining_documents().text)
+        texts = documents.remaining_documents().text
+        found = judged_languages(languages, words_of(texts) if step.is_markdown else texts)
         documents.set_columns({f"{step.number}.{name}": column for name, column in found.items()})
 
     return find
+
+
+def words_of(texts: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Return the prose of texts in Markdown, and where they have none, all."""
+    from textkernels.texts.markdown import prose
+
+    of_prose = prose(texts)
+    return pc.if_else(pc.equal(pc.binary_length(of_prose), 0), texts, of_prose)
 
 
 def items_held(step: PlannedStep) -> StepFunction:

@@ -52,8 +52,10 @@ class Page:
             self.add_tag(token)
 
     def add_piece(self, piece: Piece) -> None:
+        if piece.is_block and not "".join(self.code or []).strip():
+            self.code = None  # resiliparse opens another <pre> between two of a list
         if not piece.is_block or self.code is not None:
-            self.line.append(piece.text)
+            (self.line if self.code is None else self.code).append(piece.text)
             return
         self.end_line(PARAGRAPH)
         for line in piece.text.split("\n"):

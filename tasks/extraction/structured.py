@@ -23,6 +23,7 @@ BODY = re.compile(r"<body\b[^>]*>", re.IGNORECASE)
 ROOM = "<div>" * 3
 ANCHORS = "a.headerlink, a.anchor-link, a.anchorjs-link, a.anchor[aria-hidden], .mw-editsection, .copybtn"
 ANCHOR_TEXT = 12  # characters of a sign or of "[edit]"
+TYPED = "classifier"  # the type of a parameter, which Docutils sets off by a style sheet
 INLINE = "code, tt, kbd, samp"
 IN_BLOCKS = "pre code, pre tt, pre kbd, pre samp, code code, dt.sig code"
 OF_INTEREST = f"pre, table, math, mjx-container, {INLINE}, {SCRIPTS}, {IMAGES}, {CODE_CELLS}"
@@ -33,6 +34,9 @@ CHROME = [
     ".breadcrumb",
     ".breadcrumbs",
     ".pagination",
+    ".navheader",  # DocBook's
+    ".navfooter",
+    ".nav-panel",  # Texinfo's
 ]  # resiliparse leaves some
 PLACEHOLDER = "x"  # text of a formula, for what judges elements by their text
 
@@ -68,6 +72,9 @@ def with_marks(html: str, pieces: list[Piece]) -> str:
         if node.tag not in ROOTS and len(node.text()) <= ANCHOR_TEXT:
             node.insert_before(" ")
             node.remove()
+    if TYPED in html:
+        for node in tree.css(f"dt > .{TYPED}"):
+            node.insert_before(" : ")
     if there_are & {"math", "mjx-container", "script", "img"}:
         mark_formulas(tree, pieces)
     if there_are & {"code", "tt", "kbd", "samp"}:

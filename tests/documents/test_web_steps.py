@@ -275,6 +275,45 @@ def test_function_of_ones_own_extracts_too(pages, monkeypatch, tmp_path):
     assert (gone["url_rules.domains"].documents, gone["url_rules.domains"].tokens) == (8, 0)
 
 
+CODE = "if x:\n    return {}\n}\n" * 30
+CELLS = "".join(f"<tr><td>{i}<td>{i * i}<td>#{i}" for i in range(60))
+WITH_STRUCTURE = f"""<main><h1>Usage</h1><p>{prose("a", 60)}. The words of it have to be of some use, and that is all.</p>
+<pre>{CODE}</pre><h2>Values</h2><table><tr><th>n<th>square<th>id{CELLS}</table><h2>Home</h2><p>Home</p></main>"""
+
+
+@pytest.mark.parametrize("extract", ["fast", "structured"])
+def test_rules_for_prose_leave_code_and_tables_of_markdown_alone(pages, extract):
+    (pages / "structure.jsonl").write_text(json.dumps({"text": WITH_STRUCTURE}) + "\n")
+    steps = [
+        {"extract": extract},
+        {"filter": "gopher-quality"},
+        {"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}},
+        {"measure": "gopher-quality"},
+        {"measure": "code"},
+    ]
+    (pages / "structure.yaml").write_text(
+        f"""
+name: structure-{extract}
+storage: out
+tokenizer: {TOKENIZER}
+documents: {json.dumps(steps)}
+dedup: {{exact: text, scope: global}}
+sources: [{{name: pages, files: structure.jsonl}}]
+"""
+    )
+    build_here(load_recipe(str(pages / "structure.yaml")))
+    published = pages / f"out/structure-{extract}/published"
+    if extract == "fast":
+        (gone,) = pq.read_table(published / "removed").to_pylist()
+        assert gone["reason"] == "gopher-quality.mean_word_length"
+        return
+    (kept,) = pq.read_table(published / "pages").to_pylist()
+    assert f"\n\n```\n{CODE.strip()}\n```\n\n## Values\n\n| n | square | id |\n| --- |" in kept["text"]
+    assert kept["text"].endswith("| 59 | 3481 | #59 |")
+    assert (kept["gopher_quality_hashes"], kept["gopher_quality_words"] < 200) == (0, True)
+    assert kept["code_max_line_length"] > 60
+
+
 def test_extractor_that_is_not_installed_is_told_before_any_work(pages, monkeypatch):
     def missing(library):
         raise PackageNotFoundError(library)

@@ -46,6 +46,15 @@ def test_headings_and_paragraphs(html, expected):
         ("<ul><li>a<ol><li>b<li>c</ol><li>d</ul>", "- a\n  1. b\n  2. c\n- d"),
         ("<ol><li><p>a<p>b</ol>", "1. a\n\n   b"),
         ("<ul><li>a<pre>x\n  y</pre></ul>", "- a\n\n  ```\n  x\n    y\n  ```"),
+        (
+            "<ul><li>a<pre>x</pre><pre>y</pre><p>b</ul>",
+            "- a\n\n  ```\n  x\n  ```\n\n  ```\n  y\n  ```\n\n  b",
+        ),
+        (
+            "<pre>x</pre><dl><dt><b>a</b><span class=classifier>int</span><dd>b</dl>",
+            "```\nx\n```\n\na : int\nb",
+        ),
+        ("<p>a</p><div class=navfooter><table><tr><th>Prev<th>Next<tr><td>b<td>c</table></div>", "a"),
     ],
 )
 def test_lists_nest_and_are_numbered(html, expected):

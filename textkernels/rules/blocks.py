@@ -1,0 +1,292 @@
+"""Cutting Markdown at its headings and its blocks of code, tables and formulas. Compiled by numba.
+
+A document is cut into pieces of whole lines that follow each other without a gap. A fence or a formula that nothing
+closes is prose, and so is a row of a table that has no line of dashes under its head.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from textkernels.utf8 import NEW_LINE
+
+# Kinds of pieces: 1 to 6 are headings of this level.
+PROSE, BLOCK = 0, 7
+START, END, KIND = range(3)
+SPACE, RETURN, HASH, DOLLAR, MINUS, COLON, BACKTICK, PIPE = 32, 13, 35, 36, 45, 58, 96, 124
+LEAST_FENCE, DEEPEST = 3, 6
+IN_TABLE, IN_FORMULA = -1, -2  # what is open, where it is no fence of so many backticks
+BYTES_A_PIECE = 32  # for which there is room at first
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def line_stop(data, i, stop):
+    """Return where the line that byte i is in ends, without its new line."""
+    while i < stop and data[i] != NEW_LINE:
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True)
+def trimmed(data, a, b):
+    """Return where a line begins and ends without spaces around it."""
+    while a < b and data[a] == SPACE:
+        a += 1
+    while b > a and (data[b - 1] == SPACE or data[b - 1] == RETURN):
+        b -= 1
+    return a, b
+
+
+@njit(cache=True, nogil=True)
+def run_of(data, a, b, byte):
+    """Return how often a byte stands at the beginning."""
+    i = a
+    while i < b and data[i] == byte:
+        i += 1
+    return i - a
+
+
+@njit(cache=True, nogil=True)
+def is_row(data, a, b):
+    return b - a > 1 and data[a] == PIPE and data[b - 1] == PIPE
+
+
+@njit(cache=True, nogil=True)
+def is_rule(data, a, b):
+    """Say whether a line is the one under the head of a table."""
+    dashes = 0
+    for i in range(a, b):
+        byte = data[i]
+        dashes += byte == MINUS
+        if byte != MINUS and byte != PIPE and byte != COLON and byte != SPACE:
+            return False
+    return dashes > 0 and is_row(data, a, b)
+
+
+@njit(cache=True, nogil=True)
+def ends_formula(data, a, b):
+    return b - a >= 2 and data[b - 1] == DOLLAR and data[b - 2] == DOLLAR
+
+
+@njit(cache=True, nogil=True)
+def opening(data, a, b, after, stop):
+    """Return the kind of a line in prose, and what it opens: a fence of so many backticks, IN_TABLE or IN_FORMULA.
+
+    after: where the next line begins.
+    """
+    fence = run_of(data, a, b, BACKTICK)
+    if fence >= LEAST_FENCE:
+        for i in range(a + fence, b):
+            if data[i] == BACKTICK:
+                return PROSE, 0
+        return BLOCK, fence
+    level = run_of(data, a, b, HASH)
+    if 0 < level <= DEEPEST and a + level < b and data[a + level] == SPACE:
+        return level, 0
+    if is_row(data, a, b):
+        next_a, next_b = trimmed(data, after, line_stop(data, after, stop))
+        return (BLOCK, IN_TABLE) if is_rule(data, next_a, next_b) else (PROSE, 0)
+    if run_of(data, a, b, DOLLAR) == 2:
+        return BLOCK, 0 if b - a > 4 and ends_formula(data, a, b) else IN_FORMULA
+    return PROSE, 0
+
+
+@njit(cache=True, nogil=True)
+def add(pieces, n, first, start, stop, kind):
+    """Write a piece after the n-th, or make the last one longer, and return how many there are.
+
+    Those of a document begin with number `first`. Nothing is written where there is no room.
+    """
+    if kind == PROSE and n > first and n <= len(pieces) and pieces[n - 1, KIND] == PROSE:
+        pieces[n - 1, END] = stop
+        return n
+    if n < len(pieces):
+        pieces[n, START], pieces[n, END], pieces[n, KIND] = start, stop, kind
+    return n + 1
+
+
+@njit(cache=True, nogil=True)
+def cut_document(data, start, stop, pieces, first):
+    """Write the pieces of a document from number `first` on; return how many there are with those before."""
+    n, opened, block = first, 0, start  # what is open, and where it began
+    i = start
+    while i < stop:
+        b = line_stop(data, i, stop)
+        after = min(b + 1, stop)
+        text, end = trimmed(data, i, b)
+        if opened == IN_TABLE and not is_row(data, text, end):
+            n, opened = add(pieces, n, first, block, i, BLOCK), 0
+        elif opened == IN_FORMULA and (text == end or data[text] == BACKTICK):
+            n, opened = add(pieces, n, first, block, i, PROSE), 0
+        if opened == 0:
+            kind, opened = opening(data, text, end, after, stop)
+            block = i
+            if opened == 0:
+                n = add(pieces, n, first, i, after, kind)
+        elif opened > 0:
+            fence = run_of(data, text, end, BACKTICK)
+            if fence >= opened and text + fence == end:
+                n, opened = add(pieces, n, first, block, after, BLOCK), 0
+        elif opened == IN_FORMULA and ends_formula(data, text, end):
+            n, opened = add(pieces, n, first, block, after, BLOCK), 0
+        i = after
+    if opened:
+        n = add(pieces, n, first, block, stop, BLOCK if opened == IN_TABLE else PROSE)
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _cut(data, offsets, pieces, ends):
+    n = 0
+    for d in range(offsets.size - 1):
+        n = cut_document(data, offsets[d], offsets[d + 1], pieces, n)
+        ends[d + 1] = n
+    return n
+
+
+def cut(data: Bytes, offsets: Places) -> tuple[Places, Places]:
+    """Return the pieces of documents, (m, 3) int64 with START, END and KIND, and where those of each end."""
+    ends = np.zeros(len(offsets), np.int64)
+    pieces = np.empty((len(offsets) + int(offsets[-1] - offsets[0]) // BYTES_A_PIECE, 3), np.int64)
+    n = _cut(data, offsets, pieces, ends)
+    if n > len(pieces):
+        # Without room, lines of prose are counted one by one: there are no more pieces than that.
+        pieces = np.empty((n, 3), np.int64)
+        n = _cut(data, offsets, pieces, ends)
+    return pieces[:n], ends
+
+
+@njit(cache=True, nogil=True)
+def _write_prose(data, pieces, ends, out, offsets):
+    n = 0
+    for d in range(ends.size - 1):
+        first, is_after_block = n, False
+        for p in range(ends[d], ends[d + 1]):
+            i, stop, kind = pieces[p, START], pieces[p, END], pieces[p, KIND]
+            if kind == BLOCK:
+                is_after_block = True
+                continue
+            while is_after_block and i < stop and data[i] == NEW_LINE:
+                i += 1
+            if kind != PROSE:
+                i = trimmed(data, i, stop)[0] + kind + 1
+            is_after_block = is_after_block and i >= stop
+            for k in range(i, stop):
+                if data[k] != BACKTICK:
+                    out[n] = data[k]
+                    n += 1
+        while is_after_block and n > first and out[n - 1] == NEW_LINE:
+            n -= 1
+        offsets[d + 1] = n
+    return n
+
+
+def prose_of(data: Bytes, offsets: Places) -> tuple[Bytes, Places]:
+    """Return documents without blocks and the marks of headings and code: UTF-8 and offsets, (n + 1,)."""
+    pieces, ends = cut(data, offsets)
+    out, out_offsets = np.empty(int(offsets[-1] - offsets[0]), np.uint8), np.zeros(len(offsets), np.int64)
+    n = _write_prose(data, pieces, ends, out, out_offsets)
+    return out[:n], out_offsets
+
+
+@njit(cache=True, nogil=True)
+def _keep_headings(pieces, ends, is_left):
+    """Take away headings under which nothing is left before the next one of their level or of one above."""
+    for d in range(ends.size - 1):
+        under = 0  # a bit for each level that has something under it
+        for p in range(ends[d + 1] - 1, ends[d] - 1, -1):
+            level = pieces[p, KIND]
+            if level in (PROSE, BLOCK):
+                under = 0xFF if is_left[p] else under
+                continue
+            is_left[p] = under >> level & 1 == 1
+            under &= (1 << level) - 1
+
+
+@njit(cache=True, nogil=True)
+def copy(data, i, stop, out, n):
+    for k in range(i, stop):
+        out[n] = data[k]
+        n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def within(data, pieces, p, first, last):
+    """Return where a piece begins and ends without the new lines to its neighbours; a document's end at `last`."""
+    i, stop = pieces[p, START], pieces[p, END]
+    while p > first and i < stop and data[i] == NEW_LINE:
+        i += 1
+    while p + 1 < last and stop > i and data[stop - 1] == NEW_LINE:
+        stop -= 1
+    return i, stop
+
+
+@njit(cache=True, nogil=True)
+def _write_pieces(data, pieces, ends, out, offsets):
+    n = k = 0
+    for d in range(ends.size - 1):
+        for p in range(ends[d], ends[d + 1]):
+            if pieces[p, KIND] == PROSE:
+                i, stop = within(data, pieces, p, ends[d], ends[d + 1])
+                n, k = copy(data, i, stop, out, n), k + 1
+                offsets[k] = n
+    return n
+
+
+def prose_pieces(data: Bytes, pieces: Places, ends: Places) -> tuple[Bytes, Places]:
+    """Return the pieces of prose that `cut` found as texts, (k,): UTF-8 and offsets, (k + 1,)."""
+    is_prose = pieces[:, KIND] == PROSE
+    out = np.empty(int((pieces[:, END] - pieces[:, START])[is_prose].sum()), np.uint8)
+    offsets = np.zeros(int(is_prose.sum()) + 1, np.int64)
+    n = _write_pieces(data, pieces, ends, out, offsets)
+    return out[:n], offsets
+
+
+@njit(cache=True, nogil=True)
+def is_apart(data, pieces, p, is_left):
+    """Say whether an empty line comes before a piece: where one was, or where something has gone."""
+    i = pieces[p, START]
+    return not is_left[p - 1] or data[i - 2] == NEW_LINE or data[i] == NEW_LINE
+
+
+@njit(cache=True, nogil=True)
+def _join(data, pieces, ends, is_left, prose, prose_offsets, out, offsets):
+    n = k = 0
+    for d in range(ends.size - 1):
+        first = n
+        for p in range(ends[d], ends[d + 1]):
+            is_prose = pieces[p, KIND] == PROSE
+            if is_left[p]:
+                for _ in range(0 if n == first else 1 + is_apart(data, pieces, p, is_left)):
+                    out[n] = NEW_LINE
+                    n += 1
+                if is_prose:
+                    n = copy(prose, prose_offsets[k], prose_offsets[k + 1], out, n)
+                else:
+                    i, stop = within(data, pieces, p, ends[d], ends[d + 1])
+                    n = copy(data, i, stop, out, n)
+            k += is_prose
+        offsets[d + 1] = n
+    return n
+
+
+def join(
+    data: Bytes, pieces: Places, ends: Places, prose: Bytes, prose_offsets: Places
+) -> tuple[Bytes, Places]:
+    """Put other texts, (k,), in the place of the pieces of prose.
+
+    What `cut` found goes in; UTF-8 and offsets, (n + 1,), come out. Prose of nothing goes, and so do headings that
+    have nothing under them.
+    """
+    is_prose = pieces[:, KIND] == PROSE
+    is_left = np.ones(len(pieces), np.bool_)
+    is_left[is_prose] = np.diff(prose_offsets) > 0
+    _keep_headings(pieces, ends, is_left)
+    of_blocks = int((pieces[:, END] - pieces[:, START])[~is_prose].sum())
+    out = np.empty(of_blocks + int(prose_offsets[-1] - prose_offsets[0]) + 2 * len(pieces), np.uint8)
+    offsets = np.zeros(len(ends), np.int64)
+    n = _join(data, pieces, ends, is_left, prose, prose_offsets, out, offsets)
+    return out[:n], offsets
