@@ -15,6 +15,7 @@ import zstandard
 from isal import isal_zlib
 
 from tasks.sources import zstd_dictionaries
+from tasks.sources.bzip2_blocks import CRC_BITS, MARK_BITS, MAX_BLOCK, Mark, decompressed, next_mark
 from tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
 from tasks.storage.stores import Stream
 
@@ -22,7 +23,7 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".lz4": "lz4", "
 BLOCK = 1 << 18
 # Of what is compressed, so much is given to a decoder at once: so much is lost before a damaged place. Of gzip's a
 # thousandfold may come out of it, and of Zstandard's thirty thousandfold; of the others what is asked for.
-AT_ONCE = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 14}
+AT_ONCE = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 12}
 MOST_AT_ONCE = 1 << 22  # of what comes out
 KEPT = 1 << 24  # of what was decompressed already, to look there for members where one proves to be damaged
 MARKS = {
@@ -146,6 +147,7 @@ class Members:
         self.held = bytearray()  # from the first byte of a member, or from as far behind it as is kept
         self.offset = 0  # of what is held, in the file
         self.place = 0  # of the first byte that no decoder was given, in what is held
+        self.fed = 0  # where, in the file, the part began that a decoder was given last
 
     def __iter__(self) -> Iterator[Block | Broken]:
         if not self.kind:
@@ -166,6 +168,9 @@ class Members:
                 if not self.pass_dictionary():
                     yield from self.member(start)
             except DAMAGED_MEMBER as error:
+                if self.resumes and isinstance(error, Bzip2Error):
+                    yield from self.blocks_of_damaged(error)
+                    continue
                 yield Broken(error, start)
                 if not self.resumes or not (isinstance(error, BadDictionary) or self.find_next(start)):
                     return
@@ -222,14 +227,53 @@ class Members:
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
                 raise EOFError(f"it ends in the middle of its {self.kind} data")
-            part = bytes(self.held[self.place : self.place + at_once])
+            part, self.fed = bytes(self.held[self.place : self.place + at_once]), self.offset + self.place
             self.place += len(part)
-            for content in filter(None, decoder.feed(part)):
+            given = decoder.feed(part)
+            # The checksum of a block of bzip2 is known when all of it has come out.
+            for content in filter(None, list(given) if self.kind == "bzip2" else given):
                 yield Block(content, start, begins)
                 begins = False
             if self.place > (KEPT if self.resumes else BLOCK):
                 self.drop(self.place - KEPT // 2 if self.resumes else self.place)
         self.place -= decoder.left
+
+    def blocks_of_damaged(self, error: Exception) -> Iterator[Block | Broken]:
+        """Read a member of bzip2 on block by block, from the one in which it proved to be damaged."""
+        fed, is_told, mark = self.fed * 8, False, self.mark_from(self.offset * 8)
+        while mark is not None and not mark.is_end:
+            following = self.mark_from(mark.bit + MARK_BITS)
+            end = (self.offset + len(self.held)) * 8 if following is None else following.bit
+            if end > fed:  # what came before it has been given out
+                block = self.block(mark.bit, end)
+                is_told |= isinstance(block, Broken)
+                yield block
+            mark = following
+            self.drop(0 if mark is None else mark.bit // 8 - self.offset)
+        if not is_told:
+            yield Broken(error, self.fed)
+        end = len(self.held) if mark is None else -(-(mark.bit + MARK_BITS + CRC_BITS) // 8) - self.offset
+        self.place = min(end, len(self.held))
+
+    def mark_from(self, bit: int) -> Mark | None:
+        """Return the first mark of bzip2 at a bit of the file or after it; what is held begins before it."""
+        while (found := next_mark(self.held, bit - 8 * self.offset)) is None:
+            bit = max(bit, 8 * (self.offset + len(self.held) - MARK_BITS // 8))
+            if len(self.held) > 2 * MAX_BLOCK:
+                self.drop(MAX_BLOCK)
+            if not self.more():
+                return None
+        return Mark(found.bit + 8 * self.offset, found.is_end)
+
+    def block(self, start: int, end: int) -> Block | Broken:
+        """Decompress a block of bzip2 that lies between two bits of the file."""
+        base = 8 * self.offset
+        try:
+            if start < base:
+                raise EOFError(f"no block of bzip2 ends within {MAX_BLOCK:,} bytes")
+            return Block(decompressed(self.held, start - base, end - base), start // 8, begins=True)
+        except (OSError, EOFError) as error:
+            return Broken(Bzip2Error(str(error)), start // 8)
 
     def is_padding(self) -> bool:
         """Read to the end, and say whether all of it is zeros."""

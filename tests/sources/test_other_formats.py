@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+import re
 import tarfile
 import tracemalloc
 
@@ -176,6 +177,46 @@ def test_dump_of_several_streams_goes_on_behind_a_damaged_one(tmp_path):
     assert [row.is_rest for row in bad] == [False]
     (tmp_path / "dump.xml.bz2").write_bytes(b"".join(streams)[:-30])
     assert read_file(tmp_path / "dump.xml.bz2")[1][-1].is_rest
+
+
+@pytest.fixture(scope="module")
+def blocks_of_pages():
+    """Give a dump of one stream of bzip2 with some four blocks of 100 kB, and how many pages are in a block."""
+    chance = random.Random(5)
+    pages = [article(f"Page {i}", text=prose(str(chance.random()), 500)) for i in range(100)]
+    return bz2.compress((HEAD + "".join(pages) + "</mediawiki>").encode(), 1), -(-100_000 // len(pages[0]))
+
+
+@pytest.mark.parametrize("where", [*(i / 20 for i in range(20)), "mark", "head", "end", "crc"])
+def test_flipped_bit_costs_the_block_of_bzip2_that_it_is_in(tmp_path, blocks_of_pages, where):
+    data, in_block = blocks_of_pages
+    places = {"mark": 6, "head": 2, "end": len(data) - 8, "crc": len(data) - 2}
+    place = int(where * len(data)) if isinstance(where, float) else places[where]
+    flipped = bytes([*data[:place], data[place] ^ 16, *data[place + 1 :]])
+    (tmp_path / "dump.xml.bz2").write_bytes(data)
+    all_pages = {page["title"]: page["text"] for page in read_file(tmp_path / "dump.xml.bz2")[0]}
+    (tmp_path / "dump.xml.bz2").write_bytes(flipped)
+    documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
+    assert len(all_pages) == 100
+    assert len(bad) == 1
+    assert all(all_pages[page["title"]] == page["text"] for page in documents)
+    lost = 0 if where in {0.0, "head", "crc"} else in_block + 2
+    assert len({page["title"] for page in documents}) == len(documents) >= 100 - lost
+    at = int(re.search("damaged at byte ([0-9,]+)", bad[0].reason)[1].replace(",", ""))
+    assert at <= place + 4096
+
+
+def test_block_of_bzip2_without_an_end_takes_no_memory(tmp_path, blocks_of_pages):
+    data, junk = blocks_of_pages[0], random.Random(1).randbytes(1 << 24)
+    (tmp_path / "dump.xml.bz2").write_bytes(data[:-40] + junk + data)
+    tracemalloc.start()
+    documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert {page["title"] for page in documents} == {f"Page {i}" for i in range(100)}
+    assert len(documents) > 160
+    assert len(bad) == 1
+    assert most < 40e6
 
 
 def tar_of(files, **options):

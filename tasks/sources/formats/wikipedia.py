@@ -83,10 +83,10 @@ class Pages:
         return block is not None
 
     def resume(self) -> bool:
-        """Go on behind what is damaged; False where nothing that can be read is there."""
-        self.broken, self.held = None, bytearray()
-        block = next((block for block in self.blocks if isinstance(block, Block)), None)
-        self.held += block.content if block else b""
+        """Go on behind what is damaged; False where nothing is there."""
+        block = next(self.blocks, None)
+        self.broken = block if isinstance(block, Broken) else None
+        self.held = bytearray(block.content if isinstance(block, Block) else b"")
         return block is not None
 
     def read_head(self) -> None:
