@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from tasks.extraction.code_blocks import fenced
+from tasks.extraction.latex_tables import table_of
 from tasks.extraction.latex_words import (
     ACCENT_WORDS,
     ACCENTS,
@@ -85,6 +87,9 @@ BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 SPACES = re.compile(r"[ \t]*\n[ \t]*|[ \t]+")
 LINE_START = re.compile(r"[ \t]+\n|(?<=\n)\n[ \t]+(?=\S)")
 LINE_ENDS = re.compile(r"\n{3,}")
+GONE = "\1"  # stands where a command was that is no text, a citation say
+HOLLOW = re.compile(f" ?(?:\\([ ,;]*{GONE}[ ,;{GONE}]*\\)|\\[[ ,;]*{GONE}[ ,;{GONE}]*\\])")
+LEFT_OUT = re.compile(f" ?{GONE}(?: ?(?=[.,;:!?)\n])|(?= )|$)|{GONE}")
 OPTION = re.compile(r"\s*\[[^\[\]]*\]")
 SPACE = re.compile(r"\s*")
 
@@ -100,7 +105,7 @@ class Writer:
         self.added = 0
 
     def text(self, latex: str) -> str:
-        pieces = LINE_START.sub("\n", "".join(self.pieces(latex, 0)))
+        pieces = LINE_START.sub("\n", without_gone(joined(self.pieces(latex.replace(GONE, ""), 0))))
         return LINE_ENDS.sub("\n\n", pieces).strip() + "\n" if pieces.strip() else ""
 
     def spend(self, size: int) -> None:
@@ -153,10 +158,12 @@ class Writer:
                 yield text
             elif found["tie"] or found["column"]:
                 yield " "
+            elif found["comment"] and latex[place : place + 1] == "\n":
+                yield "\n\n"  # the line behind a comment is empty: a paragraph ends
         yield plain(latex[place:])
 
     def inner(self, latex: str, depth: int) -> str:
-        return "".join(self.pieces(latex, depth + 1))
+        return joined(self.pieces(latex, depth + 1))
 
     def symbol(self, latex: str, symbol: str, place: int) -> tuple[int, str]:
         if symbol in "([":
@@ -205,7 +212,7 @@ class Writer:
         if name == "url":
             return self.argument(latex, place, raw=True, depth=depth)
         if CITES.fullmatch(name) or name in ARGUMENTS:
-            return self.skipped(latex, place, ARGUMENTS.get(name, 1)), ""
+            return self.skipped(latex, place, ARGUMENTS.get(name, 1)), GONE
         if name == "footnote":
             place, text = self.argument(latex, place, raw=False, depth=depth)
             return place, f" ({text.strip()})"
@@ -249,7 +256,7 @@ class Writer:
         if bare in DROPPED:
             return after, ""
         if bare in TABULARS:
-            return after, self.table(inside, depth)
+            return after, self.table(inside, 2 if name in WIDE else 1, depth)
         return after, self.items(inside, LISTS[bare], depth)
 
     def items(self, inside: str, mark: str, depth: int) -> str:
@@ -258,46 +265,36 @@ class Writer:
         lines = [SPACES_AND_LINES.sub("\n", part.strip()).replace("\n", "\n  ") for part in parts]
         return "\n\n" + "\n".join(f"{mark}{line}" for line in lines) + "\n\n"
 
-    def table(self, inside: str, depth: int) -> str:
-        """Return a table of Markdown, whose first row is its head."""
-        start = self.skipped(inside, past_options(inside, 0), 1)
-        rows = [
-            [SPACES.sub(" ", self.inner(cell, depth)).strip().replace("|", "\\|") for cell in row]
-            for row in cells_of(RULE_LINE.sub("", inside[start:]))
-        ]
-        rows = [row for row in rows if any(row)]
-        if not rows:
-            return ""
-        width = max(map(len, rows))
-        lines = [f"| {' | '.join([*row, *[''] * (width - len(row))])} |" for row in rows]
-        return "\n\n" + "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]]) + "\n\n"
+    def table(self, inside: str, arguments: int, depth: int) -> str:
+        """Return a table of Markdown, whose first row is its head. arguments: in braces, before its rows."""
+        start = self.skipped(inside, 0, arguments)
+        return table_of(inside[start:], lambda cell: without_gone(self.inner(cell, depth)))
 
 
 WHOLE = {*MATH, *CODE, *TABULARS, *LISTS, *DROPPED}  # environments that are taken as one
+WIDE = {"tabularx", "tabulary", "tabular*"}  # tables whose width is said
 LABEL = re.compile(r"\\(?:label|tag)\s*\{[^{}]*\}|\\(?:nonumber|notag)(?![A-Za-z])")
-CELL_MARK = re.compile(r"\\\\(?:\[[^\]]*\])?|\\tabularnewline(?![A-Za-z])|\\.|[{}&]", re.DOTALL)
-RULE_LINE = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|endhead|endfirsthead)(?![A-Za-z])")
 SPACES_AND_LINES = re.compile(r"\s*\n\s*")
-
-
-def cells_of(table: str) -> Iterator[list[str]]:
-    """Yield the cells of each row of a table; what stands in braces is within one."""
-    row, start, depth = list[str](), 0, 0
-    for found in CELL_MARK.finditer(table):
-        mark = found[0]
-        depth += {"{": 1, "}": -1}.get(mark, 0)
-        if depth == 0 and (mark == "&" or mark.startswith(("\\\\", "\\tabularnewline"))):
-            row.append(table[start : found.start()])
-            start = found.end()
-            if mark != "&":
-                yield row
-                row = []
-    yield [*row, table[start:]]
 
 
 def before_space(latex: str, place: int) -> int:
     """Return the place before the spaces that TeX takes away behind a command: authors mean them as a rule."""
     return place - 1 if latex[place - 1 : place] in (" ", "\t") else place
+
+
+def joined(pieces: Iterator[str]) -> str:
+    """Return pieces as one text, with one space where two meet."""
+    parts, is_spaced = list[str](), False
+    for piece in pieces:
+        if part := piece.lstrip(" ") if is_spaced else piece:
+            parts.append(part)
+            is_spaced = part[-1] in " \n"
+    return "".join(parts)
+
+
+def without_gone(text: str) -> str:
+    """Return a text without the marks of what is gone, and without the spaces and parentheses around it."""
+    return LEFT_OUT.sub("", HOLLOW.sub("", text)) if GONE in text else text
 
 
 def plain(text: str) -> str:
@@ -353,8 +350,7 @@ def code(inside: str) -> str:
     found = CODE_LANGUAGE.match(inside)
     language = (found[1] or found[2] or "").lower() if found else ""
     start = inside.find("\n") + 1 if found else 0
-    fence = "```" if "```" not in inside else "~~~~"
-    return f"\n\n{fence}{language}\n{inside[start:].strip(chr(10))}\n{fence}\n\n"
+    return f"\n\n{fenced(inside[start:].strip(chr(10)), language)}\n\n"
 
 
 CODE_LANGUAGE = re.compile(
