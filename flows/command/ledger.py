@@ -11,10 +11,12 @@ from tasks.words import and_replaced, counted
 
 if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
+    from tasks.accounts.published import Published
     from tasks.recipe.fields import Recipe
 
 EXAMPLES = ("zyda ledger recipe.yaml --format markdown",)
 MAX_COLUMNS = 6
+MOST_PARTS = 10  # components, licences or languages in a table
 MOST_REASONS = 5  # for which records are skipped, on a line
 
 
@@ -54,6 +56,8 @@ def show_corpus(recipe: "Recipe") -> None:
     manifest = corpus_of(recipe)[1]
     ledger = manifest.ledger
     print_ledger(ledger)
+    for name in ("component", "license", "language"):
+        print_parts(recipe, manifest, name)
     for stage in (stage for stage in ledger.stages if stage != "rules"):  # which have a table
         for reason, counts in ledger.removed_by(stage).items():
             say(f"{stage} removed {counts.sentence()}: {reason}")
@@ -105,6 +109,25 @@ def print_ledger(ledger: "Ledger") -> None:
             f"{counted(set_aside, 'row')} set aside: no documents, or the rest of a damaged file; "
             "published/set_aside has the reason of each", soft_wrap=True
         )  # fmt: skip
+
+
+def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:
+    """Print documents and tokens of the largest components, licences or languages, if they are counted."""
+    from tasks.accounts.components import accounts_of, added_up, start_and_end  # late
+    from tasks.accounts.published import PUBLISHED  # late
+
+    if not any(file.path == f"{name}s.parquet" for file in manifest.accounts):
+        return
+    accounts = accounts_of(recipe.folder.read(f"{PUBLISHED}/{name}s.parquet"), name)
+    of_all = start_and_end(added_up(accounts.values()))
+    found = sorted(of_all.items(), key=lambda one: (-one[1][0].tokens, one[0] or ""))
+    columns = ("documents", "tokens", "documents left", "tokens left")
+    table = table_of(name, *columns, words=[name], title=f"By {name}")
+    for part, ends in found[:MOST_PARTS]:
+        table.add_row(part or "(none)", *(f"{n:,}" for of in ends for n in (of.documents, of.tokens)))
+    console().print(table)
+    if len(found) > MOST_PARTS:
+        say(f"{len(found) - MOST_PARTS:,} others are in published/{name}s.parquet")
 
 
 def print_reasons(ledger: "Ledger") -> None:

@@ -10,6 +10,7 @@ from tasks.accounts.published import PUBLISHED
 from tasks.lookup.report_data import Findings
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
+from tasks.words import counted
 
 BESIDE = (
     "README.md",
@@ -34,7 +35,7 @@ def head(recipe: Recipe, findings: Findings) -> list[Fact]:
         Fact(
             "Holds",
             f"{count(end.documents)} documents, {count(end.tokens)} tokens and {count(end.bytes)} bytes of text "
-            f"from {count(len(ledger.sources))} sources",
+            f"from {counted(len(ledger.sources), 'source')}",
         ),
         *sample,
         Fact("Published at", url, is_to_copy=True, link=url if "://" in url else ""),

@@ -5,6 +5,7 @@ from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from tasks.storage.artifacts import Counts, totals
 from tasks.storage.records import Record
@@ -93,6 +94,16 @@ def component_table(of_sources: Mapping[str, Sequence[ComponentCounts]], name: s
     ]  # fmt: skip
     names = [name if field.name == "component" else field.name for field in COMPONENTS]
     return pa.Table.from_pylist(rows, COMPONENTS).rename_columns(names)
+
+
+def accounts_of(content: bytes, name: str = "component") -> dict[str, list[ComponentCounts]]:
+    """Read the accounts that `component_table` made, by source."""
+    found = dict[str, list[ComponentCounts]]()
+    for row in pq.read_table(pa.BufferReader(content)).to_pylist():
+        counts = Counts(**{unit: row.pop(unit) for unit in ("documents", "tokens", "bytes")})
+        one = ComponentCounts(component=row[name], stage=row["stage"], reason=row["reason"], counts=counts)
+        found.setdefault(row["source"], []).append(one)
+    return found
 
 
 def start_and_end(components: Sequence[ComponentCounts]) -> dict[str | None, tuple[Counts, Counts]]:

@@ -6,12 +6,11 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from tasks.accounts.audited import AuditCounts
-from tasks.accounts.components import COMPONENTS_FILE, ComponentCounts
+from tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, accounts_of
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.overlapped import Overlap
 from tasks.accounts.published import PUBLISHED, Published
@@ -44,7 +43,7 @@ from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import ROUNDS, MinHashRound
 from tasks.recipe.rounds import Round, rounds_of
-from tasks.storage.artifacts import Counts, Manifest
+from tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
 BEGINNING = 400  # characters of a text that are shown
@@ -168,13 +167,9 @@ def tried_bandings(corpus: Corpus) -> TriedBandings | None:
 
 def components_of(corpus: Corpus) -> dict[str, list[ComponentCounts]]:
     """Read the accounts of components, by source."""
-    found = dict[str, list[ComponentCounts]]()
     if any(file.path == COMPONENTS_FILE for file in corpus.manifest.accounts):
-        content = corpus.folder.read(f"{PUBLISHED}/{COMPONENTS_FILE}")
-        for row in pq.read_table(pa.BufferReader(content)).to_pylist():
-            counts = Counts(**{unit: row.pop(unit) for unit in ("documents", "tokens", "bytes")})
-            found.setdefault(row.pop("source"), []).append(ComponentCounts(**row, counts=counts))
-    return found
+        return accounts_of(corpus.folder.read(f"{PUBLISHED}/{COMPONENTS_FILE}"))
+    return {}
 
 
 def as_published(recipe: Recipe, manifest: Published) -> Recipe:

@@ -36,7 +36,7 @@ SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "1
 TEXT = """\
 # {name}
 
-{documents:,} documents and {tokens:,} tokens from {count} sources, {bytes:,} bytes of text. Tokens are
+{documents:,} documents and {tokens:,} tokens from {count}, {bytes:,} bytes of text. Tokens are
 those of the tokenizer `{tokenizer}` (SHA-256 begins {tokenizer_digest}).
 
 Tokens of each source, best-ranked first:
@@ -99,7 +99,7 @@ def card(
     recipe: Recipe,
     manifest: Published,
     places: Collection[str],
-    overlaps: Sequence[Overlap],
+    overlaps: Sequence[tuple[int, Overlap]],
     components: Mapping[str, Sequence[ComponentCounts]],
     evaluation_sets: pa.Table | None = None,
     licenses: Mapping[str, Sequence[ComponentCounts]] = MappingProxyType({}),
@@ -107,9 +107,9 @@ def card(
 ) -> str:
     """Write the card of a corpus.
 
-    places: its folders. overlaps: what the sources had of each other, by round. components: of each source that has
-    any. evaluation_sets: those that were looked for. licenses, languages: of each source where
-    they were looked at.
+    places: its folders. overlaps: what the sources had of each other, with the number of the round.
+    components: of each source that has any. evaluation_sets: those that were looked for. licenses, languages:
+    of each source where they were looked at.
     """
     ledger = manifest.ledger
     counts = ledger.of(ledger.stages[-1])
@@ -124,7 +124,7 @@ def card(
     }
     body = TEXT.format(
         name=recipe.corpus,
-        count=len(ledger.sources),
+        count=counted(len(ledger.sources), "source"),
         table=as_markdown(ledger),
         rounds="\n\n".join([*map(dedup_sentences, recipe.rounds), *against(manifest)]),
         filters=" ".join(filters(recipe)),
@@ -134,7 +134,7 @@ def card(
         skipped=skipped_lines(manifest),
         certificate=certificate(recipe, manifest, evaluation_sets),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
-        overlaps="".join(map(overlap_tables, overlaps)),
+        overlaps="".join(overlap_tables(number if recipe.rounds[1:] else 0, of) for number, of in overlaps),
         components=components_as_markdown(components),
         licenses=licenses_as_markdown(licenses),
         languages=languages_as_markdown(languages),
@@ -307,12 +307,18 @@ def cleaning_lines(manifest: Published) -> str:
 
 
 def skipped_lines(manifest: Published) -> str:
-    """Write how many records of each source's files are no documents, and what they are."""
+    """Write how many records of each source's files are no documents, what they are, and how many are bad rows."""
     lines = [
         f"- {sum(line.skipped.values()):,} records in the files of `{line.source}` are no documents: "
         f"{', '.join(f'{records:,} {reason}' for reason, records in most_first(line.skipped))}\n"
         for line in manifest.ledger.lines
         if line.skipped
+    ]
+    lines += [
+        f"- {counted(line.set_aside.documents, 'row')} in the files of `{line.source}` could not be read and "
+        f"{'is' if line.set_aside.documents == 1 else 'are'} set aside: `set_aside` has the reason of each\n"
+        for line in manifest.ledger.lines
+        if line.set_aside.documents
     ]
     return "".join([*lines, "\n"]) if lines else ""
 
@@ -321,8 +327,9 @@ def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda one: (-one[1], one[0]))
 
 
-def overlap_tables(overlap: Overlap) -> str:
-    """Write how much of each source is a duplicate, and of which other source's."""
+def overlap_tables(number: int, overlap: Overlap) -> str:
+    """Write how much of each source is a duplicate, and of which other source's. number: of a round, or 0."""
+    where = f" in round {number}" if number else ""
     by_source = [
         [one.source, f"{one.entering.documents:,}", *(share(of, one.entering) for of in one[2:])]
         for one in overlap.own_duplicates()
@@ -333,13 +340,13 @@ def overlap_tables(overlap: Overlap) -> str:
         for name, row in zip(names, matrix, strict=True)
     ]
     tables = [
-        "Duplicates of each source, in documents and in brackets in tokens: those that would go if it were "
+        f"Duplicates of each source{where}, in documents and in brackets in tokens: those that would go if it were "
         "deduplicated by itself, or with all others as one (`global`), and those that went:\n\n",
         as_table(["source", "documents", "own", "global", "went"], by_source),
     ]
     if by_other:
         tables += [
-            "\nThe same documents of `global`, by the source of the one that would stay:\n\n",
+            f"\nThe same documents of `global`{where}, by the source of the one that would stay:\n\n",
             as_table(["source", *columns], by_other),
         ]
     return "".join([*tables, "\n"])

@@ -170,7 +170,7 @@ def accounts(
     inputs: Sequence[SourcePlan],
     manifest: Published,
     places: Collection[str],
-    overlaps: Sequence[Overlap],
+    overlaps: Sequence[tuple[int, Overlap]],
     components: Mapping[str, Sequence[ComponentCounts]],
     licenses: Mapping[str, Sequence[ComponentCounts]],
     languages: Mapping[str, Sequence[ComponentCounts]],
@@ -218,13 +218,15 @@ def headlines(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> dict[str, 
     return audits
 
 
-def overlaps(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> list[Overlap]:
-    """Return what sources have of each other and of themselves, in each round."""
-    receipts = [corpus_receipts.get(of_round.name_of("overlap")) for of_round in rounds_of(recipe)]
-    tables = [
-        read_table(recipe.folder, load_manifest(recipe.folder, one).artifacts[0]) for one in receipts if one
-    ]
-    return [overlap for overlap in map(Overlap.of_table, tables) if overlap]
+def overlaps(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> list[tuple[int, Overlap]]:
+    """Return what sources have of each other and of themselves, with the number of each round."""
+    found = list[tuple[int, Overlap]]()
+    for number, of_round in enumerate(rounds_of(recipe), 1):
+        if receipt := corpus_receipts.get(of_round.name_of("overlap")):
+            artifact = load_manifest(recipe.folder, receipt).artifacts[0]
+            if overlap := Overlap.of_table(read_table(recipe.folder, artifact)):
+                found.append((number, overlap))
+    return found
 
 
 def evaluation_sets(recipe: Recipe, corpus_receipts: dict[str, Receipt]) -> pa.Table | None:

@@ -1,5 +1,6 @@
 """Lists of files, as Common Crawl (`warc.paths.gz`) and Dolma (`urls/v1_7.txt`) publish them."""
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -9,9 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tasks.recipe.values import Strict, Url, not_blank
+from tasks.recipe.values import Strict, Url
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
+SNAPSHOT = re.compile(r"CC-MAIN-[0-9]{4}(?:-[0-9]{2}|-[0-9]{4})?")  # the oldest say two years
 
 
 def selection(value: object) -> object:
@@ -68,11 +70,17 @@ def as_files_from(value: Any) -> Any:
     return {"url": value} if isinstance(value, str) else value
 
 
+def named_snapshot(value: str) -> str:
+    if not SNAPSHOT.fullmatch(value):
+        raise ValueError("expected the name of a snapshot, as CC-MAIN-2024-10")
+    return value
+
+
 class CommonCrawl(Strict):
     """A snapshot of Common Crawl."""
 
-    snapshot: Annotated[str, AfterValidator(not_blank)] = Field(
-        pattern=r"^[A-Za-z0-9-]+$", description="Its name, as CC-MAIN-2024-10."
+    snapshot: Annotated[str, AfterValidator(named_snapshot)] = Field(
+        description="Its name, as CC-MAIN-2024-10."
     )
     kind: Literal["warc", "wet"] = Field("warc", description="Pages, or the plain text of them.")
     select: Select | None = None

@@ -11,10 +11,11 @@ documents:
   - language_id: {model: lid.176.bin, keep: {en: 0.65}}
 """
 
+import re
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Tag, field_validator, model_validator
 
 from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from tasks.recipe.values import Number, OneOrMore, Strict, Url, not_blank, one_or_more
@@ -65,6 +66,18 @@ class LanguageId(Strict):
         description="Languages that stay, as the model names them, each with its least probability: `{en: 0.65}`; "
         "or files that are called by these names, `deu_Latn.yml`, with a `language_score`; without, all stay.",
     )
+
+    @field_validator("keep")
+    @classmethod
+    def languages_have_probabilities(cls, value: tuple[Url, ...] | dict[str, float]) -> Any:
+        bare = [
+            name for name in value if not isinstance(value, dict) and re.fullmatch(r"\w{2,3}(_\w{4})?", name)
+        ]
+        if bare:
+            raise ValueError(
+                f"{bare[0]} is no file; a language has its least probability: `{{{bare[0]}: 0.65}}`"
+            )
+        return value
 
     @property
     def files(self) -> tuple[Url, ...]:

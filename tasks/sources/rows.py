@@ -149,6 +149,8 @@ def check_names(source: str, url: str, schema: pa.Schema) -> None:
 def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
     if text not in schema.names:
         fault = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
+        if len(schema) == 1 and (";" in schema.names[0] or "\t" in schema.names[0]):
+            fault = f"its columns are not parted by commas: {schema.names[0]!r}; a .tsv file has tabs between them"
         raise bad_input(source, fault, file=url)
     kind = schema.field(text).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):

@@ -145,7 +145,7 @@ class Framing:
         """Return the record whose block of so many bytes starts at a byte of what is held. Raises Cut."""
         size, offset = start + length, self.offset_here()
         if not self.fill(size):
-            raise Cut(f"the file ends {size - len(self.held):,} bytes before its end")
+            raise Cut(f"the file ends {size - len(self.held):,} bytes before the record does")
         is_followed = self.is_followed(size)
         if self.broken is not None and self.broken.offset == offset:
             raise Cut(f"the data are damaged: {first_line(self.broken.error)}")
@@ -190,7 +190,7 @@ class Framing:
                 return fault, remaining - place
             self.drop(here)
             remaining -= here
-        return (f"the file ends {remaining:,} bytes before its end" if remaining else None), remaining
+        return (f"the file ends {remaining:,} bytes before the record does" if remaining else None), remaining
 
     def is_followed(self, size: int) -> bool:
         """Say whether what is behind so many bytes of those held is the end of a record, or of the file."""

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from importlib.metadata import PackageNotFoundError
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from language_models import TEXTS, train_model
 from small_corpus import TOKENIZER, build_here, prose
 
+from flows.command.ledger import show_corpus
 from flows.command.try_ import limits
 from tasks.documents.url_rules import judged_urls, planned_url_rules
 from tasks.errors import BadRecipe
@@ -142,7 +144,17 @@ def test_ledger_of_languages_adds_up(pages):
     for row in rows:
         by_language[row["language"]] = by_language.get(row["language"], 0) + row["documents"]
     assert by_language == {"de": 17, "en": 16, None: 9}
-    assert "Languages, as the model names them" in (pages / "out/web/published/README.md").read_text()
+    card = (pages / "out/web/published/README.md").read_text()
+    assert "Languages, as the model names them" in card
+    assert "tokens from 1 source, " in card
+    assert "Duplicates of each source in round 2, in documents" in card
+
+
+def test_ledger_shows_languages(pages, capsys):
+    show_corpus(load_recipe(str(pages / "recipe.yaml")))
+    shown = capsys.readouterr().out
+    assert re.search(r"de\W+17 .* 10 ", shown)
+    assert re.search(r"en\W+16 .* 0 ", shown)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +175,7 @@ def test_ledger_of_languages_adds_up(pages):
             [{"language_id": {"model": "MODEL", "keep": {"de": 2}}}],
             r"documents\[0\]\.language_id\.keep\.de: expected at most 1 \(found 2\)$",
         ),
+        ([{"language_id": {"model": "MODEL", "keep": ["de"]}}], r"de is no file; .*: `\{de: 0\.65\}`"),
     ],
 )
 def test_step_that_cannot_be_done_is_told(pages, languages, steps, said):

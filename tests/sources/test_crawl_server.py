@@ -17,7 +17,7 @@ from tasks.recipe.loading import load_recipe
 from tasks.sources import web_files
 from tasks.storage import failures, stores
 
-LIST = "crawl-data/CC-TEST/warc.paths.gz"
+LIST = "crawl-data/CC-MAIN-2024-99/warc.paths.gz"
 
 
 class Crawl:
@@ -82,7 +82,7 @@ def crawl(monkeypatch):
     monkeypatch.setattr(stores, "LEAST_WAIT", 0.0)
     monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", (0.0,) * 20)
     monkeypatch.setattr(web_files, "AHEAD", 1 << 11)
-    names = [f"crawl-data/CC-TEST/segments/1/warc/{i:05d}.warc.gz" for i in range(6)]
+    names = [f"crawl-data/CC-MAIN-2024-99/segments/1/warc/{i:05d}.warc.gz" for i in range(6)]
     files = {
         name: b"".join(gzip.compress(one) for one in [*RECORDS, *(page(f"{i}-{j}") for j in range(20))])
         for i, name in enumerate(names)
@@ -110,5 +110,5 @@ def test_corpus_is_that_of_the_files_whatever_the_server_does(crawl, tmp_path):
         (tmp_path / name).write_bytes(content)
     on_disk = texts_of(tmp_path, "files: 'crawl-data/**/*.warc.gz'")
     assert len(on_disk) > 100
-    assert texts_of(tmp_path, f"commoncrawl: {{snapshot: CC-TEST, at: '{crawl.url}'}}") == on_disk
+    assert texts_of(tmp_path, f"commoncrawl: {{snapshot: CC-MAIN-2024-99, at: '{crawl.url}'}}") == on_disk
     assert set(crawl.did) == {403, 503, "later", "breaks off", "other part"}

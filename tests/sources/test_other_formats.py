@@ -41,6 +41,14 @@ def test_records_of_csv_are_rows_whatever_stands_in_quotes(tmp_path, name, compr
     assert skipped == {"blank line": 1}
 
 
+def test_columns_that_are_parted_by_semicolons_are_told(tmp_path):
+    (tmp_path / "x.csv").write_text("text;n\na;1\n")
+    with pytest.raises(
+        BadInput, match=r"its columns are not parted by commas: 'text;n'; a \.tsv file has tabs"
+    ):
+        read_file(tmp_path / "x.csv")
+
+
 def test_columns_may_be_parted_by_tabs(tmp_path):
     (tmp_path / "x.tsv").write_text('text\tn\n"a\tb"\t1\nc,d\t2\n')
     assert read_file(tmp_path / "x.tsv")[0] == [{"text": "a\tb", "n": "1"}, {"text": "c,d", "n": "2"}]
@@ -383,6 +391,12 @@ def test_list_that_is_none_is_told(tmp_path):
         list_files(Source(name="s", files_from=str(tmp_path / "list.gz")))
     with pytest.raises(BadInput, match="there is no list of files at"):
         list_files(Source(name="s", files_from=str(tmp_path / "gone.gz")))
+
+
+@pytest.mark.parametrize("name", ["CC-MAIN-2024-1", "2024-10", "CC-MAIN-2024-10/", "cc-main-2024-10", ""])
+def test_snapshot_has_a_name_of_common_crawl(name):
+    with pytest.raises(ValueError, match="expected the name of a snapshot, as CC-MAIN-2024-10"):
+        Source(name="s", commoncrawl={"snapshot": name})
 
 
 def test_snapshot_of_common_crawl_is_its_list():

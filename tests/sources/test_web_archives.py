@@ -135,7 +135,7 @@ def test_record_beyond_the_limit_that_is_no_document_is_skipped_by_what_it_is(tm
     gone = page("gone", body=bytes(300_000), status="404 Not Found")
     documents, bad, skipped = read_file(written(tmp_path, [RECORDS[2], film, gone, RECORDS[6]]))
     assert (len(documents), bad) == (2, [])
-    assert sorted(skipped) == ["content video", "status 404"]
+    assert sorted(skipped) == ["content of type video", "status 404"]
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
@@ -149,7 +149,7 @@ def test_record_that_says_it_is_far_longer_than_it_is_hides_none_behind_it(tmp_p
         assert "another record begins" in bad[0].reason
     else:
         assert (len(documents), len(bad), skipped) == (1, 1, {})
-        assert "bytes before its end" in bad[0].reason
+        assert "bytes before the record does" in bad[0].reason
         assert bad[0].is_rest
 
 
@@ -166,7 +166,7 @@ def test_record_beyond_the_limit_that_is_cut_off_is_a_bad_row_whatever_it_is(tmp
 
 def test_pdf_that_a_server_calls_html_is_no_page(tmp_path):
     documents, bad, skipped = read_file(written(tmp_path, [page("x", body=b"%PDF-1.4\n<p>"), RECORDS[2]]))
-    assert (len(documents), bad, skipped) == (1, [], {"content application": 1})
+    assert (len(documents), bad, skipped) == (1, [], {"content of type application": 1})
 
 
 def test_body_that_becomes_too_large_is_a_bad_row(tmp_path, monkeypatch):
@@ -238,4 +238,4 @@ def test_accounts_of_a_corpus_have_what_was_skipped(tmp_path):
     table = pq.read_table(tmp_path / "out/web/published/skipped.parquet").to_pylist()
     assert {row["reason"]: row["records"] for row in table} == SKIPPED
     card = (tmp_path / "out/web/published/README.md").read_text()
-    assert "7 records in the files of `pages` are no documents: 1 content image, " in card
+    assert "7 records in the files of `pages` are no documents: 1 content of type image, " in card

@@ -131,12 +131,12 @@ def page(record: WarcRecord, framed: Framed) -> Outcome:
         content_type = record.headers.get("Content-Type")
     known = record.headers.get("WARC-Identified-Payload-Type") or content_type
     if media_type(known) not in PAGES:
-        return Skip(f"content {kind_of(known)}")
+        return Skip(f"content of type {kind_of(known)}")
     is_encoded = record.is_http and any(name in record.http_headers for name in ENCODINGS)
     # The reader takes, and clears, as much memory as it is asked for.
     content = body_of(framed) if is_encoded else record.reader.read(len(framed.content))
     if content[: len(PDF)] == PDF:  # whatever the server called it
-        return Skip("content application")
+        return Skip("content of type application")
     if len(content) > MAX_RECORD:
         return Bad(f"it has more than {MAX_RECORD:,} bytes when it is decoded", framed.content)
     language = record.http_headers.get("Content-Language") if record.is_http else None
@@ -153,10 +153,10 @@ def body_of(framed: Framed) -> bytes:
     """
     try:
         return body_as_said(framed, "all")
-    except OSError:
+    except OSError as error:
         content = body_as_said(framed, "transfer")
         if not content.lstrip().startswith(b"<"):
-            raise
+            raise OSError(f"its body is not encoded as its head says: {first_line(error)}") from error
         return content
 
 
