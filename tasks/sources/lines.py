@@ -18,7 +18,7 @@ DAMAGED: tuple[type[Exception], ...] = (
     ValueError,
 )
 SPLIT_AT_ONCE = 1 << 20
-MAX_LINE = 1 << 28  # bytes: of a document that is one, a worker has to hold several copies
+MAX_LINE = 1 << 26  # bytes: of a document that is one, a worker has to hold several copies
 MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
 
 

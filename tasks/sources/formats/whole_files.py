@@ -20,7 +20,7 @@ from tasks.sources.streams import Input, damage
 
 # Of a file on a disk only its name: where it lies is nobody's business who reads the corpus.
 SCHEMA = pa.schema([("text", pa.large_string()), ("url", pa.string()), ("file", pa.string())])
-MAX_FILE = 1 << 28
+MAX_FILE = 1 << 26
 Decode = Callable[[bytes], str]  # raises ValueError
 
 
