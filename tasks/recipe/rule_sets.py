@@ -85,7 +85,7 @@ GOPHER_QUALITY = RuleSet(
 SAID_OFTEN = "too much of it is {} that it has said before"
 GOPHER_REPETITION = RuleSet(
     {
-        "empty": most(0, "it is empty"),
+        "empty": most(0, "it is empty, or has no prose"),
         "duplicate_paragraphs": most(0.3, "too many of its paragraphs were there before"),
         "duplicate_paragraph_characters": most(0.2, SAID_OFTEN.format("paragraphs")),
         "duplicate_lines": most(0.3, "too many of its lines were there before"),
