@@ -18,6 +18,12 @@ from tasks.extraction.nesting import Bytes, measured
 from tasks.extraction.rendering import markdown
 from tasks.extraction.tables import table_markdown
 
+# Digits set high behind a number or a unit, without a sign another number: 10<sup>6</sup> is not 106.
+POWER = re.compile(
+    r"((?:[0-9)\]]|(?<![A-Za-z])[A-Za-z]{1,2})(?:</(?:i|em|b|strong|var)>)?)"
+    r"<sup(?: [^<>]*)?>\s*(?:([-+\u2212])|(&minus;))?([0-9]{1,3})\s*</sup>",
+    re.IGNORECASE,
+)
 BODY = re.compile(r"<body\b[^>]*>", re.IGNORECASE)
 # resiliparse takes lists near the root for navigation, which they are not in pages without a layout.
 ROOM = "<div>" * 3
@@ -48,6 +54,8 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
     """
     page, has_structure = measured(html, data)
     page, pieces = without_marks(page), list[Piece]()
+    if "<sup" in page:
+        page = POWER.sub(r"\1^\2\3\4", page)
     if has_structure:
         page = with_marks(page, pieces)
     reduced = extract_plain_text(

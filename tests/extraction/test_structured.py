@@ -32,6 +32,11 @@ def written(html):
         ("<h2>Title <em>two</em></h2><p>one<p>two", "## Title two\n\none\n\ntwo"),
         ("<p>a &lt;b&gt; &amp;amp; &quot;c&quot;</p>", 'a <b> &amp; "c"'),
         ("<p>one<br>two</p>", "one\ntwo"),
+        (
+            "<p>10<sup>6</sup> km<sup>2</sup>, <i>x</i><sup class=a>&minus;1</sup>, (a)<sup> 2 </sup>",
+            "10^6 km^2, x^−1, (a)^2",
+        ),
+        ("<p>1<sup>st</sup> page<sup>1</sup> of 2005<sup><a href=#a>3</a></sup>", "1st page1 of 20053"),
     ],
 )
 def test_headings_and_paragraphs(html, expected):
