@@ -7,8 +7,14 @@ from pathlib import PurePosixPath
 MAX_INPUTS = 1000
 MAX_DEPTH = 20
 MAX_LATEX = 1 << 26  # characters, with what is inputted
-COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%.*")
-INPUT = re.compile(r"\\(?:input|include|subfile)\s*\{([^{}]+)\}|\\input\s+([^\s{}\\]+)")
+# What ends a piece of a file or is no part of it; and code and addresses, in which % begins no comment.
+TOKEN = re.compile(
+    r"\\begin\s*\{(?P<code>verbatim\*?|[BL]?Verbatim|lstlisting|minted|alltt|comment)\}"
+    r"|\\(?:verb\*?|lstinline)(?P<mark>[^A-Za-z\s*{\[])[^\n]*?(?P=mark)"
+    r"|\\(?:url|path|href)\s*\{[^{}\n]*\}"
+    r"|\\(?:input|include|subfile)\s*\{(?P<input>[^{}]+)\}|\\input\s+(?P<bare>[^\s{}\\]+)"
+    r"|\\[^A-Za-z]|(?P<comment>%.*)"
+)
 BEGIN = re.compile(r"\\documentclass|\\documentstyle")
 BODY = re.compile(r"\\begin\s*\{document\}")
 NAMED_FIRST = ("main", "paper", "article", "ms", "manuscript")
@@ -50,9 +56,10 @@ OTHERS = {".sty", ".cls", ".bib", ".bst", ".bbl", ".log", ".aux", ".pdf", ".ps",
 def text_of(content: bytes) -> str:
     """Return the text of a file: UTF-8, or else Latin-1, which old ones are in."""
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return content.decode("latin-1")
+        text = content.decode("latin-1")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def kind_of(files: Mapping[str, bytes]) -> str:
@@ -71,7 +78,10 @@ def kind_of(files: Mapping[str, bytes]) -> str:
 def main_file(sources: Mapping[str, str]) -> str:
     """Choose the file that the others are inputted by: with a head and a body, and not inputted itself."""
     inputted = {
-        found for text in sources.values() for one in inputs_in(text) if (found := at_name(sources, one))
+        found
+        for text in sources.values()
+        for _, one in pieces_of(text)
+        if one and (found := at_name(sources, one))
     }
 
     def rank(name: str) -> tuple[bool, bool, bool, bool, int, str]:
@@ -81,11 +91,6 @@ def main_file(sources: Mapping[str, str]) -> str:
         return not (has_head and has_body), name in inputted, not has_body, not named, -len(text), name
 
     return min(sources, key=rank)
-
-
-def inputs_in(text: str) -> Iterator[str]:
-    for found in INPUT.finditer(COMMENT.sub(r"\1", text)):
-        yield (found[1] or found[2]).strip()
 
 
 def at_name(sources: Mapping[str, str], name: str) -> str | None:
@@ -125,8 +130,17 @@ def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
 
 def pieces_of(text: str) -> Iterator[tuple[str, str | None]]:
     """Yield the parts of a file between its inputs, each with the name of the file that is inputted after it."""
-    text, start = COMMENT.sub(r"\1%", text), 0
-    for found in INPUT.finditer(text):
-        yield text[start : found.start()], found[1] or found[2]
-        start = found.end()
-    yield text[start:], None
+    parts, place = list[str](), 0
+    while found := TOKEN.search(text, place):
+        parts.append(text[place : found.start()])
+        place = found.end()
+        if found["input"] or found["bare"]:
+            yield "".join(parts), found["input"] or found["bare"]
+            parts.clear()
+        elif found["code"]:
+            end = text.find(f"\\end{{{found['code']}}}", place)
+            place = len(text) if end < 0 else end
+            parts.append(text[found.start() : place])
+        else:
+            parts.append("%" if found["comment"] else found[0])
+    yield "".join([*parts, text[place:]]), None

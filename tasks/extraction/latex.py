@@ -17,11 +17,14 @@ from tasks.extraction.latex_words import (
     ARGUMENTS,
     CITES,
     CODE,
+    DEFINITIONS,
     DROPPED,
     HEADINGS,
     LISTS,
     MATH,
+    OF_ENVIRONMENTS,
     QUOTES,
+    STATEMENTS,
     SYMBOLS,
     TABULARS,
     WORDS,
@@ -85,11 +88,15 @@ def group_at(text: str, start: int) -> str | None:
 
 BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 SPACES = re.compile(r"[ \t]*\n[ \t]*|[ \t]+")
-LINE_START = re.compile(r"[ \t]+\n|(?<=\n)\n[ \t]+(?=\S)")
+SPACES_AT_END = re.compile(r"[ \t]+\n")
 LINE_ENDS = re.compile(r"\n{3,}")
+ITEM = "\0"
+SIGNS = re.compile("[\0\1]")
+HIDDEN, SHOWN = re.compile(r"\\iffalse(?![A-Za-z@])"), re.compile(r"\\fi(?![A-Za-z@])")
 GONE = "\1"  # stands where a command was that is no text, a citation say
 HOLLOW = re.compile(f" ?(?:\\([ ,;]*{GONE}[ ,;{GONE}]*\\)|\\[[ ,;]*{GONE}[ ,;{GONE}]*\\])")
 LEFT_OUT = re.compile(f" ?{GONE}(?: ?(?=[.,;:!?)\n])|(?= )|$)|{GONE}")
+OPTIONS = re.compile(r"(?:\s*\[[^\[\]]*\])+")
 OPTION = re.compile(r"\s*\[[^\[\]]*\]")
 SPACE = re.compile(r"\s*")
 
@@ -105,7 +112,10 @@ class Writer:
         self.added = 0
 
     def text(self, latex: str) -> str:
-        pieces = LINE_START.sub("\n", without_gone(joined(self.pieces(latex.replace(GONE, ""), 0))))
+        written = joined(self.pieces(without_hidden(SIGNS.sub("", latex)), 0))
+        pieces = SPACES_AT_END.sub(
+            "\n", without_gone(written.replace(ITEM, "\n- "))
+        )  # of lists by other names
         return LINE_ENDS.sub("\n\n", pieces).strip() + "\n" if pieces.strip() else ""
 
     def spend(self, size: int) -> None:
@@ -150,6 +160,8 @@ class Writer:
             elif found["begin"] is not None:
                 place, text = self.environment(latex, found["begin"], place, depth)
                 yield text
+            elif found["end"] is not None:
+                yield "\n\n"
             elif found["math"]:
                 place, text = self.formula(latex, found["math"], place)
                 yield text
@@ -184,7 +196,7 @@ class Writer:
         return end + len(mark), self.written(latex[place:end], is_display=mark == "$$")
 
     def written(self, formula: str, *, is_display: bool) -> str:
-        inner = LABEL.sub("", self.expanded(formula)).strip()
+        inner = LABEL.sub("", self.expanded(COMMENT.sub("", formula))).strip()
         if not inner:
             return ""
         return f"\n\n$$\n{inner}\n$$\n\n" if is_display else f"${SPACES.sub(' ', inner)}$"
@@ -202,21 +214,32 @@ class Writer:
             return accented(latex, place, ACCENT_WORDS[name])
         if name in HEADINGS:
             return self.heading(latex, HEADINGS[name], place, depth)
-        if name in {"verb", "lstinline"} and place < len(latex):
-            end = latex.find(latex[place], place + 1)
-            return (end + 1, f"`{latex[place + 1 : end]}`") if end >= 0 else (place, "")
+        if name in {"verb", "lstinline", "mintinline"}:
+            return self.inline_code(latex, name, place)
         if name == "item":
             option = OPTION.match(latex, place)
             words = self.inner(option[0].strip()[1:-1], depth) if option else ""
-            return (option.end() if option else place), f"\x00{words}{': ' if words else ''}"
+            return (option.end() if option else place), f"{ITEM}{words}{': ' if words else ''}"
         if name == "url":
             return self.argument(latex, place, raw=True, depth=depth)
+        if name in DEFINITIONS:
+            found = DEFINED.match(latex, place)
+            return self.skipped(latex, found.end() if found else place, 1), GONE
         if CITES.fullmatch(name) or name in ARGUMENTS:
             return self.skipped(latex, place, ARGUMENTS.get(name, 1)), GONE
         if name == "footnote":
             place, text = self.argument(latex, place, raw=False, depth=depth)
             return place, f" ({text.strip()})"
         return past_options(latex, place), "\n\n" if name == "caption" else ""
+
+    def inline_code(self, latex: str, name: str, place: int) -> tuple[int, str]:
+        place = place if name == "verb" else past_options(latex, place)
+        if name == "mintinline":
+            place = self.skipped(latex, place, 1)
+        if name != "verb" and (group := self.group(latex, place)):
+            return group[0], f"`{group[1]}`"
+        end = latex.find(latex[place], place + 1) if place < len(latex) else -1
+        return (end + 1, f"`{latex[place + 1 : end]}`") if end >= 0 else (place, "")
 
     def heading(self, latex: str, mark: str, place: int, depth: int) -> tuple[int, str]:
         place, text = self.argument(latex, past_options(latex, place), raw=False, depth=depth)
@@ -242,8 +265,7 @@ class Writer:
         """Return where an environment ends, and its text."""
         bare = name.rstrip("*")
         if bare not in WHOLE:
-            is_block = bare in {"abstract", "quote", "quotation", "figure", "table", "center"}
-            return past_options(latex, place), "\n\n" if is_block else ""
+            return self.begun(latex, bare, place, depth)
         end, after = end_of_environment(latex, name, place)
         inside = latex[place:end]
         self.spend(len(inside))
@@ -259,10 +281,19 @@ class Writer:
             return after, self.table(inside, 2 if name in WIDE else 1, depth)
         return after, self.items(inside, LISTS[bare], depth)
 
+    def begun(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        """Return where the text of an environment begins, and what comes before it: a theorem's kind and name."""
+        option = OPTION.match(latex, place)
+        place = self.skipped(latex, past_options(latex, place), OF_ENVIRONMENTS.get(name, 0))
+        if name not in STATEMENTS:
+            return place, "\n\n"
+        said = self.inner(option[0].strip()[1:-1], depth) if option else ""
+        return place, f"\n\n{name.capitalize()}{f' ({said})' if said else ''}. "
+
     def items(self, inside: str, mark: str, depth: int) -> str:
         """Return a list, whose items are indented below their marks."""
-        parts = self.inner(inside, depth).split("\x00")[1:]
-        lines = [SPACES_AND_LINES.sub("\n", part.strip()).replace("\n", "\n  ") for part in parts]
+        parts = self.inner(inside, depth).split(ITEM)[1:]
+        lines = [INNER_LINE.sub("\n  ", LINE_ENDS.sub("\n\n", part.strip())) for part in parts]
         return "\n\n" + "\n".join(f"{mark}{line}" for line in lines) + "\n\n"
 
     def table(self, inside: str, arguments: int, depth: int) -> str:
@@ -273,8 +304,10 @@ class Writer:
 
 WHOLE = {*MATH, *CODE, *TABULARS, *LISTS, *DROPPED}  # environments that are taken as one
 WIDE = {"tabularx", "tabulary", "tabular*"}  # tables whose width is said
+COMMENT = re.compile(r"(?<!\\)%[^\n]*\n?[ \t]*")
+DEFINED = re.compile(r"\*?\s*\{?\s*\\[A-Za-z@]+\s*\}?(?:\s*\[[^\[\]]*\]|#[0-9])*")
 LABEL = re.compile(r"\\(?:label|tag)\s*\{[^{}]*\}|\\(?:nonumber|notag)(?![A-Za-z])")
-SPACES_AND_LINES = re.compile(r"\s*\n\s*")
+INNER_LINE = re.compile(r"\n(?=[^\n])")
 
 
 def before_space(latex: str, place: int) -> int:
@@ -290,6 +323,15 @@ def joined(pieces: Iterator[str]) -> str:
             parts.append(part)
             is_spaced = part[-1] in " \n"
     return "".join(parts)
+
+
+def without_hidden(latex: str) -> str:
+    r"""Return LaTeX without what stands between \iffalse and \fi."""
+    parts, place = list[str](), 0
+    while (start := HIDDEN.search(latex, place)) and (end := SHOWN.search(latex, start.end())):
+        parts.append(latex[place : start.start()])
+        place = end.end()
+    return "".join([*parts, latex[place:]])
 
 
 def without_gone(text: str) -> str:
@@ -324,9 +366,12 @@ def end_of_formula(latex: str, mark: str, place: int) -> int | None:
     """Return where a formula ends that opens with dollars; None where it does not, or a paragraph ends before."""
     while (end := latex.find(mark, place)) >= 0:
         if latex[end - 1] != "\\" or latex[end - 2] == "\\":
-            return end
+            return None if EMPTY_LINE.search(latex, place, end) else end
         place = end + 1
     return None
+
+
+EMPTY_LINE = re.compile(r"\n[ \t]*\n")
 
 
 def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
@@ -341,7 +386,7 @@ def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
 
 def past_options(latex: str, place: int) -> int:
     """Return the place behind what stands in brackets."""
-    found = OPTION.match(latex, place)
+    found = OPTIONS.match(latex, place)
     return found.end() if found else place
 
 

@@ -3,7 +3,14 @@
 import re
 from collections.abc import Callable, Iterator
 
-CELL_MARK = re.compile(r"\\\\(?:\[[^\]]*\])?|\\tabularnewline(?![A-Za-z])|\\.|[{}&]", re.DOTALL)
+# A table in a cell, as some write it to break a line there.
+NESTED = re.compile(
+    r"\\begin\s*\{tabular\}(?:\[[^\[\]]*\])?\s*\{(?:[^{}]|\{[^{}]*\})*\}(.*?)\\end\s*\{tabular\}", re.DOTALL
+)
+MAX_CELL = 20_000  # characters of one in which others are looked for
+CELL_MARK = re.compile(
+    r"\\(?:begin|end)(?![A-Za-z])|\\\\(?:\[[^\]]*\])?|\\tabularnewline(?![A-Za-z])|\\.|[{}&]", re.DOTALL
+)
 SPANNING = re.compile(r"\\multicolumn\s*\{\s*([0-9]{1,2})\s*\}")
 RULE_LINE = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|endhead|endfirsthead)(?![A-Za-z])"
@@ -28,6 +35,8 @@ def table_of(rows: str, write: Write) -> str:
 
 def texts_of(cell: str, write: Write) -> list[str]:
     """Return the text of a cell, and empty ones for the columns that it spans further."""
+    if len(cell) <= MAX_CELL:
+        cell = NESTED.sub(lambda found: found[1].replace("\\\\", " ").replace("&", " "), cell)
     found = SPANNING.search(cell)
     text = SPACES.sub(" ", write(cell)).strip().replace("|", "\\|")
     return [text, *[""] * (int(found[1]) - 1 if found else 0)]
@@ -38,7 +47,7 @@ def cells_of(rows: str) -> Iterator[list[str]]:
     row, start, depth = list[str](), 0, 0
     for found in CELL_MARK.finditer(rows):
         mark = found[0]
-        depth += {"{": 1, "}": -1}.get(mark, 0)
+        depth += {"{": 1, "}": -1, "\\begin": 1, "\\end": -1}.get(mark, 0)
         if depth == 0 and (mark == "&" or mark.startswith(("\\\\", "\\tabularnewline"))):
             row.append(rows[start : found.start()])
             start = found.end()

@@ -8,6 +8,7 @@ from tasks.extraction.code_blocks import fenced
 from tasks.extraction.marks import SIGN, Piece, finished, opening, with_pieces, without_left_over
 
 TOKEN = re.compile(f"(</?(?:h[1-6]|p|[uo]l|li|pre)>|<br>|{SIGN}o[0-9]+;)")
+LOOKS_LIKE_ONE = re.compile("#{1,6} |```[^`]*$")  # a heading or a fence, which a line of a paragraph is not
 PARAGRAPH, LINE = 2, 1
 
 
@@ -123,7 +124,8 @@ class Page:
             text = "".join(self.line).strip()
             self.line.clear()
             if text and (text := finished(text)):
-                self.write(self.heading + text, 0)
+                is_mark = not self.heading and text[0] in "#`" and LOOKS_LIKE_ONE.match(text)
+                self.write(f"\\{text}" if is_mark else self.heading + text, 0)
         if margin > self.margin:
             self.margin = margin
 

@@ -156,8 +156,10 @@ class UniqueKeys(yaml.SafeLoader):
         seen = set[str]()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in self.names:
+                said = key.value if isinstance(key, yaml.ScalarNode) else ""
+                hint = f"; {said} means something else in YAML, so write it in quotes" if said else ""
                 raise yaml.constructor.ConstructorError(
-                    problem="a name is expected here", problem_mark=key.start_mark
+                    problem=f"a name is expected here{hint}", problem_mark=key.start_mark
                 )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(

@@ -14,7 +14,7 @@ import lz4.frame
 import zstandard
 from isal import isal_zlib
 
-from tasks.sources import zstd_dictionaries
+from tasks.sources import bzip2_blocks, zstd_dictionaries
 from tasks.sources.bzip2_blocks import CRC_BITS, MARK_BITS, MAX_BLOCK, Mark, decompressed, next_mark
 from tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
 from tasks.storage.stores import Stream
@@ -160,16 +160,19 @@ class Members:
             self.drop(self.place)
             start = self.offset
             if self.held[0] == 0:
-                if not self.is_padding():
-                    what = f"something that is not {self.kind} data follows its {self.kind} data"
-                    yield Broken(EOFError(what), start)
-                return
+                if not self.skip_zeros():
+                    return
+                what = f"zeros and something else follow its {self.kind} data"
+                yield Broken(EOFError(what), start)
+                if not self.resumes:
+                    return
+                continue
             try:
                 if not self.pass_dictionary():
                     yield from self.member(start)
             except DAMAGED_MEMBER as error:
-                if self.resumes and isinstance(error, Bzip2Error):
-                    yield from self.blocks_of_damaged(error)
+                if self.resumes and self.kind == "bzip2":
+                    yield from self.blocks_of_damaged(error, start)
                     continue
                 yield Broken(error, start)
                 if not self.resumes or not (isinstance(error, BadDictionary) or self.find_next(start)):
@@ -238,9 +241,16 @@ class Members:
                 self.drop(self.place - KEPT // 2 if self.resumes else self.place)
         self.place -= decoder.left
 
-    def blocks_of_damaged(self, error: Exception) -> Iterator[Block | Broken]:
-        """Read a member of bzip2 on block by block, from the one in which it proved to be damaged."""
-        fed, is_told, mark = self.fed * 8, False, self.mark_from(self.offset * 8)
+    def blocks_of_damaged(self, error: Exception, start: int) -> Iterator[Block | Broken]:
+        """Read a member of bzip2 on block by block, from the one in which it proved to be damaged.
+
+        start: where the member begins. A first block that is not behind its head says that others are lost.
+        """
+        is_whole = self.offset == start
+        fed, mark = self.fed * 8, self.mark_from(self.offset * 8)
+        is_told = is_whole and (mark is None or mark.bit != 8 * (start + len(bzip2_blocks.HEAD)))
+        if is_told:
+            yield Broken(error, start)
         while mark is not None and not mark.is_end:
             following = self.mark_from(mark.bit + MARK_BITS)
             end = (self.offset + len(self.held)) * 8 if following is None else following.bit
@@ -275,13 +285,15 @@ class Members:
         except (OSError, EOFError) as error:
             return Broken(Bzip2Error(str(error)), start // 8)
 
-    def is_padding(self) -> bool:
-        """Read to the end, and say whether all of it is zeros."""
-        while not self.held.strip(b"\0"):
-            self.held.clear()
+    def skip_zeros(self) -> bool:
+        """Go behind zeros; False where nothing comes after them."""
+        while not (left := self.held.lstrip(b"\0")):
+            self.place = len(self.held)
+            self.drop(self.place)
             if not self.more():
-                return True
-        return False
+                return False
+        self.place = len(self.held) - len(left)
+        return True
 
     def find_next(self, start: int) -> bool:
         """Go to where another member seems to begin, behind the first byte of one. False where there is none."""

@@ -172,7 +172,7 @@ def files_in_list(source: Source, one: FilesFrom) -> list[InputFile]:
     paths = [*dict.fromkeys(line for line in lines if line and not line.startswith("#"))]
     chosen = selected(paths, one.select)
     if not chosen:
-        fault = f"{one.url} names {len(paths):,} files, of which `select` chooses none"
+        fault = f"{one.url} names {len(paths):,} files, of which `select: {one.select}` chooses none"
         raise bad_input(source.name, fault)
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         return [*pool.map(partial(listed_file, source, one), chosen)]

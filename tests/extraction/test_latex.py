@@ -28,6 +28,15 @@ def test_title_of_the_preamble_is_the_first_heading(preamble, heading):
         ("a \\emph{ b } {} c  d", "a b c d"),
         (r"seen \cite{x} by \citet[p.~3]{y}, in Figure~\ref{f}.", "seen by, in Figure."),
         (r"seen (\citealp{x}, \cite{y}) in [\ref{a}; \ref{b}] and~\cite{x} , too", "seen in and, too"),
+        (r"a \citep[see][]{x}, \citep[see][p.~3]{y} b", "a, b"),
+        ("\\begin{itemize}\\item Code:\n\\begin{verbatim}\na:\n  b\n\n  c\n\\end{verbatim}\n\\item d\\end{itemize}",
+         "- Code:\n\n  ```\n  a:\n    b\n\n    c\n  ```\n- d"),
+        (r"We have \begin{inparaenum}[(a)]\item one, \item two\end{inparaenum}", "We have\n\n- one,\n- two"),
+        (r"\lstinline{int x}, \lstinline[language=C]|a|, \mintinline{python}{f(x)} b", "`int x`, `a`, `f(x)` b"),
+        (r"a \begin{minipage}{0.4\linewidth}b\end{minipage} c", "a\n\nb\n\nc"),
+        ("\\begin{figure}[t]\\caption{A.}\\end{figure}\nb \\begin{proof}[of 1] $x$.\\end{proof}c", "A.\n\nb\n\nProof (of 1). $x$.\n\nc"),
+        (r"\newcommand\eg{e.g.}\def\yy#1{Y#1}\newcommand{\z}[2][x]{#1} Text \eg", "Text e.g."),
+        ("It costs $5.\n\nThen $x$ and \\iffalse no \\fi $a + % no\n b$", "It costs $5.\n\nThen $x$ and $a + b$"),
         (r"see \href{x}{it} now \label{y} and \textcolor{red}{this}", "see it now and this"),
         ("\\cite{x} said\n\n\\begin{verbatim}\n```a\n\\end{verbatim}", "said\n\n````\n```a\n````"),
         (r"\begin{itemize}\item a\item b\end{itemize}", "- a\n- b"),
@@ -37,9 +46,12 @@ def test_title_of_the_preamble_is_the_first_heading(preamble, heading):
          "| a | b |\n| --- | --- |\n| 1 | 2 \\| 3 |"),
         (r"\begin{tabular}{lll}\multicolumn{2}{c}{a} & b \\ \cmidrule(lr){1-2} c & d & e\end{tabular}",
          "| a |  | b |\n| --- | --- | --- |\n| c | d | e |"),
+        (r"\begin{tabular}{ll}M & \begin{tabular}[c]{@{}l@{}}Top 1\\ acc\end{tabular} \\ A & 3\end{tabular}",
+         "| M | Top 1 acc |\n| --- | --- |\n| A | 3 |"),
         (r"\begin{tabular*}[t]{5cm}{l @{} r}a & b \\ \cline{1-2} \end{tabular*}", "| a | b |\n| --- | --- |"),
         ("\\begin{verbatim}\ndef f(x):\n    return x % 2\n\\end{verbatim}",
          "```\ndef f(x):\n    return x % 2\n```"),
+        ("\\begin{verbatim}\na:\n\n    b\n\\end{verbatim}", "```\na:\n\n    b\n```"),
         (r"\newcommand{\R}{\mathbb{R}}\newcommand{\us}{Zyda}\us has $\R$", "Zyda has $\\mathbb{R}$"),
         (r"a\begin{thebibliography}{9}\bibitem{x} Gone.\end{thebibliography}", "a"),
         ("}a{", "a"), ("$a", "$a"), (r"\begin{itemize}\item a", "- a"), ("", ""), ("%", ""),
@@ -58,3 +70,7 @@ def test_braces_and_lists_without_end_take_no_time():
     assert text_of_latex(r"\emph{" * 100_000 + "a") == "a\n"
     with pytest.raises((ValueError, RecursionError)):
         text_of_latex(r"\begin{itemize}\item " * 10_000)
+    assert text_of_latex(r"\iffalse " * 100_000 + "a") == "a\n"
+    cells = r"\begin{tabular}{l}" * 300
+    with pytest.raises((ValueError, RecursionError)):
+        text_of_latex(r"\begin{tabular}{l} a & " + cells)

@@ -32,6 +32,8 @@ def written(html):
         ("<h2>Title <em>two</em></h2><p>one<p>two", "## Title two\n\none\n\ntwo"),
         ("<p>a &lt;b&gt; &amp;amp; &quot;c&quot;</p>", 'a <b> &amp; "c"'),
         ("<p>one<br>two</p>", "one\ntwo"),
+        ("<p># of users<p>#tag<p>```<p>`", "\\# of users\n\n#tag\n\n\\```\n\n`"),
+        ("<h2># of users</h2><p>a", "## # of users\n\na"),
         (
             "<p>10<sup>6</sup> km<sup>2</sup>, <i>x</i><sup class=a>&minus;1</sup>, (a)<sup> 2 </sup>",
             "10^6 km^2, x^−1, (a)^2",

@@ -27,7 +27,7 @@ from tasks.storage.stores import Stream
 NAME = "arxiv"
 ENDINGS = (".tar",)
 AT_RANDOM = False
-VERSION = 1
+VERSION = 2
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
