@@ -59,7 +59,8 @@ def print_explanation(explanation: "Explanation") -> None:
         for line in explanation.diff or ["(no difference)"]:
             out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
     if explanation.text:
-        out.print("its text, as its source has it:")
+        how = f"extracted by {explanation.extractor}" if explanation.extractor else "as its source has it"
+        out.print(f"its text, {how}:", markup=False)
         lines = explanation.text.splitlines()
         for line in lines[:MAX_LINES]:
             rest = f" ... {len(line) - MAX_WIDTH:,} characters more" if len(line) > MAX_WIDTH else ""

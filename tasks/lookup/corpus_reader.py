@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from tasks.accounts.published import PUBLISHED, File, corpus_with_ids
 from tasks.accounts.published_files import PublishedFiles
+from tasks.documents.extraction import extracted
 from tasks.errors import BadInput, Damaged, Denied
 from tasks.ids import split
 from tasks.planning.last_build import last_build, whole_register
@@ -127,8 +128,19 @@ class Corpus:
         return Place(doc_id=doc_id, source=source, file=file.url, row=row)
 
     def text(self, doc_id: int) -> str:
-        """Read a document's text from its source. Raises BadInput where it is not there any more."""
-        return str(self.source_row(doc_id)[self.source_of(doc_id).text])
+        """Read a document's text from its source, extracted as it was. Raises BadInput where it is no more.
+
+        What cannot be extracted is given as it was read.
+        """
+        text = str(self.source_row(doc_id)[self.source_of(doc_id).text])
+        if not (name := self.extractor_of(doc_id)):
+            return text
+        return str(extracted(pa.array([text], pa.large_string()), name).texts[0].as_py()) or text
+
+    def extractor_of(self, doc_id: int) -> str:
+        """Return the extractor of ours that made the text of a document, "" where none did."""
+        steps = self.recipe.steps_of(self.source_of(doc_id).name)
+        return next((str(step.extract) for step in steps if step.extract and not step.function), "")
 
     def source_of(self, doc_id: int) -> Source:
         """Return the source of a document as the recipe has it. Raises BadInput where it has it no more."""

@@ -29,7 +29,7 @@ class Explanation(Record):
     of these went, by its id.
     sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
     the one that was kept for it went itself, if it did. diff: to the one kept for it, or to that of another corpus.
-    text: of one that went for itself, as its source has it.
+    text: of one that went for itself, as its source has it, or as an extractor of ours made it.
     """
 
     place: Place
@@ -46,6 +46,7 @@ class Explanation(Record):
     kept_went_by: str | None = None
     diff: tuple[str, ...] = ()
     text: str = ""
+    extractor: str = ""
 
 
 def explain(recipe: Recipe, doc_id: str) -> Explanation:
@@ -81,7 +82,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         kept=kept,
         kept_went_by=went_by(corpus, kept),
         diff=difference(corpus, wanted, kept, removal),
-        text=text_of(corpus, wanted) if removal.get("stage") in SHOWN_AS_TEXT else "",
+        **(text_of(corpus, wanted) if removal.get("stage") in SHOWN_AS_TEXT else {}),
     )
 
 
@@ -123,12 +124,12 @@ def values_of_keep(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> dict
     return {}
 
 
-def text_of(corpus: Corpus, doc_id: int) -> str:
-    """Read a text that a rule let go, or say that it cannot be had any more."""
+def text_of(corpus: Corpus, doc_id: int) -> dict[str, str]:
+    """Read a text that a rule let go, and its extractor, or say that it cannot be had any more."""
     try:
-        return corpus.text(doc_id)
+        return {"text": corpus.text(doc_id), "extractor": corpus.extractor_of(doc_id)}
     except ZydaError as error:
-        return f"({error})"
+        return {"text": f"({error})"}
 
 
 def went_by(corpus: Corpus, place: Place | None) -> str | None:

@@ -11,10 +11,12 @@ import pytest
 from language_models import TEXTS, train_model
 from small_corpus import TOKENIZER, build_here, prose
 
+from flows.command.explain import print_explanation
 from flows.command.ledger import show_corpus
 from flows.command.try_ import limits
 from tasks.documents.url_rules import judged_urls, planned_url_rules
 from tasks.errors import BadRecipe
+from tasks.lookup.explain import explain
 from tasks.planning.try_rules import try_steps
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.web_steps import UrlRules
@@ -295,7 +297,7 @@ WITH_STRUCTURE = f"""<main><h1>Usage</h1><p>{prose("a", 60)}. The words of it ha
 
 
 @pytest.mark.parametrize("extract", ["fast", "structured"])
-def test_rules_for_prose_leave_code_and_tables_of_markdown_alone(pages, extract):
+def test_rules_for_prose_leave_code_and_tables_of_markdown_alone(pages, extract, capsys):
     (pages / "structure.jsonl").write_text(json.dumps({"text": WITH_STRUCTURE}) + "\n")
     steps = [
         {"extract": extract},
@@ -319,6 +321,8 @@ sources: [{{name: pages, files: structure.jsonl}}]
     if extract == "fast":
         (gone,) = pq.read_table(published / "removed").to_pylist()
         assert gone["reason"] == "gopher-quality.mean_word_length"
+        print_explanation(explain(load_recipe(str(pages / "structure.yaml")), str(gone["doc_id"])))
+        assert re.search(r"its text, extracted by fast:\n  Usage\n", capsys.readouterr().out)
         return
     (kept,) = pq.read_table(published / "pages").to_pylist()
     assert f"\n\n```\n{CODE.strip()}\n```\n\n## Values\n\n| n | square | id |\n| --- |" in kept["text"]
