@@ -151,7 +151,7 @@ def around_of(node: LexborNode, tag: str) -> LexborNode | None:
 def mark_tables(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
     for table in tree.css("table"):
         if len(table.css("table")) <= 1 and table.css_first(CODE_CELLS) is None:
-            text = table_markdown(table, lambda text: unmarked(text, pieces))
+            text = table_markdown(table, lambda text: unmarked(text, pieces, "\n"))
             if text:
                 mark(table, Piece(text, is_block=True), pieces)
 
@@ -162,6 +162,11 @@ def mark(node: LexborNode, piece: Piece, pieces: list[Piece]) -> None:
     node.insert_after(closing(len(pieces) - 1))
 
 
-def unmarked(text: str, pieces: list[Piece]) -> str:
-    """Return a text with pieces where their marks are."""
-    return with_pieces(text, lambda number: pieces[number].text)
+def unmarked(text: str, pieces: list[Piece], around: str = "") -> str:
+    """Return a text with pieces where their marks are. around: what comes before and behind blocks."""
+
+    def put(number: int) -> str:
+        piece = pieces[number]
+        return f"{around}{piece.text}{around}" if piece.is_block else piece.text
+
+    return with_pieces(text, put)

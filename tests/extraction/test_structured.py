@@ -68,6 +68,11 @@ def test_lists_nest_and_are_numbered(html, expected):
     assert written(html) == expected
 
 
+def test_code_in_a_cell_stands_apart_from_the_words_around_it():
+    text = written("<table><tr><th>k<th>v<tr><td>a<pre>x\ny</pre>b<td>c</table>")
+    assert text == "| k | v |\n| --- | --- |\n| a<br>```<br>x<br>y<br>```<br>b | c |"
+
+
 def test_lists_of_a_page_without_layout_are_kept():
     assert structured_text("<body><ul><li>a<li>b</ul><p>c") == "- a\n- b\n\nc"
 
