@@ -6,7 +6,7 @@ each record.
 
 import bz2
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -147,7 +147,7 @@ class Members:
         self.held = bytearray()  # from the first byte of a member, or from as far behind it as is kept
         self.offset = 0  # of what is held, in the file
         self.place = 0  # of the first byte that no decoder was given, in what is held
-        self.fed = 0  # where, in the file, the part began that a decoder was given last
+        self.done = 0  # where, in the file, the last part ends of which a decoder of bzip2 gave something
 
     def __iter__(self) -> Iterator[Block | Broken]:
         if not self.kind:
@@ -227,14 +227,17 @@ class Members:
     def member(self, start: int) -> Iterator[Block]:
         """Decompress one member. Raises one of DAMAGED_MEMBER."""
         decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, AT_ONCE[self.kind]
+        self.done = start
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
                 raise EOFError(f"it ends in the middle of its {self.kind} data")
-            part, self.fed = bytes(self.held[self.place : self.place + at_once]), self.offset + self.place
+            part = bytes(self.held[self.place : self.place + at_once])
             self.place += len(part)
-            given = decoder.feed(part)
-            # The checksum of a block of bzip2 is known when all of it has come out.
-            for content in filter(None, list(given) if self.kind == "bzip2" else given):
+            contents: Iterable[bytes] = filter(None, decoder.feed(part))
+            if self.kind == "bzip2":  # the checksum of a block is known when all of it has come out
+                contents = list(contents)
+                self.done = self.offset + self.place if contents else self.done
+            for content in contents:
                 yield Block(content, start, begins)
                 begins = False
             if self.place > (KEPT if self.resumes else BLOCK):
@@ -247,21 +250,21 @@ class Members:
         start: where the member begins. A first block that is not behind its head says that others are lost.
         """
         is_whole = self.offset == start
-        fed, mark = self.fed * 8, self.mark_from(self.offset * 8)
+        done, mark = self.done * 8, self.mark_from(self.offset * 8)
         is_told = is_whole and (mark is None or mark.bit != 8 * (start + len(bzip2_blocks.HEAD)))
         if is_told:
             yield Broken(error, start)
         while mark is not None and not mark.is_end:
             following = self.mark_from(mark.bit + MARK_BITS)
             end = (self.offset + len(self.held)) * 8 if following is None else following.bit
-            if end > fed:  # what came before it has been given out
+            if end > done:  # the others have been given out
                 block = self.block(mark.bit, end)
                 is_told |= isinstance(block, Broken)
                 yield block
             mark = following
             self.drop(0 if mark is None else mark.bit // 8 - self.offset)
         if not is_told:
-            yield Broken(error, self.fed)
+            yield Broken(error, self.done)
         end = len(self.held) if mark is None else -(-(mark.bit + MARK_BITS + CRC_BITS) // 8) - self.offset
         self.place = min(end, len(self.held))
 

@@ -191,7 +191,8 @@ def test_dump_of_several_streams_goes_on_behind_a_damaged_one(tmp_path):
 def blocks_of_pages():
     """Give a dump of one stream of bzip2 with some four blocks of 100 kB, and how many pages are in a block."""
     chance = random.Random(5)
-    pages = [article(f"Page {i}", text=prose(str(chance.random()), 500)) for i in range(100)]
+    words = [[f"word{chance.randrange(10**6)}" for _ in range(300)] for _ in range(100)]
+    pages = [article(f"Page {i}", text=" ".join(of_page)) for i, of_page in enumerate(words)]
     return bz2.compress((HEAD + "".join(pages) + "</mediawiki>").encode(), 1), -(-100_000 // len(pages[0]))
 
 
@@ -212,6 +213,19 @@ def test_flipped_bit_costs_the_block_of_bzip2_that_it_is_in(tmp_path, blocks_of_
     assert len({page["title"] for page in documents}) == len(documents) >= 100 - lost
     at = int(re.search("damaged at byte ([0-9,]+)", bad[0].reason)[1].replace(",", ""))
     assert at <= place + 4096
+
+
+@pytest.mark.parametrize("where", [i / 12 for i in range(12)])
+def test_bytes_that_are_missing_from_a_dump_join_no_pages(tmp_path, blocks_of_pages, where):
+    data = blocks_of_pages[0]
+    (tmp_path / "dump.xml.bz2").write_bytes(data)
+    all_pages = {page["title"]: page["text"] for page in read_file(tmp_path / "dump.xml.bz2")[0]}
+    place = int(where * len(data))
+    (tmp_path / "dump.xml.bz2").write_bytes(data[:place] + data[place + 3000 :])
+    documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
+    assert bad
+    assert all(all_pages[page["title"]] == page["text"] for page in documents)
+    assert len({page["title"] for page in documents}) == len(documents) >= 15
 
 
 def test_cut_dump_gives_no_page_twice(tmp_path, blocks_of_pages):
