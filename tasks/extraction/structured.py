@@ -19,11 +19,9 @@ from tasks.extraction.rendering import markdown
 from tasks.extraction.tables import table_markdown
 
 # Digits set high behind a number or a unit, without a sign another number: 10<sup>6</sup> is not 106.
-POWER = re.compile(
-    r"((?:[0-9)\]]|(?<![A-Za-z])[A-Za-z]{1,2})(?:</(?:i|em|b|strong|var)>)?)"
-    r"<sup(?: [^<>]*)?>\s*(?:([-+\u2212])|(&minus;))?([0-9]{1,3})\s*</sup>",
-    re.IGNORECASE,
-)
+POWER = re.compile(r"<sup(?: [^<>]*)?>\s*((?:[-+\u2212]|&minus;)?[0-9]{1,3})\s*</sup>")
+BASE = re.compile(r"(?:[0-9)\]]|(?<![A-Za-z])[A-Za-z]{1,2})(?:</(?:i|em|b|strong|var)>)?$")
+LONGEST_BASE = 12  # characters
 BODY = re.compile(r"<body\b[^>]*>", re.IGNORECASE)
 # resiliparse takes lists near the root for navigation, which they are not in pages without a layout.
 ROOM = "<div>" * 3
@@ -40,10 +38,8 @@ CHROME = [
     ".breadcrumb",
     ".breadcrumbs",
     ".pagination",
-    ".navheader",  # DocBook's
-    ".navfooter",
-    ".nav-panel",  # Texinfo's
 ]  # resiliparse leaves some
+NAVIGATION = ("navheader", "navfooter")  # classes of DocBook's, in which navigation is a table
 PLACEHOLDER = "x"  # text of a formula, for what judges elements by their text
 
 
@@ -55,13 +51,22 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
     page, has_structure = measured(html, data)
     page, pieces = without_marks(page), list[Piece]()
     if "<sup" in page:
-        page = POWER.sub(r"\1^\2\3\4", page)
+        page = POWER.sub(power, page)
     if has_structure:
         page = with_marks(page, pieces)
     reduced = extract_plain_text(
-        roomy(page), main_content=True, preserve_formatting="minimal_html", skip_elements=CHROME
+        roomy(page),
+        main_content=True,
+        preserve_formatting="minimal_html",
+        skip_elements=CHROME,
     )
     return markdown(reduced, pieces)
+
+
+def power(found: re.Match[str]) -> str:
+    """Write a number that is set high behind another one, or behind a unit, as a power."""
+    before = found.string[max(0, found.start() - LONGEST_BASE) : found.start()]
+    return f"^{found[1]}" if BASE.search(before) else found[0]
 
 
 def roomy(page: str) -> str:
@@ -150,7 +155,10 @@ def around_of(node: LexborNode, tag: str) -> LexborNode | None:
 
 def mark_tables(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
     for table in tree.css("table"):
-        if len(table.css("table")) <= 1 and table.css_first(CODE_CELLS) is None:
+        around = table.parent
+        if around is not None and around.attributes.get("class") in NAVIGATION:
+            table.remove()
+        elif len(table.css("table")) <= 1 and table.css_first(CODE_CELLS) is None:
             text = table_markdown(table, lambda text: unmarked(text, pieces, "\n"))
             if text:
                 mark(table, Piece(text, is_block=True), pieces)
