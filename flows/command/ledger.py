@@ -114,12 +114,10 @@ def print_ledger(ledger: "Ledger") -> None:
 def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:
     """Print documents and tokens of the largest components, licences or languages, if they are counted."""
     from tasks.accounts.components import accounts_of, added_up, start_and_end  # late
-    from tasks.accounts.published import PUBLISHED  # late
 
     if not any(file.path == f"{name}s.parquet" for file in manifest.accounts):
         return
-    accounts = accounts_of(recipe.folder.read(f"{PUBLISHED}/{name}s.parquet"), name)
-    of_all = start_and_end(added_up(accounts.values()))
+    of_all = start_and_end(added_up(accounts_of(recipe.folder, name).values()))
     found = sorted(of_all.items(), key=lambda one: (-one[1][0].tokens, one[0] or ""))
     columns = ("documents", "tokens", "documents left", "tokens left")
     table = table_of(name, *columns, words=[name], title=f"By {name}")

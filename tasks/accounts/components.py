@@ -7,7 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tasks.errors import Damaged, first_line
 from tasks.storage.artifacts import Counts, totals
+from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 
 COMPONENTS_FILE = "components.parquet"
@@ -96,13 +98,19 @@ def component_table(of_sources: Mapping[str, Sequence[ComponentCounts]], name: s
     return pa.Table.from_pylist(rows, COMPONENTS).rename_columns(names)
 
 
-def accounts_of(content: bytes, name: str = "component") -> dict[str, list[ComponentCounts]]:
-    """Read the accounts that `component_table` made, by source."""
-    found = dict[str, list[ComponentCounts]]()
-    for row in pq.read_table(pa.BufferReader(content)).to_pylist():
-        counts = Counts(**{unit: row.pop(unit) for unit in ("documents", "tokens", "bytes")})
-        one = ComponentCounts(component=row[name], stage=row["stage"], reason=row["reason"], counts=counts)
-        found.setdefault(row["source"], []).append(one)
+def accounts_of(folder: Folder, name: str = "component") -> dict[str, list[ComponentCounts]]:
+    """Read the published accounts that `component_table` made, by source. Raises Damaged."""
+    found, path = dict[str, list[ComponentCounts]](), f"published/{name}s.parquet"
+    try:
+        for row in pq.read_table(pa.BufferReader(folder.read(path))).to_pylist():
+            counts = Counts(**{unit: row.pop(unit) for unit in ("documents", "tokens", "bytes")})
+            one = ComponentCounts(
+                component=row[name], stage=row["stage"], reason=row["reason"], counts=counts
+            )
+            found.setdefault(row["source"], []).append(one)
+    except (OSError, pa.ArrowInvalid, KeyError) as error:
+        fault = f"{folder.url}/{path} cannot be read: {first_line(error)}; zyda verify --repair mends it"
+        raise Damaged(fault) from error
     return found
 
 

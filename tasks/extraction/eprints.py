@@ -130,7 +130,7 @@ def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
 
 def pieces_of(text: str) -> Iterator[tuple[str, str | None]]:
     """Yield the parts of a file between its inputs, each with the name of the file that is inputted after it."""
-    parts, place = list[str](), 0
+    parts, place, endless = list[str](), 0, set[str]()
     while found := TOKEN.search(text, place):
         parts.append(text[place : found.start()])
         place = found.end()
@@ -138,8 +138,10 @@ def pieces_of(text: str) -> Iterator[tuple[str, str | None]]:
             yield "".join(parts), found["input"] or found["bare"]
             parts.clear()
         elif found["code"]:
-            end = text.find(f"\\end{{{found['code']}}}", place)
-            place = len(text) if end < 0 else end
+            end = -1 if found["code"] in endless else text.find(f"\\end{{{found['code']}}}", place)
+            if end < 0:  # of a macro, say, and no code
+                endless.add(found["code"])
+            place = max(end, place)
             parts.append(text[found.start() : place])
         else:
             parts.append("%" if found["comment"] else found[0])

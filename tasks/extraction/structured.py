@@ -55,10 +55,7 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
     if has_structure:
         page = with_marks(page, pieces)
     reduced = extract_plain_text(
-        roomy(page),
-        main_content=True,
-        preserve_formatting="minimal_html",
-        skip_elements=CHROME,
+        roomy(page), main_content=True, preserve_formatting="minimal_html", skip_elements=CHROME
     )
     return markdown(reduced, pieces)
 

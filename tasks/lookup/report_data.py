@@ -13,7 +13,7 @@ from tasks.accounts.audited import AuditCounts
 from tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, accounts_of
 from tasks.accounts.ledger import Ledger
 from tasks.accounts.overlapped import Overlap
-from tasks.accounts.published import PUBLISHED, Published
+from tasks.accounts.published import Published
 from tasks.dedup.audit import minhash_round_of
 from tasks.dedup.likeness import AUDIT
 from tasks.dedup.overlap import OVERLAP
@@ -168,7 +168,7 @@ def tried_bandings(corpus: Corpus) -> TriedBandings | None:
 def components_of(corpus: Corpus) -> dict[str, list[ComponentCounts]]:
     """Read the accounts of components, by source."""
     if any(file.path == COMPONENTS_FILE for file in corpus.manifest.accounts):
-        return accounts_of(corpus.folder.read(f"{PUBLISHED}/{COMPONENTS_FILE}"))
+        return accounts_of(corpus.folder)
     return {}
 
 

@@ -80,7 +80,7 @@ class CommonCrawl(Strict):
     """A snapshot of Common Crawl."""
 
     snapshot: Annotated[str, AfterValidator(named_snapshot)] = Field(
-        description="Its name, as CC-MAIN-2024-10."
+        description="Its name, as CC-MAIN-2024-10.", json_schema_extra={"pattern": f"^{SNAPSHOT.pattern}$"}
     )
     kind: Literal["warc", "wet"] = Field("warc", description="Pages, or the plain text of them.")
     select: Select | None = None

@@ -15,7 +15,7 @@ from flows.command.explain import print_explanation
 from flows.command.ledger import show_corpus
 from flows.command.try_ import limits
 from tasks.documents.url_rules import judged_urls, planned_url_rules
-from tasks.errors import BadRecipe
+from tasks.errors import BadRecipe, Damaged
 from tasks.lookup.explain import explain
 from tasks.planning.try_rules import try_steps
 from tasks.recipe.loading import load_recipe
@@ -157,6 +157,23 @@ def test_ledger_shows_languages(pages, capsys):
     shown = capsys.readouterr().out
     assert re.search(r"de\W+17 .* 10 ", shown)
     assert re.search(r"en\W+16 .* 0 ", shown)
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 cut", None])
+def test_damaged_accounts_are_one_line(pages, content):
+    file = pages / "out/web/published/languages.parquet"
+    whole = file.read_bytes()
+    if content is None:
+        pq.write_table(pa.table({"other": [1]}), file)
+    else:
+        file.write_bytes(content)
+    try:
+        with pytest.raises(
+            Damaged, match=r"languages\.parquet cannot be read: .*; zyda verify --repair mends it$"
+        ):
+            show_corpus(load_recipe(str(pages / "recipe.yaml")))
+    finally:
+        file.write_bytes(whole)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tasks.extraction.eprints import latex_of
 from tasks.extraction.latex import text_of_latex
 
 BODY = r"\begin{document}\maketitle Words of it.\end{document}"
@@ -74,3 +75,23 @@ def test_braces_and_lists_without_end_take_no_time():
     cells = r"\begin{tabular}{l}" * 300
     with pytest.raises((ValueError, RecursionError)):
         text_of_latex(r"\begin{tabular}{l} a & " + cells)
+
+
+INPUT = {"b.tex": b"INPUTTED"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (r"a % \input{b}" + "\nb \\input{b}", "a %\nb INPUTTED"),
+        (r"\url{http://a/b%20c} \verb|50% off| 10\% \\% no", r"\url{http://a/b%20c} \verb|50% off| 10\% \\%"),
+        ("\\begin{verbatim}\n10 % 3 \\input{b}\n\\end{verbatim} % no", "\\begin{verbatim}\n10 % 3 \\input{b}\n\\end{verbatim} %"),
+        (r"% \begin{verbatim}" + "\n\\input b", "%\nINPUTTED"),
+        (r"\def\bv{\begin{verbatim}}\input{b}", r"\def\bv{\begin{verbatim}}INPUTTED"),
+        ("a\r\n\r\nb", "a\n\nb"),
+    ],
+)  # fmt: skip
+def test_comments_and_inputs_are_found_where_they_are_no_code(body, expected):
+    head = "\\documentclass{a}\n\\begin{document}\n"
+    latex, main = latex_of({"main.tex": (head + body).encode(), **INPUT})
+    assert (latex, main) == (head + expected, "main.tex")
