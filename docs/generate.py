@@ -1,6 +1,7 @@
-"""Write the pages that are made from the code: docs/map.md, those of fields, docs/commands.md."""
+"""Write the pages that are made from the code: the map, limits, fields and commands."""
 
 import ast
+import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from flows.command.cli import app
+from tasks.limits import Limits
 from tasks.mixing.mixture import Budget, Mixture, Part, Validation
 from tasks.recipe.cleaning import PersonalData
 from tasks.recipe.dedup import Verify
@@ -159,8 +161,18 @@ def spelled(parameter: Any) -> str:
     return " ".join([", ".join(parameter.opts), *([parameter.metavar] if parameter.metavar else [])])
 
 
+def limits_page() -> str:
+    """Return a page with every bound of input from outside."""
+    rows = [
+        f"| `{one.name}` | {one.default:,} | {one.metadata['unit']} | {in_cell(one.metadata['description'])} |"
+        for one in dataclasses.fields(Limits)
+    ]
+    head = f"# Limits\n\nEvery bound of input from outside, as `tasks/limits.py` has it. {MADE}\n"
+    return "\n".join([head, "| limit | value | unit | |\n|---|---|---|---|", *rows]) + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
-    "docs/map.md": module_map, "docs/recipe-fields.md": recipe_fields,
+    "docs/map.md": module_map, "docs/recipe-fields.md": recipe_fields, "docs/limits.md": limits_page,
     "docs/mixture-fields.md": mixture_fields, "docs/commands.md": commands,
 }  # fmt: skip
 
