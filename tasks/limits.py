@@ -34,6 +34,12 @@ class Limits:
     # Lists, deny lists, evaluation sets, tokenizers and models.
 
     # Expressions.
+    expression_characters: int = bound(20_000, "characters", "An expression of `keep` or `where`.")
+    expression_levels: int = bound(200, "parts", "Parts of an expression, nested or in a row.")
+    expression_growth: int = bound(256, "times", "A text that an expression makes, by its row's text.")
+    expression_padding: int = bound(1000, "characters", "A text that `lpad` or `rpad` fills up.")
+    expression_joined: int = bound(32, "texts", "Texts and numbers that an expression joins or adds.")
+    expression_sql: int = bound(100_000, "characters", "The SQL that an expression is translated into.")
 
 
 LIMITS = Limits()

@@ -116,7 +116,7 @@ def values_of_keep(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> dict
     """Read the columns that a source's `keep` names of a document that went for it, where they can be had."""
     if (removal.get("stage"), removal.get("reason")) != ("filter", "keep"):
         return {}
-    from tasks.quality.keep import columns_of  # polars takes a third of a second
+    from tasks.quality.keep import columns_of  # DuckDB and sqlglot take a third of a second
 
     with suppress(ZydaError, ValueError):  # the recipe may say something else by now
         names, row = columns_of(corpus.source_of(doc_id).keep or ""), corpus.source_row(doc_id)

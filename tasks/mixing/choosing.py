@@ -12,12 +12,13 @@ from tasks.errors import BadInput, NotConserved
 from tasks.ids import hash_ids
 from tasks.mixing.file_jobs import FileJob
 from tasks.mixing.neighbours import draws_of, may_be_held_out
-from tasks.quality.keep import BadKeep, columns_of, keep_mask
+from tasks.quality.keep import columns_of, keep_mask
+from tasks.quality.keep_parser import BadKeep
 from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact
 from tasks.storage.tables import open_table, read_table, rows_of, tables_of, write_table
 
-VERSION = 1
+VERSION = 2
 NO_PART = 65_535
 CHOSEN = pa.schema(
     [("doc_id", pa.uint64()), ("part", pa.uint16()), ("copies", pa.uint8()), ("is_held_out", pa.bool_()),

@@ -3,8 +3,7 @@
 Rows out: `doc_id` (uint64), `reason` (`quality` or `keep`), sorted by doc_id, for every document
 that is left and goes now. A document that both would let go goes for `quality`.
 
-`tasks.quality.keep` is imported where a source has an expression: polars takes a third of a second, and
-starts threads.
+`tasks.quality.keep` is imported only if a source has an expression: DuckDB and sqlglot take a third of a second.
 """
 
 from functools import partial
@@ -27,7 +26,7 @@ from tasks.stage.verdicts import VERDICTS, Trail
 from tasks.storage.artifacts import Manifest, stage_key
 from tasks.storage.folder import Folder
 
-VERSION = 4
+VERSION = 5
 MOST_SHOWN = 300  # characters of an expression in a message
 QUALITY, KEEP = "quality", "keep"
 REASONS = {
@@ -92,7 +91,8 @@ def reasons_to_go(folder: Folder, source: Source, documents: pa.Table) -> pa.Tab
 
 def source_keep_mask(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np.bool_]:
     """Say which rows `keep` is true for: (n,) bool. Raises BadInput that names the row it fails on."""
-    from tasks.quality.keep import BadKeep, keep_mask
+    from tasks.quality.keep import keep_mask
+    from tasks.quality.keep_parser import BadKeep
 
     for name in names_of_text(source.text, classified=source.classify is not None)[1:]:
         if "text" in documents.column_names:

@@ -1,97 +1,81 @@
-"""The `keep` of a source: SQL over the columns of a row, evaluated by polars, which runs nothing else of SQL.
+"""The `keep` of a source and the `where` of a mixture: SQL over the columns of a row, evaluated by DuckDB.
 
-It is evaluated on some rows at a time, so its answer for a row must not depend on the others: what
-looks beyond its row, or at a clock, is refused. Two checks that know nothing of each other see to it: one
-walks polars' own tree of the expression, the other evaluates it on made-up rows, together and one by one.
+An expression is evaluated on some rows at a time, so its answer for a row must not depend on other rows or on a
+clock. sqlglot parses it, only parts that look at one row are translated, and DuckDB evaluates them in this process
+without access to files, network or extensions.
 """
 
-import json
+import os
 import re
-import sys
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
-import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.quality.keep_bounds import (
-    TOO_DEEP,
-    answer_within_bounds,
-    is_small,
-    judged_apart,
-    too_long,
-    too_much,
-)
-from tasks.quality.keep_numbers import comparing_numbers, without_nan
-from tasks.quality.keep_samples import samples
-from tasks.quality.keep_tree import beyond
+from tasks.quality.keep_parser import CLOCKS, QUOTED, SHORT, BadKeep, parse, paths_in, too_deep
+from tasks.quality.keep_sql import Source, Translator, reason_of
 
-CLOCKS = re.compile(
-    r"\b(now|today|current_?(date|time|timestamp)|local_?(time|timestamp)|getdate)\b", re.IGNORECASE
-)
-QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
-# What stands in an expression that comes from another language, and what is to stand there.
+# Signs of another language, and the advice for each.
 HINTS = {
     r"&&|\|\|": "; write AND and OR",
     r"(?i)\bselect\b": "; it is the condition of a WHERE, over the columns of one document, and can have no SELECT",
 }
 IN_DOUBLE_QUOTES = re.compile(r'"([^"]*)"')
-SHORT = 80  # characters of a value in a message
+SETTINGS: dict[str, Any] = {
+    "threads": 1, "enable_external_access": False, "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False, "python_enable_replacements": False, "ieee_floating_point_ops": False,
+}  # fmt: skip
 
 
-class BadKeep(ValueError):
-    """An expression that cannot be evaluated; on which row, where it is one row that it fails on."""
+class Compiled(NamedTuple):
+    """An expression in DuckDB's SQL. paths: what it reads, as columns c0, c1, ...; kind: the type of its answer."""
 
-    def __init__(self, found: str, row: int | None = None) -> None:
-        super().__init__(found)
-        self.found = found
-        self.row = row
-
-
-def parse(expression: str) -> pl.Expr:
-    """Read an expression. Raises BadKeep."""
-    try:
-        return pl.sql_expr(expression)
-    except pl.exceptions.PolarsError as error:
-        raise BadKeep(short_first_line(error)) from error
-    except BaseException as error:
-        raise panic(error) from error
+    sql: str
+    kind: str
+    paths: tuple[tuple[str, ...], ...]
+    zone: str
 
 
-def panic(error: BaseException) -> BaseException:
-    """Return what a panic of polars' Rust is to us; it is no Exception, and anything else stays as it is."""
-    if type(error).__name__ == "PanicException":
-        return BadKeep(f"polars cannot evaluate it: {short_first_line(error)}")
-    return error
+@lru_cache(maxsize=1)
+def database(process: int) -> duckdb.DuckDBPyConnection:
+    """Return the database in memory of a process: a forked process has one of its own."""
+    connection = duckdb.connect(":memory:", config=SETTINGS)
+    text = duckdb.sqltypes.VARCHAR
+    connection.create_function("initcap", lambda texts: pc.utf8_title(texts), [text], text, type="arrow")
+    connection.create_function("normalize", normalized, [text, text], text, type="arrow")
+    return connection
 
 
-def short_first_line(error: BaseException) -> str:
-    line = str(error).strip().partition("\n")[0]
-    return line if len(line) <= 4 * SHORT else f"{line[: 4 * SHORT]}..."
+def normalized(texts: pa.ChunkedArray, forms: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_normalize(texts, forms[0].as_py()) if len(texts) else texts
+
+
+def connected(compiled_zone: str, table: pa.Table) -> duckdb.DuckDBPyConnection:
+    """Return a connection on which a table is called `rows`."""
+    connection = database(os.getpid()).cursor()
+    connection.execute(f"SET TimeZone = '{compiled_zone}'")
+    connection.register("rows", table)
+    return connection
 
 
 def columns_of(expression: str) -> list[str]:
     """Return the columns that an expression names. Raises BadKeep."""
-    return sorted(set(parse(expression).meta.root_names()))
+    return sorted({path[0] for path in paths_in(on_fresh_stack(parse, expression))})
+
+
+def on_fresh_stack(function: Any, *given: Any) -> Any:
+    """Call a function that recurses, so that how deep it can go does not depend on its caller."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *given).result()
 
 
 def fault(expression: str, schema: pa.Schema) -> str | None:
-    """Say what is wrong with an expression over these columns, or None if it can be evaluated."""
-    if fault_of_size := too_long(expression):
-        return fault_of_size
-    return fault_here(expression, schema) if is_small(expression) else judged_apart(expression, schema)
-
-
-def answer_apart(question: str) -> None:
-    """Judge an expression in a process of its own, and print the answer."""
-    sys.stdout.write(answer_within_bounds(question, fault_here))
-
-
-def fault_here(expression: str, schema: pa.Schema) -> str | None:
-    """Say what is wrong with an expression, and what may be meant."""
+    """Describe what is wrong with an expression over these columns, or return None if it can be evaluated."""
     found = found_here(expression, schema)
     if found is None:
         return None
@@ -102,128 +86,121 @@ def fault_here(expression: str, schema: pa.Schema) -> str | None:
 
 
 def found_here(expression: str, schema: pa.Schema) -> str | None:
-    """Say what is wrong with an expression that can be read at all."""
     try:
-        tree = parse(expression)
-        missing = [name for name in tree.meta.root_names() if name not in schema.names]
-        if missing:
+        names = columns_of(expression)
+        clock = CLOCKS.search(QUOTED.sub("''", expression))
+        if clock and clock[0] not in names:
+            return f"{clock[0]} is another at each build; write the date or time itself"
+        if missing := [name for name in names if name not in schema.names]:
             known = ", ".join(map(repr, schema.names))
             return f'unable to find column "{missing[0]}"; there are {known}'
-        if fault_of_rows := next(parts_beyond_row(expression, tree), None):
-            return fault_of_rows
-        named = pa.schema([schema.field(name) for name in columns_of(expression)])
-        if odd := [field for field in named if pa.types.is_decimal256(field.type)]:
-            return f"column {odd[0].name!r} is {odd[0].type}, which polars cannot read"
-        tree = comparing_numbers_of(expression, named)
-        answers = evaluate(tree, pa.table([pa.nulls(2, field.type) for field in named], schema=named))
+        compiled = compile_keep(expression, pa.schema([schema.field(name) for name in names]))
     except BadKeep as error:
         return error.found
-    except RecursionError:
-        return TOO_DEEP
-    if answers.dtype not in (pl.Boolean, pl.Null):
-        return f"it gives {answers.dtype}, expected Boolean, as a comparison does (score > 3)"
-    if len(answers) != (2 if len(named) else 1) or looks_beyond(tree, samples(named)):
-        return "its answer for a row depends on the other rows"
+    if compiled.kind not in {"BOOLEAN", '"NULL"'}:
+        return f"it gives {compiled.kind}, expected Boolean, as a comparison does (score > 3)"
     return None
 
 
-def parts_beyond_row(expression: str, tree: pl.Expr) -> Iterator[str]:
-    """Say which parts of an expression look at other rows, or at a clock."""
-    clock = CLOCKS.search(QUOTED.sub("''", expression))
-    if clock and clock[0] not in tree.meta.root_names():
-        yield f"{clock[0]} is another at each build; write the date or time itself"
-    try:
-        nodes = json.loads(tree.meta.serialize(format="json"))
-    except (pl.exceptions.PolarsError, ValueError) as error:
-        yield f"it cannot be read: {short_first_line(error)}"
-        return
-    if fault_of_size := too_much(nodes):
-        yield fault_of_size
-        return
-    for part in beyond(nodes):
-        yield f"{part} does not look at a row by itself, so that its answer would depend on other rows"
-
-
-def looks_beyond(tree: pl.Expr, rows: pa.Table) -> bool:
-    """Say whether the answers for some rows together are not those for each alone.
-
-    Rows on which it fails say nothing: that is for the data to show.
-    """
-    if not rows.num_columns:
-        return False
-    try:
-        together = evaluate(tree, rows).to_list()
-    except BadKeep:
-        alone = [row for row in range(len(rows)) if is_evaluable(tree, rows.slice(row, 1))]
-        return bool(alone) and len(alone) < len(rows) and looks_beyond(tree, rows.take(alone))
-    apart = [evaluate(tree, rows.slice(row, 1)).to_list() for row in range(len(rows))]
-    return [[answer] for answer in together] != apart
-
-
-def is_evaluable(tree: pl.Expr, rows: pa.Table) -> bool:
-    try:
-        evaluate(tree, rows)
-    except BadKeep:
-        return False
-    return True
-
-
-def evaluate(tree: pl.Expr, table: pa.Table) -> pl.Series:
-    """Evaluate an expression on a table of the columns that it names. Raises BadKeep."""
-    try:
-        frame = without_nan(pl.DataFrame(table))
-        return frame.select(tree.alias("keep")).get_column("keep")
-    except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError) as error:
-        raise BadKeep(short_first_line(error)) from error
-    except BaseException as error:
-        raise panic(error) from error
-
-
 @lru_cache(maxsize=64)
-def comparing_numbers_of(expression: str, schema: pa.Schema) -> pl.Expr:
-    """Read an expression over some columns, in which what is not a number is null. Raises BadKeep."""
+def compile_keep(expression: str, schema: pa.Schema) -> Compiled:
+    """Translate an expression over the columns that it names. Raises BadKeep."""
+    return on_fresh_stack(compiled_here, expression, schema)
+
+
+def compiled_here(expression: str, schema: pa.Schema) -> Compiled:
+    tree = parse(expression)
+    paths = paths_in(tree)
+    rows = rows_of(schema.empty_table(), tuple(paths))
+    zone = zone_of(rows)
+    columns = {path: f"c{number}" for number, path in enumerate(paths)}
     try:
-        return comparing_numbers(parse(expression), pl.DataFrame(schema.empty_table()))
-    except (pl.exceptions.PolarsError, ValueError, TypeError, NotImplementedError) as error:
-        raise BadKeep(short_first_line(error)) from error
-    except BaseException as error:
-        raise panic(error) from error
+        with connected(zone, rows) as connection:
+            answer = Translator(Source(connection, columns)).part(tree)
+    except RecursionError as error:
+        raise BadKeep(too_deep()) from error
+    except duckdb.Error as error:
+        raise BadKeep(reason_of(error)) from error
+    return Compiled(answer.sql, answer.kind, tuple(paths), zone)
+
+
+def zone_of(rows: pa.Table) -> str:
+    """Return the time zone in which the parts of times are taken. Raises BadKeep if there are several."""
+    zones = {field.type.tz for field in rows.schema if pa.types.is_timestamp(field.type) and field.type.tz}
+    if len(zones) > 1:
+        raise BadKeep(f"its columns are of several time zones: {', '.join(sorted(zones))}")
+    return next(iter(zones), "UTC")
+
+
+def rows_of(table: pa.Table, paths: tuple[tuple[str, ...], ...]) -> pa.Table:
+    """Return the columns that an expression reads, as DuckDB reads them: c0, c1, ... Raises BadKeep."""
+    columns = [column_at(table, path) for path in paths]
+    if not columns:
+        return pa.table({"c": pa.nulls(1)})
+    return pa.table(columns, names=[f"c{number}" for number in range(len(columns))])
+
+
+def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
+    """Return a column, or a field of its structs, in which NaN is null."""
+    column = table.column(path[0])
+    for name in path[1:]:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            raise BadKeep(f"unable to find field {name[:SHORT]!r} in column {path[0]!r}")
+        column = pc.struct_field(column, [column.type.get_field_index(name)])
+    kind = column.type
+    if pa.types.is_decimal256(kind):
+        raise BadKeep(f"column {path[0]!r} is {kind}, which DuckDB cannot read")
+    if pa.types.is_float16(kind):
+        column = column.cast(pa.float32())
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    if pa.types.is_timestamp(kind) and kind.tz and kind.tz[0] in "+-":  # DuckDB knows zones by name alone
+        column = column.cast(pa.timestamp(kind.unit, "UTC"))
+    return column
+
+
+def evaluate(compiled: Compiled, table: pa.Table) -> pa.ChunkedArray:
+    """Evaluate an expression on a table: an answer of each row, null where it is unknown. Raises BadKeep."""
+    try:
+        with connected(compiled.zone, rows_of(table, compiled.paths)) as connection:
+            query = f"SELECT {compiled.sql} AS answer FROM rows"  # noqa: S608 (translated)
+            answers = connection.sql(query).to_arrow_table()
+    except duckdb.Error as error:
+        raise BadKeep(reason_of(error)) from error
+    return answers.column("answer").cast(pa.bool_())
 
 
 def keep_mask(expression: str, table: pa.Table) -> NDArray[np.bool_]:
     """Evaluate an expression on each row: (n,) bool; a row for which it is null is not kept.
 
-    What is not a number counts as null. Raises BadKeep with the row, where there is one that the expression cannot
-    be evaluated on.
+    Raises BadKeep with the first row that the expression cannot be evaluated on.
     """
-    names = columns_of(expression)
-    named = table.select(names)
-    tree = comparing_numbers_of(expression, named.schema)
-    if not names:  # an expression of constants has one answer, for which polars needs a row
-        named = pa.table({"row": pa.nulls(1)})
+    named = table.select(columns_of(expression))
+    compiled = compile_keep(expression, named.schema)
     try:
-        answers = evaluate(tree, named)
+        answers = evaluate(compiled, named)
     except BadKeep as error:
-        raise first_fault(tree, named, error) from error
-    is_kept = answers.fill_null(value=False).to_numpy().astype(np.bool_)
-    return np.broadcast_to(is_kept, len(table)) if not names else is_kept
+        raise first_fault(compiled, named, error) from error
+    is_kept = answers.fill_null(False).to_numpy()
+    return is_kept if compiled.paths else np.broadcast_to(is_kept, len(table))
 
 
-def first_fault(tree: pl.Expr, table: pa.Table, error: BadKeep) -> BadKeep:
+def first_fault(compiled: Compiled, table: pa.Table, error: BadKeep) -> BadKeep:
     """Find the first row that an expression fails on, by halves."""
     start, stop = 0, len(table)
-    if stop == 0 or not is_evaluable(tree, table.slice(0, 0)):
+    if not compiled.paths:
         return error
     while stop - start > 1:  # the first row that fails is in [start, stop)
         middle = (start + stop) // 2
-        if is_evaluable(tree, table.slice(start, middle - start)):
+        try:
+            evaluate(compiled, table.slice(start, middle - start))
             start = middle
-        else:
-            stop = middle
+        except BadKeep as earlier:
+            stop, error = middle, earlier
     values = ", ".join(
         f"{name} = {shorten(table.column(name)[start].as_py())}" for name in table.column_names
     )
-    return BadKeep(f"it cannot be evaluated where {values}", row=start)
+    return BadKeep(f"{error.found}: it cannot be evaluated where {values}", row=start)
 
 
 def shorten(value: Any) -> str:

@@ -151,7 +151,7 @@ class Source(Strict):
     keep: Annotated[str, AfterValidator(not_blank), SAYS_SOMETHING] | None = Field(
         None,
         description="SQL over the columns of a document, after deduplication: those of its file, `doc_id`, "
-        "`n_tokens`, `n_bytes`, and what `classify` says; true stays. The dialect is polars': AND, OR, =, IN, "
+        "`n_tokens`, `n_bytes`, and what `classify` says; true stays. The dialect is DuckDB's: AND, OR, =, IN, "
         "LIKE, IS NULL, texts in single quotes. What `measure` finds is bounded by a `filter` instead.",
     )
     classify: Classify | None = Field(

@@ -11,8 +11,8 @@ import pytest
 from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from tasks.errors import BadInput, ZydaError
-from tasks.quality.keep import BadKeep, fault, keep_mask, looks_beyond, parse
-from tasks.quality.keep_samples import samples
+from tasks.quality.keep import fault, keep_mask
+from tasks.quality.keep_parser import BadKeep
 from tasks.sources.formats import jsonl
 
 COLUMNS = pa.schema(
@@ -46,15 +46,6 @@ def test_what_looks_beyond_its_row_is_refused(expression):
     assert len(found.splitlines()) == 1
 
 
-@pytest.mark.parametrize("expression", BEYOND[:10])
-def test_made_up_rows_show_by_themselves_what_looks_beyond_its_row(expression):
-    tree = parse(expression)
-    named = pa.schema([COLUMNS.field(name) for name in sorted(set(tree.meta.root_names()))])
-    if not named.names:
-        return
-    assert looks_beyond(tree, samples(named))
-
-
 @pytest.mark.parametrize("expression", CLOCKS)
 def test_clock_is_refused(expression):
     assert "is another at each build" in fault(expression, COLUMNS)
@@ -65,8 +56,8 @@ def test_what_looks_at_its_row_alone_is_allowed(expression):
     assert fault(expression, COLUMNS) is None
 
 
-def test_column_that_polars_cannot_read_is_said_and_is_no_matter_where_it_is_not_named():
-    assert "column 'dec' is decimal256(50, 2), which polars cannot read" in fault("dec > 1", COLUMNS)
+def test_column_that_duckdb_cannot_read_is_reported_only_if_it_is_named():
+    assert "column 'dec' is decimal256(50, 2), which DuckDB cannot read" in fault("dec > 1", COLUMNS)
     assert fault("a > 1", COLUMNS) is None
 
 
@@ -158,12 +149,12 @@ def test_time_is_compared_with_a_time_that_is_written_out(corpus):
 
 # What is not a number
 
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 NUMBERS = pa.table(
     {
-        "name": ["nan", "by_zero", "five", "null", "zeros"],
-        "a": pa.array([NAN, 1.0, 5.0, None, 0.0], pa.float64()),
-        "b": pa.array([0.0, NAN, 1.0, 1.0, 0.0], pa.float64()),
+        "name": ["nan", "by_nan", "five", "null", "infinite"],
+        "a": pa.array([NAN, 1.0, 5.0, None, INF], pa.float64()),
+        "b": pa.array([1.0, NAN, 1.0, 1.0, INF], pa.float64()),
         "m": pa.array([{"x": NAN}, {"x": 1}, {"x": 5}, None, {"x": NAN}], pa.struct([("x", pa.float32())])),
         "s": ["nan", "1", "5", "1", "NaN"],
     }
@@ -173,28 +164,31 @@ NUMBERS = pa.table(
 @pytest.mark.parametrize(
     ("expression", "true_for"),
     [
-        ("a >= 3", {"five"}),
-        ("not (a < 3)", {"five"}),
-        ("not (a >= 3)", {"by_zero", "zeros"}),
-        ("a <> 5", {"by_zero", "zeros"}),
+        ("a >= 3", {"five", "infinite"}),
+        ("not (a < 3)", {"five", "infinite"}),
+        ("not (a >= 3)", {"by_nan"}),
+        ("a <> 5", {"by_nan", "infinite"}),
         ("a is null", {"nan", "null"}),
-        ("a is not null", {"by_zero", "five", "zeros"}),
+        ("a is not null", {"by_nan", "five", "infinite"}),
         ("a between 3 and 9e99", {"five"}),
-        ("not (a between 0 and 3)", {"five"}),
-        ("a in (1.0, 5.0)", {"by_zero", "five"}),
-        ("a not in (5.0)", {"by_zero", "zeros"}),
-        ("coalesce(a, 4) >= 3", {"nan", "five", "null"}),
+        ("not (a between 0 and 3)", {"five", "infinite"}),
+        ("a in (1.0, 5.0)", {"by_nan", "five"}),
+        ("a not in (5.0)", {"by_nan", "infinite"}),
+        ("coalesce(a, 4) >= 3", {"nan", "five", "null", "infinite"}),
         ("a / b >= 3", {"five"}),
         ("a / b = a / b", {"five"}),
         ("not (a / b < 3)", {"five"}),
-        ("a / b >= 3 or name = 'zeros'", {"five", "zeros"}),
-        ("sqrt(a - 2) > 0", {"five"}),
+        ("a / b >= 3 or name = 'infinite'", {"five", "infinite"}),
+        ("sqrt(a - 2) > 0", {"five", "infinite"}),
+        ("ln(a - 2) is null", {"nan", "by_nan", "null"}),
+        ("asin(a) is null", {"nan", "five", "null", "infinite"}),
+        ("a / b is null", {"nan", "by_nan", "null", "infinite"}),
         ("m.x >= 3", {"five"}),
         ("not (m.x < 3)", {"five"}),
         ("case when m.x > 1 then true else false end", {"five"}),
         ("cast(s as double) > 2", {"five"}),
-        ("(case when a > 1 then a else a / b end) > 2", {"five"}),
-        (" or ".join(["a >= 3"] * 150), {"five"}),
+        ("(case when a > 1 then a else a / b end) > 2", {"five", "infinite"}),
+        (" or ".join(["a >= 3"] * 150), {"five", "infinite"}),
         (" and ".join(["not (a / b < 3)"] * 90), {"five"}),
     ],
 )
@@ -222,8 +216,9 @@ TOO_MUCH = {
     "sums": ("+".join(["a"] * 240) + " > 1", "more than 200 parts"),
     "casts": ("a" + "::int" * 3000 + " > 1", "more than 200 parts"),
     "characters": (" and ".join(["a = 1"] * 50_000), r"it has 499,995 characters, expected at most 20,000"),
-    "brackets": ("(" * 5000 + "a" + ")" * 5000 + " > 1", "unable to parse"),
-    "doubled": ("split_part(" * 30 + "b" + ", ',', 1)" * 30 + " = 'x'", "polars cannot read it"),
+    "brackets": ("(" * 5000 + "a" + ")" * 5000 + " > 1", "more than 200 parts"),
+    "doubled": ("split_part(" * 30 + "b" + ", ',', 1)" * 30 + " = 'x'", "more than 200 parts"),
+    "roots": ("sqrt(" * 30 + "a" + ")" * 30 + " > 1", "more than 200 parts"),
     "padding": ("rpad(b, 2000000000, 'x') = 'x'", "padded to a written number of at most 1,000"),
     "padding by sums": ("lpad(b, 2000 * 1000000, 'x') = 'x'", "padded to a written number of at most 1,000"),
     "padding by a column": ("lpad(b, a, 'x') = 'x'", "padded to a written number of at most 1,000"),

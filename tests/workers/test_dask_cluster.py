@@ -505,7 +505,7 @@ import importlib, sys, threading
 from tasks.workers.process import IMPORTED
 for name in IMPORTED:
     importlib.import_module(name)
-print(threading.active_count(), *({"polars", "torch", "transformers", "matplotlib"} & sys.modules.keys()))
+print(threading.active_count(), *({"duckdb", "sqlglot", "torch", "transformers", "matplotlib"} & sys.modules.keys()))
 """
 
 
