@@ -23,7 +23,7 @@ from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import unify
 from tasks.sources.components import COMPONENT, check_paths, components_of
 from tasks.sources.listing import InputFile
-from tasks.sources.named_values import column_of
+from tasks.sources.named_values import column_of, typed_or_decoded
 from tasks.sources.reading import InspectedFile, inspect, names_columns
 from tasks.sources.register import known_files
 from tasks.sources.selection import Selection
@@ -137,7 +137,10 @@ def check_rounds(
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a round compares a column that no source has; warn where lines of JSON may have it."""
+    """Raise BadInput where a round compares a column that no source has, or a field in a column without fields.
+
+    Lines of JSON may have columns that the first of them lack: there it is a warning.
+    """
     files = {source.name: of_source for source, of_source in zip(recipe.sources, chosen, strict=True)}
     compared = [source for source in recipe.sources if not source.exempt and files[source.name]]
     own = [
@@ -147,6 +150,12 @@ def check_rounds(
     ]
     known = names_in(own)
     for column in {one.key_column for one in recipe.rounds} - {"text"}:
+        for source in compared:
+            for job, table in empty_tables(source, jobs, outcomes):
+                try:
+                    typed_or_decoded(table, column)
+                except ValueError as error:
+                    raise bad_input(source.name, f"dedup: {error}", file=job.file.url) from error
         if not known or column_of(column, known) is not None:
             continue
         fault = (

@@ -47,8 +47,9 @@ class ExactColumn(Strict):
     """What two documents have to have in common that are one."""
 
     column: Annotated[str, AfterValidator(not_blank)] = Field(
-        description="A column, as `url`; `meta.url` for a field of a column of objects. Documents without a value "
-        "in it stay."
+        description="A column, as `url`; `meta.url` for a field of a column of objects. Values of any type are "
+        "compared: an instant is equal in all zones and units, 1 is equal to 1.00, a list to one of equal values. "
+        "Documents without a value in it are kept, as are those with an empty text, list or object."
     )
 
 
@@ -87,8 +88,9 @@ class ExactRound(Dedup):
 
     @property
     def key_parameters(self) -> dict[str, Any]:
-        exact = self.exact.model_dump() if isinstance(self.exact, ExactColumn) else self.exact
-        return {"exact": exact} | ({"unicode": unidata_version} if self.exact == "normalised" else {})
+        if isinstance(self.exact, ExactColumn):
+            return {"exact": self.exact.model_dump(), "values": 2}
+        return {"exact": self.exact} | ({"unicode": unidata_version} if self.exact == "normalised" else {})
 
     @property
     def key_column(self) -> str:

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.log import warn
@@ -31,7 +30,8 @@ from tasks.signatures.keys import VERSION, keys_of_texts
 from tasks.signatures.merging import merge_groups
 from tasks.signatures.shingles import folded_characters
 from tasks.sources.columns import as_one_array
-from tasks.sources.named_values import column_of, texts_in
+from tasks.sources.equal_values import equal_texts
+from tasks.sources.named_values import column_of
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
@@ -54,7 +54,7 @@ def values_in(documents: pa.Table, dedup: Dedup) -> pa.LargeStringArray:
     """Return what the keys of documents are made of, (n,): a document without a value has an empty text."""
     if dedup.key_column == "text":
         return as_one_array(documents.column("text"))
-    return pc.fill_null(texts_in(documents, dedup.key_column, "value"), "").cast(pa.large_string())
+    return equal_texts(documents, dedup.key_column)
 
 
 class BandKeys:

@@ -8,7 +8,7 @@ Objects with more than MAX_FIELDS fields, which have data for keys as a rule, ar
 and so is what Parquet has no type for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.sources.json_text import array_as_json, as_json_text, is_list
+from tasks.sources.json_text import array_as_json, as_json_text
 from tasks.sources.type_unification import ValueRanges, count_fields, unify_types
 
 JSON_TEXT = {b"zyda": b"json"}
@@ -41,62 +41,70 @@ def json_field(name: str) -> pa.Field:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the type that holds the same values without an encoding, or None where only JSON does."""
+    """Return the type that holds the same values without an encoding, or None where only JSON does.
+
+    No field of it is required at any level: another file of the source may lack it.
+    """
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
-    if pa.types.is_struct(kind):
-        types = [plain_type(field.type) for field in kind]
-        names = {field.name for field in kind}
-        if not types or None in types or len(names) < len(types):
-            return None
-        return pa.struct([field.with_type(of_field) for field, of_field in zip(kind, types, strict=True)])
-    if pa.types.is_map(kind):
-        of_key, of_item = plain_type(kind.key_type), plain_type(kind.item_type)
-        return pa.map_(of_key, of_item) if of_key is not None and of_item is not None else None
-    if is_list(kind):
-        return plain_list(kind)
     if pa.types.is_union(kind) or pa.types.is_interval(kind):
         return None
-    views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    return views.get(kind, kind)
-
-
-def plain_list(kind: pa.DataType) -> pa.DataType | None:
-    of_value = plain_type(kind.value_type)
-    if of_value is None:
+    if pa.types.is_struct(kind) and not 0 < kind.num_fields == len({field.name for field in kind}):
         return None
-    if of_value == kind.value_type and not (pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)):
-        return kind
-    field = kind.value_field.with_type(of_value)
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(field, kind.list_size)
-    is_large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
-    return pa.large_list(field) if is_large else pa.list_(field)
+    if is_view_list(kind):
+        make = pa.large_list if pa.types.is_large_list_view(kind) else pa.list_
+        kind = make(kind.value_field)
+    views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+    return with_inner_types(views.get(kind, kind), plain_type)
+
+
+def is_view_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
 
 
 def as_bytes(kind: pa.DataType) -> pa.DataType:
-    """Return a type with the same layout that has bytes for texts, at every level."""
+    """Return a type with the same layout that has bytes for texts and no required field, at every level."""
     names = {
         pa.string(): pa.binary(),
         pa.large_string(): pa.large_binary(),
         pa.string_view(): pa.binary_view(),
     }
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(as_bytes(field.type)) for field in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)))
-    if pa.types.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(as_bytes(kind.value_type)))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(as_bytes(kind.value_type)), kind.list_size)
-    if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(as_bytes(key.type)), item.with_type(as_bytes(item.type)))
+    return with_inner_types(names.get(kind, kind), as_bytes)
+
+
+def with_inner_types(
+    kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType | None]
+) -> pa.DataType | None:
+    """Return a nested type with other types in it, None where one of them is None. No field is required.
+
+    A type that is not nested is returned as it is.
+    """
+    children = [kind.field(i) for i in range(kind.num_fields)]
     if pa.types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, as_bytes(kind.value_type), kind.ordered)
-    return names.get(kind, kind)
+        children = [pa.field("values", kind.value_type)]
+    if pa.types.is_map(kind):
+        children = [kind.key_field, kind.item_field]
+    inner = [change(child.type) for child in children]
+    if not inner or None in inner:
+        return None if inner else kind
+    fields = [child.with_type(of).with_nullable(True) for child, of in zip(children, inner, strict=True)]
+    if pa.types.is_struct(kind):
+        return pa.struct(fields)
+    if pa.types.is_map(kind):
+        return pa.map_(fields[0].with_nullable(False), fields[1])
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(fields[0], kind.list_size)
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, inner[0], kind.ordered)
+    makers = {
+        pa.types.is_list: pa.list_,
+        pa.types.is_large_list: pa.large_list,
+        pa.types.is_list_view: pa.list_view,
+        pa.types.is_large_list_view: pa.large_list_view,
+    }
+    return next((make(fields[0]) for is_kind, make in makers.items() if is_kind(kind)), kind)
 
 
 def plain(table: pa.Table) -> pa.Table:
@@ -105,8 +113,9 @@ def plain(table: pa.Table) -> pa.Table:
         kind = plain_type(field.type)
         if kind is None:
             table = table.set_column(i, json_field(field.name), array_as_json(table.column(i)))
-        elif kind != field.type:
-            table = table.set_column(i, field.with_type(kind), as_plain_type(table.column(i), kind))
+        elif kind != field.type or not field.nullable:
+            column = table.column(i) if kind == field.type else as_plain_type(table.column(i), kind)
+            table = table.set_column(i, field.with_type(kind).with_nullable(True), column)
     return table
 
 
@@ -114,7 +123,9 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of what `plain` makes of a table."""
     kinds = [plain_type(field.type) for field in schema]
     fields = zip(schema, kinds, strict=True)
-    return pa.schema([json_field(f.name) if kind is None else f.with_type(kind) for f, kind in fields])
+    return pa.schema(
+        [json_field(f.name) if kind is None else f.with_type(kind).with_nullable(True) for f, kind in fields]
+    )
 
 
 def as_plain_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

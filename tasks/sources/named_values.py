@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.sources.columns import is_json
+from tasks.sources.columns import as_one_array, is_json
 
 BINARY = (
     pa.types.is_binary,
@@ -24,20 +24,12 @@ def texts_in(table: pa.Table, path: str, what: str, *, lists: bool = False) -> p
     what: is named there. lists: whether one may be a list of texts, which are returned with BETWEEN between them.
     Raises ValueError for a column of another kind.
     """
-    name = column_of(path, table.column_names)
-    if name is None:
+    values = typed_or_decoded(table, path)
+    if values is None:
         return pa.nulls(len(table), pa.string())
-    field, column = table.schema.field(name), table.column(name).combine_chunks()
-    below = path[len(name) + 1 :].split(".") if name != path else []
-    if is_json(field):
-        values = (None if text is None else value_at(json.loads(text), below) for text in column.to_pylist())
+    if not isinstance(values, pa.Array):
         return pa.array((as_text(value, lists=lists) for value in values), pa.string())
-    while below and pa.types.is_struct(column.type) and column.type.get_field_index(below[0]) >= 0:
-        column = pc.struct_field(column, below.pop(0))
-    if below and not (pa.types.is_struct(column.type) or pa.types.is_null(column.type)):
-        raise ValueError(f"column {name!r} is {column.type}, which has no fields")
-    if below:
-        return pa.nulls(len(table), pa.string())
+    column = values
     is_list = any(
         of(column.type) for of in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     )
@@ -48,6 +40,25 @@ def texts_in(table: pa.Table, path: str, what: str, *, lists: bool = False) -> p
     if kind is not column.type or pa.types.is_floating(kind):
         return pa.array((as_text(value, lists=lists) for value in column.to_pylist()), pa.string())
     return column.cast(pa.string())
+
+
+def typed_or_decoded(table: pa.Table, path: str) -> pa.Array | list[Any] | None:
+    """Return the values of a column, or of a field in a column of objects: (n,), decoded where they are JSON text.
+
+    None where there is no such column or field. Raises ValueError for a column without fields.
+    """
+    name = column_of(path, table.column_names)
+    if name is None:
+        return None
+    field, column = table.schema.field(name), as_one_array(table.column(name))
+    below = path[len(name) + 1 :].split(".") if name != path else []
+    if is_json(field):
+        return [None if text is None else value_at(json.loads(text), below) for text in column.to_pylist()]
+    while below and pa.types.is_struct(column.type) and column.type.get_field_index(below[0]) >= 0:
+        column = pc.struct_field(column, below.pop(0))
+    if below and not (pa.types.is_struct(column.type) or pa.types.is_null(column.type)):
+        raise ValueError(f"column {name!r} is {column.type}, which has no fields")
+    return None if below else column
 
 
 def column_of(path: str, names: Sequence[str]) -> str | None:

@@ -6,6 +6,7 @@ many rows there are is counted apart from that, by footers, batches and ends of 
 """
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -73,9 +74,10 @@ def utf8_fault(content: bytes) -> str | None:
     return None
 
 
-def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
+def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: int) -> Chunk:
     """Judge Arrow rows: those with a null text, or with invalid UTF-8 in any column, are bad. Decode the others.
 
+    faults: what is known to be wrong with some rows of the table.
     Raises one of DAMAGED where offsets lead out of memory: the format has no checksums.
     """
     rows = np.arange(first_row, first_row + len(table))
@@ -85,7 +87,7 @@ def arrow_chunk(table: pa.Table, text: str, first_row: int) -> Chunk:
     texts = as_one_array(column).cast(pa.large_binary())
     table = table.set_column(table.column_names.index(text), text, texts)
     table = plain(table)
-    reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null")
+    reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null") | faults
     try:  # from bytes to text Arrow checks the UTF-8; one by one they are looked at only if that fails
         texts.cast(pa.large_string())
     except pa.ArrowInvalid:
@@ -106,16 +108,22 @@ def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     """Return the rows of a column with invalid UTF-8 at any level, each with a sentence that says so."""
     if as_bytes(column.type) == column.type:  # it holds no text
         return {}
-    array, faults = as_one_array(column), dict[int, str]()
-    ranges = [range(len(array))]
+    array = as_one_array(column)
+    bad = bad_places(len(array), lambda rows: not has_utf8_fault(array.take(rows)))
+    return dict.fromkeys(bad, f"column {name!r}: invalid UTF-8") if has_utf8_fault(array) else {}
+
+
+def bad_places(count: int, are_good: Callable[[pa.Array], bool]) -> Iterator[int]:
+    """Yield which of so many rows are bad. are_good: says whether all rows at some places, (n,) int64, are good."""
+    ranges = [range(count)] if count else []
     while ranges:
         rows = ranges.pop()
-        is_bad = has_utf8_fault(array if len(rows) == len(array) else array.take(pa.array(rows)))
-        if is_bad and len(rows) == 1:
-            faults[rows.start] = f"column {name!r}: invalid UTF-8"
-        elif is_bad:
-            ranges += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-    return faults
+        if are_good(pa.array(np.arange(rows.start, rows.stop))):
+            continue
+        if len(rows) == 1:
+            yield rows.start
+        else:
+            ranges += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
 
 
 def has_utf8_fault(array: pa.Array) -> bool:

@@ -69,6 +69,9 @@ def leaf_arrays(array: pa.Array) -> list[pa.Array]:
     """Return the arrays at the ends of a nested one."""
     if pa.types.is_struct(array.type):
         return [leaf for field in array.flatten() for leaf in leaf_arrays(field)]
+    if pa.types.is_map(array.type):
+        pair = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
+        return leaf_arrays(array.cast(pa.list_(pair)))
     if is_list(array.type):
         return leaf_arrays(array.flatten())
     return [array]

@@ -57,7 +57,7 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
             yield Chunk(NO_ROWS, pa.table({}), bad)
         else:
             tally.rows += rows
-            yield arrow_chunk(pa.Table.from_batches([batch]), text, first)
+            yield arrow_chunk(pa.Table.from_batches([batch]), {}, text, first)
 
 
 def check_offsets(batch: pa.RecordBatch) -> None:
@@ -67,7 +67,9 @@ def check_offsets(batch: pa.RecordBatch) -> None:
     """
     for column in batch.columns:
         kind = as_bytes(column.type)
-        (column if kind == column.type else column.view(kind)).validate(full=True)
+        with suppress(pa.ArrowNotImplementedError):
+            column = column if kind == column.type else column.view(kind)
+        column.validate(full=True)
 
 
 def rows_in(stream: Input, number: int) -> int | None:

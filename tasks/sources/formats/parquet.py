@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from operator import attrgetter
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 
 from tasks.sources.columns import plain_schema
 from tasks.sources.footers import ASKER
+from tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import Piece
 from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
@@ -21,7 +23,7 @@ from tasks.sources.streams import Input, damage
 NAME = "parquet"
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True
-VERSION = 2
+VERSION = 3
 # 16,384 would save a twentieth of the sketching, and hold so many documents at once
 # (python -m benchmarks.constants).
 BATCH_ROWS = 1024
@@ -59,6 +61,7 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
     try:
         footer = footer_of(stream)
         parquet = open_parquet(stream, footer, pre_buffer=True, page_checksum_verification=True)
+        int96 = Int96Columns(parquet, partial(open_parquet, stream, footer, page_checksum_verification=True))
     except DAMAGED as error:
         yield rest_of_file(piece.first_row, f"the file is damaged: {damage(stream, error)}", tally)
         return
@@ -70,11 +73,13 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
         tally.rows += rows
         of_rows = range(row, row + rows)
-        yield from read_row_group(stream, parquet, group, of_rows, text, names if selection != ALL else None)
+        yield from read_row_group(
+            stream, parquet, int96, group, of_rows, text, names if selection != ALL else None
+        )
 
 
-def open_parquet(stream: Input, footer: bytes, **options: Any) -> pq.ParquetFile:
-    """Open a file by its footer. Raises ValueError where columns are encrypted.
+def open_parquet(stream: Input, footer: bytes, unit: str = MICROSECONDS, **options: Any) -> pq.ParquetFile:
+    """Open a file by its footer. unit: of INT96 times. Raises ValueError where columns are encrypted.
 
     pyarrow ends the process where it is asked about such a column. So where the footer looks as if it had one,
     another process asks first.
@@ -82,7 +87,7 @@ def open_parquet(stream: Input, footer: bytes, **options: Any) -> pq.ParquetFile
     metadata = pq.read_metadata(BytesIO(footer))
     if OF_ENCRYPTED_COLUMN.search(footer) and not ASKER.is_safe(footer):
         raise ValueError("columns are encrypted, and nobody has their key here")
-    return pq.ParquetFile(stream, metadata=metadata, **options)
+    return pq.ParquetFile(stream, metadata=metadata, coerce_int96_timestamp_unit=unit, **options)
 
 
 def footer_of(stream: Input) -> bytes:
@@ -103,16 +108,24 @@ def last_bytes(stream: Input, size: int) -> bytes:
 
 
 def read_row_group(
-    stream: Input, parquet: pq.ParquetFile, group: int, rows: range, text: str, names: list[str] | None = None
+    stream: Input,
+    parquet: pq.ParquetFile,
+    int96: Int96Columns,
+    group: int,
+    rows: range,
+    text: str,
+    names: list[str] | None = None,
 ) -> Iterator[Chunk]:
     """Read a row group; a damaged one gives a bad row for each of its rows that could not be read.
 
     names: of the columns to read, or None for all.
     """
     batches, row = parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names), rows.start
+    others = int96.batches(BATCH_ROWS, group, names or parquet.schema_arrow.names)
     while True:
         try:
             batch = next(batches, None)
+            times = next(others, ())
         except DAMAGED as error:
             reason = f"row group {group} is damaged: {damage(stream, error)}"
             yield Chunk(NO_ROWS, pa.table({}), [BadRow(place, reason) for place in range(row, rows.stop)])
@@ -121,7 +134,7 @@ def read_row_group(
             return
         # A column of a structure and one whose name has a dot can be called the same: pyarrow reads both.
         batch = batch.select(names) if names is not None else batch
-        yield arrow_chunk(pa.Table.from_batches([batch]), text, row)
+        yield arrow_chunk(*exact_times(batch, times), text, row)
         row += batch.num_rows
 
 
