@@ -20,8 +20,23 @@ class Limits:
     """The bounds. Code reads them with `limits()`; tests replace them with `replaced_limits`."""
 
     # Compressed input and HTTP bodies.
+    http_body: int = bound(
+        12 << 20, "bytes", "A body of HTTP when it is decoded. Crawlers cut pages at 1 to 5 MiB."
+    )
+    http_codings: int = bound(
+        10, "codings", "Content codings of a body, one in another. Real pages have one."
+    )
 
     # Records of WARC files and pages.
+    warc_head: int = bound(1 << 16, "bytes", "The head of a WARC record. Real ones have up to 6 KiB.")
+    http_head: int = bound(
+        1 << 18, "bytes", "The head of an HTTP response, with interim ones. Browsers take 256 KiB."
+    )
+    warc_record: int = bound(
+        12 << 20, "bytes", "The block of a WARC record. For a byte of emoji alone, a worker needs some forty."
+    )
+    warc_blank: int = bound(1 << 20, "bytes", "Line ends between records of WARC that follow one another.")
+    bad_record_kept: int = bound(1 << 12, "bytes", "What is kept of bytes that are no WARC record.")
 
     # HTML.
 

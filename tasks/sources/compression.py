@@ -149,6 +149,15 @@ class Members:
         self.place = 0  # of the first byte that no decoder was given, in what is held
         self.done = 0  # where, in the file, the last part ends of which a decoder of bzip2 gave something
 
+    def again_from(self, offset: int) -> "Members":
+        """Return the members from one on. Raises OSError or ValueError where the stream cannot go back."""
+        self.stream.seek(offset)
+        members = Members(
+            self.stream, self.kind or None, resumes=self.resumes, has_dictionaries=self.has_dictionaries
+        )
+        members.offset, members.dictionary = offset, self.dictionary
+        return members
+
     def __iter__(self) -> Iterator[Block | Broken]:
         if not self.kind:
             yield from plain_blocks(self.stream)

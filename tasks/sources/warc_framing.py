@@ -1,29 +1,29 @@
 """Where the records of a WARC file begin and end, and where the next one begins after one that is damaged.
 
-FastWARC, which reads the records, ends a file where one has a bad head. So they are cut apart here: a record's
-head says how long it is, and another one, or the end, has to follow. What is no record is one all the same,
-with its fault.
+A record's head states how long it is, and another one, or the end, has to follow. Bytes that are no record are
+returned as one with its fault.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tasks.errors import first_line
+from tasks.limits import limits
 from tasks.sources.compression import Block, Broken, Members
 
-MAX_HEAD = 1 << 16
-# Bytes of its block. Common Crawl cuts pages at 5 MiB; for a byte of emoji alone, a worker needs some forty.
-MAX_RECORD = 12 << 20
-END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+# Of a head, or of what it has instead: another record.
+END_OF_HEAD = re.compile(rb"\r?\n(?:\r?\n|(?=WARC/[01]\.))")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+LINE_ENDS = re.compile(rb"[\r\n]*")
 MARK = b"WARC/"
 ENDS = b"\r\n\r\n"  # of a record
 NEXT = re.compile(rb"\nWARC/[01]\.")
 NOT_FOLLOWED = "no record follows the {:,} bytes that it says it has"
-OVERLAP = 8  # so much of NEXT may stand at the end of what was looked through
-KEPT_CONTENT = 1 << 12  # of what is no record
+OVERLAP = 8  # so much of NEXT may be at the end of what was searched
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,44 @@ class Framed:
     is_beginning: bool = False
 
 
+class Place(NamedTuple):
+    """A decompressed byte. member: the place of the first byte of its member. offset: of its member in the file."""
+
+    place: int
+    member: int
+    offset: int
+
+
 class Cut(Exception):
     """The data break off here."""
+
+
+class Blank(Exception):
+    """Too many line ends follow one another."""
 
 
 class Framing:
     """The records of a file.
 
     `held` are decompressed bytes, of which the first is number `place`; `starts` are the members that begin in
-    them, by the place of their first byte, with their offsets in the file.
+    them, by the place of their first byte, with their offsets in the file; `marks` are the places of the members
+    that begin as a record does. is_doubting: the length of a long record was wrong, so no other is believed.
     """
 
     def __init__(self, members: Members) -> None:
-        self.blocks = iter(members)
-        self.is_compressed = bool(members.kind)
-        self.held, self.place = bytearray(), 0
-        self.starts: list[tuple[int, int]] = []
-        self.broken: Broken | None = None  # the member at which the data break off
+        self.members, self.blocks = members, iter(members)
+        self.is_compressed, self.is_doubting = bool(members.kind), False
         self.records = 0
+        self.begin_at(0)
+
+    def begin_at(self, place: int) -> None:
+        """Hold nothing, before a decompressed byte."""
+        self.held, self.place = bytearray(), place
+        self.starts, self.marks, self.unjudged = deque[tuple[int, int]](), deque[int](), deque[int]()
+        self.broken: Broken | None = None  # the member at which the data break off
 
     def begins_with(self, mark: bytes) -> bool:
-        """Say whether the first bytes of the file are these."""
+        """Return whether these are the first bytes of the file."""
         with suppress(Cut):
             self.fill(len(mark))
         return self.held.startswith(mark)
@@ -72,12 +89,21 @@ class Framing:
                     return
                 framed = self.record()
             except Cut as cut:
-                content, offset = bytes(self.held[:KEPT_CONTENT]), self.offset_here()
-                framed = Framed(content, offset, str(cut), is_rest=not self.go_to_next_member())
+                framed = self.cut(str(cut))
+            except Blank as blank:
+                framed = Framed(b"", self.offset_here(), str(blank), is_rest=True)
             self.records += not framed.is_rest
             yield framed
             if framed.is_rest:
                 return
+
+    def cut(self, fault: str) -> Framed:
+        """Return what is here as no record, and go to the next one: of those held, or the next member."""
+        content, offset = bytes(self.held[: limits().bad_record_kept]), self.offset_here()
+        if place := self.next_record(1):
+            self.drop(place)
+            return Framed(content[:place], offset, fault)
+        return Framed(content, offset, fault, is_rest=not self.go_to_next_member())
 
     def fill(self, size: int) -> bool:
         """Hold so many bytes; False where there are fewer before the end. Raises Cut."""
@@ -94,16 +120,25 @@ class Framing:
         return True
 
     def take(self, block: Block) -> None:
+        end = self.place + len(self.held)
         if block.begins:
-            self.starts.append((self.place + len(self.held), block.offset))
+            self.starts.append((end, block.offset))
+            self.unjudged.append(end)
         self.held += block.content
+        end += len(block.content)
+        while self.unjudged and self.unjudged[0] + len(MARK) <= end:
+            start = self.unjudged.popleft()
+            if start >= self.place and self.held.startswith(MARK, start - self.place):
+                self.marks.append(start)
 
     def drop(self, size: int) -> None:
         """Hold the first bytes no longer."""
         del self.held[:size]
         self.place += size
         while len(self.starts) > 1 and self.starts[1][0] <= self.place:
-            del self.starts[0]
+            self.starts.popleft()
+        while self.marks and self.marks[0] < self.place:
+            self.marks.popleft()
 
     def offset_here(self) -> int:
         """Return where in the file the first byte that is held is, or the member with it begins."""
@@ -114,13 +149,20 @@ class Framing:
         return self.starts[0][1] if self.starts else 0
 
     def skip_line_ends(self) -> bool:
-        """Go to the next byte that is no line end; False at the end. Raises Cut."""
+        """Go to the next byte that is no line end; False at the end. Raises Cut, Blank."""
+        skipped, most = 0, limits().warc_blank
         while self.fill(1):
-            ends = len(self.held) - len(self.held.lstrip(b"\r\n"))
+            found = LINE_ENDS.match(self.held)
+            ends = found.end() if found else 0
             is_at_byte = ends < len(self.held)
             self.drop(ends)
             if is_at_byte:
                 return True
+            skipped += ends
+            if skipped > most:
+                raise Blank(
+                    f"more than {most:,} bytes of line ends follow one another, and the rest is not read"
+                )
         return False
 
     def record(self) -> Framed:
@@ -128,18 +170,29 @@ class Framing:
         self.fill(len(MARK))
         if not self.held.startswith(MARK):
             return self.no_record("no record begins here: it would begin with WARC/ and a version")
-        head, searched = END_OF_HEAD.search(self.held, 0, MAX_HEAD), 0
-        while head is None:
-            searched = max(0, len(self.held) - 3)
-            if len(self.held) >= MAX_HEAD or not self.fill(len(self.held) + 1):
-                return self.no_record(f"its head has no end within {MAX_HEAD:,} bytes")
-            head = END_OF_HEAD.search(self.held, searched, MAX_HEAD)
+        head = self.end_of_head()
+        if head is None:
+            return self.no_record(f"its head has no end within {limits().warc_head:,} bytes")
+        if head[0] in {b"\n", b"\r\n"}:
+            return self.no_record("another record begins in its head")
         length = LENGTH.search(self.held, 0, head.end())
         if length is None:
             return self.no_record("its head says no Content-Length")
-        if int(length[1]) > MAX_RECORD:
+        if int(length[1]) > limits().warc_record:
             return self.too_long(head.end(), int(length[1]))
         return self.whole(head.end(), int(length[1]))
+
+    def end_of_head(self) -> re.Match[bytes] | None:
+        """Return the end of the head that begins here, if it has one before another record begins. Raises Cut."""
+        searched = 0
+        while True:
+            most, mark = limits().warc_head, self.next_mark(1)
+            found = END_OF_HEAD.search(self.held, searched, min(most, mark or most))
+            if found or mark or len(self.held) >= most:
+                return found
+            searched = max(0, len(self.held) - OVERLAP)
+            if not self.fill(len(self.held) + 1):
+                return None
 
     def whole(self, start: int, length: int) -> Framed:
         """Return the record whose block of so many bytes starts at a byte of what is held. Raises Cut."""
@@ -159,38 +212,78 @@ class Framing:
     def too_long(self, start: int, length: int) -> Framed:
         """Pass a record, of which the beginning is held: it says what it is. Raises Cut.
 
-        Its length may be wrong: then it is a bad row, whatever it is, and what seems to be another record is read.
+        Its length may be wrong. Then it is a bad row, whatever it is, and reading goes on at the first record that
+        seems to begin in it.
         """
-        self.fill(start + MAX_HEAD)
-        head, block = bytes(self.held[:start]), bytes(self.held[start : start + MAX_HEAD])
-        # With the length of what is held: a reader may ask for as much memory as a record says it has.
+        most = limits().warc_head
+        with suppress(Cut):
+            self.fill(start + most)
+        head, block = bytes(self.held[:start]), bytes(self.held[start : start + most])
         head, offset = LENGTH.sub(b"Content-Length: %d\r" % len(block), head, count=1), self.offset_here()
-        fault, remaining = self.passed(start + length)
-        if fault is None and not self.is_followed(0):
-            fault = NOT_FOLLOWED.format(length)
-        if fault is not None:
-            return Framed(head[:KEPT_CONTENT], offset, fault, is_rest=remaining > 0 and not self.held)
-        fault = f"it has {length:,} bytes, expected at most {MAX_RECORD:,}"
-        return Framed(head + block, offset, fault, is_beginning=True)
+        remaining, inner = self.passed(start + length)
+        fault = self.fault_of_length(length, remaining)
+        if not fault:
+            fault = f"it has {length:,} bytes, expected at most {limits().warc_record:,}"
+            return Framed(head + block, offset, fault, is_beginning=True)
+        is_rest = remaining > 0 and not self.held
+        if inner and self.go_back(inner):
+            is_rest = False
+        return Framed(head[: limits().bad_record_kept], offset, fault, is_rest)
 
-    def passed(self, size: int) -> tuple[str | None, int]:
-        """Pass the bytes of a record; return why they are not its own, if so, and how many were not passed."""
-        remaining = size
-        while remaining and self.fill(1):
-            here = min(remaining, len(self.held))
-            self.fill(here + len(MARK))
-            own = 1 if remaining == size else 0  # its first byte may begin a member, too
-            places = (start - self.place for start, _ in self.starts)
-            others = (place for place in places if own <= place < here and self.held.startswith(MARK, place))
-            if (place := next(others, None)) is not None:
-                self.drop(place)
-                fault = (
-                    f"another record begins {remaining - place:,} bytes before the end that its length says"
-                )
-                return fault, remaining - place
-            self.drop(here)
-            remaining -= here
-        return (f"the file ends {remaining:,} bytes before the record does" if remaining else None), remaining
+    def fault_of_length(self, length: int, remaining: int) -> str:
+        """Return why a record of which some bytes could not be passed has not the length that it says it has."""
+        if remaining and self.held:
+            return f"another record begins {remaining:,} bytes before the end that its length says"
+        if remaining:
+            return f"the file ends {remaining:,} bytes before the record does"
+        return "" if self.is_followed(0) else NOT_FOLLOWED.format(length)
+
+    def passed(self, size: int) -> tuple[int, Place | None]:
+        """Pass the bytes of a record; return how many were not passed, and where another one seems to begin in it.
+
+        A record at the beginning of a member ends this one. So does any, where lengths are doubted. Raises Cut.
+        """
+        end, inner, searched = self.place + size, None, 1  # its first byte may begin a member, too
+        while True:
+            remaining = end - self.place
+            line = self.next_line(searched) if inner is None else None
+            mark = self.next_record(searched) if self.is_doubting else self.next_mark(searched)
+            if mark is not None and mark < remaining:
+                self.drop(mark)
+                return remaining - mark, inner
+            if line is not None and line < remaining:
+                inner = self.known_place(line)
+            if len(self.held) >= remaining:
+                self.drop(remaining)
+                return 0, inner
+            passed = max(1, len(self.held) - OVERLAP)
+            self.drop(passed)
+            searched = 0
+            if not self.fill(len(self.held) + 1):
+                remaining = end - self.place - len(self.held)
+                self.drop(len(self.held))
+                return remaining, inner
+
+    def known_place(self, place: int) -> Place:
+        """Return where a byte is of those that are held, so that it can be gone back to."""
+        place += self.place
+        if not self.is_compressed:
+            return Place(place, place, place)
+        begun = [start for start in self.starts if start[0] <= place]
+        return Place(place, *begun[-1])
+
+    def go_back(self, to: Place) -> bool:
+        """Go back to a byte, if the file can be read from there again, and believe no long record from now on."""
+        try:
+            members = self.members.again_from(to.offset)
+        except (OSError, ValueError):  # a server that gives its files from end to end alone
+            return False
+        self.members, self.blocks, self.is_doubting = members, iter(members), True
+        self.begin_at(to.member)
+        with suppress(Cut):
+            while self.place < to.place and self.fill(1):
+                self.drop(min(len(self.held), to.place - self.place))
+        return True
 
     def is_followed(self, size: int) -> bool:
         """Say whether what is behind so many bytes of those held is the end of a record, or of the file."""
@@ -201,35 +294,44 @@ class Framing:
 
     def no_record(self, fault: str) -> Framed:
         """Return what is here as no record, and go to where another one seems to begin."""
-        found = Framed(bytes(self.held[:KEPT_CONTENT]), self.offset_here(), fault)
+        content, offset, start = bytes(self.held[: limits().bad_record_kept]), self.offset_here(), self.place
         searched = 1
         while (place := self.next_record(searched)) is None:
-            self.drop(max(0, len(self.held) - OVERLAP))
+            self.drop(max(1, len(self.held) - OVERLAP))
             searched = 0
-            try:
-                has_more = self.fill(len(self.held) + 1)
-            except Cut:
-                has_more = False
-            if not has_more:
+            if not self.has_more():
                 place = len(self.held)
                 break
         self.drop(place)
-        return found
+        return Framed(content[: self.place - start], offset, fault)
+
+    def has_more(self) -> bool:
+        """Hold more; False where nothing follows, or what follows is damaged."""
+        with suppress(Cut):
+            return self.fill(len(self.held) + 1)
+        return False
 
     def next_record(self, searched: int) -> int | None:
         """Return where in what is held a record seems to begin, behind so many bytes."""
-        found = NEXT.search(self.held, searched - 1 if searched else 0)
-        places = [found.start() + 1] if found else []
-        places += [start - self.place for start, _ in self.starts if start - self.place >= searched]
-        return min((place for place in places if self.held.startswith(MARK, place)), default=None)
+        places = (self.next_line(searched), self.next_mark(searched))
+        return min((place for place in places if place is not None), default=None)
+
+    def next_line(self, searched: int) -> int | None:
+        """Return where in what is held a line begins as a record does, behind so many bytes."""
+        found = NEXT.search(self.held, max(0, searched - 1))
+        return found.start() + 1 if found else None
+
+    def next_mark(self, searched: int) -> int | None:
+        """Return where in what is held a member begins as a record does, behind so many bytes."""
+        places = (mark - self.place for mark in self.marks)
+        return next((place for place in places if place >= searched), None)
 
     def go_to_next_member(self) -> bool:
         """Go to the next member that begins as a record does, or is damaged too; False where there is none.
 
         A damaged one that began as no record is a part of the one before: a body that was compressed, say.
         """
-        self.drop(len(self.held))
-        self.broken, self.starts = None, []
+        self.begin_at(self.place + len(self.held))
         passed = -1
         for block in self.blocks:
             if isinstance(block, Block):

@@ -7,25 +7,27 @@ file.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
 
 import pyarrow as pa
-from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tasks.errors import bad_input, first_line
 from tasks.extraction.decoding import as_utf8
+from tasks.limits import limits
 from tasks.sources.compression import COMPRESSIONS, Members, compression_of
+from tasks.sources.http_bodies import decoded_body
 from tasks.sources.listing import Piece
+from tasks.sources.message_heads import Head, charset_of, content_type_of, is_http, read_head, read_http_head
 from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
 from tasks.sources.rows import Chunk, Tally, utf8_fault
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input
-from tasks.sources.warc_framing import KEPT_CONTENT, MAX_RECORD, Framed, Framing
+from tasks.sources.warc_digests import wrong_digest
+from tasks.sources.warc_framing import Framed, Framing
 
 NAME = "warc"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".warc", ".wet") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 2
+VERSION = 3
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
@@ -38,12 +40,11 @@ SCHEMA = pa.schema(
     ]
 )
 OTHERS = {"warcinfo", "request", "metadata", "revisit", "continuation"}
+PAGE_RECORDS = {"response", "resource"}
 PAGES = {"text/html", "application/xhtml+xml"}
 MAIN_TYPES = {"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"}
 FOUND, REDIRECTS = 200, range(300, 400)
 STATUSES = range(100, 600)
-ENCODINGS = ("Content-Encoding", "Transfer-Encoding")
-MAX_HTTP_HEAD = 1 << 16
 ARC = b"filedesc://"
 PDF = b"%PDF-"
 
@@ -79,101 +80,76 @@ def outcomes_of(framing: Framing) -> Iterator[Outcome]:
 
 
 def faulty(framed: Framed) -> Outcome:
-    """Say what a record is that cannot be read: one that is too long may be no document by its beginning."""
+    """Return what a record is that cannot be read: one that is too long may be no document by its beginning."""
     if framed.is_beginning and isinstance(beginning := outcome_of(framed), Skip):
         return beginning
-    return Bad(framed.fault, framed.content[:KEPT_CONTENT], framed.is_rest)
+    return Bad(framed.fault, framed.content[: limits().bad_record_kept], framed.is_rest)
 
 
 def outcome_of(framed: Framed) -> Outcome:
-    """Say what a record is, by its beginning if there is no more of it."""
+    """Return what a record is, by its beginning if there is no more of it."""
+    content = framed.content
     try:
-        record = WarcRecord.from_bytes(framed.content)
-        has_digest = not framed.is_beginning and record.headers.get("WARC-Block-Digest")
-        if has_digest and not record.verify_block_digest():
-            return Bad("its content is not what its digest (WARC-Block-Digest) says", framed.content)
-        if record.record_type == WarcRecordType.conversion:
-            return plain_text(record, framed)
-        if record.record_type not in (WarcRecordType.response, WarcRecordType.resource):
-            kind = str(record.headers.get("WARC-Type")).lower()
+        head = read_head(content, 0, limits().warc_head, "utf-8")
+        stated = [] if framed.is_beginning else head.all("warc-block-digest")
+        if wrong := stated and wrong_digest(stated, memoryview(content)[head.end :]):
+            return Bad(f"its content does not match its digest (WARC-Block-Digest: {wrong[:200]})", content)
+        kind = (head.get("warc-type") or "").lower()
+        if kind == "conversion":
+            return plain_text(head, content)
+        if kind not in PAGE_RECORDS:
             return Skip(kind if kind in OTHERS else "record of unknown type")
-        return page(record, framed)
-    except (OSError, ValueError) as error:
-        return Bad(first_line(error), framed.content)
+        return page(head, kind, content)
+    except ValueError as error:
+        return Bad(first_line(error), content)
+    except MemoryError:
+        return Bad("it takes more memory than there is", content)
 
 
-def plain_text(record: WarcRecord, framed: Framed) -> Outcome:
+def plain_text(head: Head, record: bytes) -> Outcome:
     """Return a text of a WET file."""
-    if media_type(record.headers.get("Content-Type")) != "text/plain":
-        return Skip(f"conversion to {kind_of(record.headers.get('Content-Type'))}")
-    content = record.reader.read()
+    if media_type(head.get("content-type")) != "text/plain":
+        return Skip(f"conversion to {kind_of(head.get('content-type'))}")
+    content = record[head.end :]
     if fault := utf8_fault(content):
         return Bad(fault, content)
-    columns = columns_of(record)
-    language = record.headers.get("WARC-Identified-Content-Language")
-    return {**columns, "text": content.decode(), "content_type": "text/plain", "content_language": language}
+    language = head.get("warc-identified-content-language")
+    return {**columns_of(head), "text": content, "content_type": "text/plain", "content_language": language}
 
 
-def page(record: WarcRecord, framed: Framed) -> Outcome:
-    """Return a web page, or what else a server sent."""
-    status, charset = None, None
-    if record.is_http:
-        record.parse_http(auto_decode="none", max_header_len=MAX_HTTP_HEAD, quirks_mode=True)
-        status, charset = record.http_headers.status_code, record.http_charset
+def page(head: Head, kind: str, record: bytes) -> Outcome:
+    """Return a web page, or what else a server sent. Raises ValueError."""
+    http, status, known = None, None, head.get("content-type")
+    if media_type(known) == "application/http" or (not known and is_http(record, head.end)):
+        if not is_http(record, head.end):
+            return Skip("status unknown")
+        status, http = read_http_head(record, head.end, limits().http_head)
         if status != FOUND:
-            return Skip(
-                "redirect" if status in REDIRECTS else f"status {status if status in STATUSES else 'unknown'}"
-            )
-        content_type = record.http_headers.get("Content-Type")
-    elif record.record_type == WarcRecordType.response:
+            known_status = f"status {status if status in STATUSES else 'unknown'}"
+            return Skip("redirect" if status in REDIRECTS else known_status)
+        known = content_type_of(http)
+    elif kind == "response":
         return Skip("response without HTTP")
-    else:
-        content_type = record.headers.get("Content-Type")
-    known = record.headers.get("WARC-Identified-Payload-Type") or content_type
+    known = head.get("warc-identified-payload-type") or known
     if media_type(known) not in PAGES:
         return Skip(f"content of type {kind_of(known)}")
-    is_encoded = record.is_http and any(name in record.http_headers for name in ENCODINGS)
-    # The reader takes, and clears, as much memory as it is asked for.
-    content = body_of(framed) if is_encoded else record.reader.read(len(framed.content))
+    body = record[http.end if http else head.end :]
+    content = decoded_body(body, http) if http else body
     if content[: len(PDF)] == PDF:  # whatever the server called it
         return Skip("content of type application")
-    if len(content) > MAX_RECORD:
-        return Bad(f"it has more than {MAX_RECORD:,} bytes when it is decoded", framed.content)
-    language = record.http_headers.get("Content-Language") if record.is_http else None
     return {
-        **columns_of(record), "text": as_utf8(content, charset), "content_type": media_type(known),
-        "status": status, "content_language": language,
+        **columns_of(head), "text": as_utf8(content, charset_of(http or head)),
+        "content_type": media_type(known), "status": status,
+        "content_language": http.get("content-language") if http else None,
     }  # fmt: skip
 
 
-def body_of(framed: Framed) -> bytes:
-    """Return what a server sent, decoded. Raises OSError.
-
-    Some crawlers keep it decoded, below a head that says how it was encoded.
-    """
-    try:
-        return body_as_said(framed, "all")
-    except OSError as error:
-        content = body_as_said(framed, "transfer")
-        if not content.lstrip().startswith(b"<"):
-            raise OSError(f"its body is not encoded as its head says: {first_line(error)}") from error
-        return content
-
-
-def body_as_said(framed: Framed, decode: Literal["all", "transfer"]) -> bytes:
-    record = WarcRecord.from_bytes(framed.content)
-    if record.is_http:
-        record.parse_http(auto_decode=decode, max_header_len=MAX_HTTP_HEAD, quirks_mode=True)
-    return bytes(record.reader.read(MAX_RECORD + 1))
-
-
-def columns_of(record: WarcRecord) -> dict[str, str | None]:
-    """Return what the head of a record says, whatever its kind."""
-    headers = record.headers
+def columns_of(head: Head) -> dict[str, str | None]:
+    """Return the columns that the head of a record gives, whatever its kind."""
     return {
-        "url": (headers.get("WARC-Target-URI") or "").strip("<>") or None,
-        "date": headers.get("WARC-Date"),
-        "warc_id": (headers.get("WARC-Record-ID") or "").strip("<>") or None,
+        "url": (head.get("warc-target-uri") or "").strip("<>") or None,
+        "date": head.get("warc-date"),
+        "warc_id": (head.get("warc-record-id") or "").strip("<>") or None,
     }
 
 

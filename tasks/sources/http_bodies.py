@@ -1,0 +1,197 @@
+"""Bodies of HTTP responses, decoded as browsers decode them, with a bound on what comes out of each coding.
+
+Crawlers often keep a body decoded below a head that still names its codings. A coding that the
+body does not have is skipped if the body is readable as it is. A body that breaks off is decoded as far as it goes.
+One that is damaged cannot be read. Sources: RFC 9110, section 8.4; RFC 9112, section 7; RFC 8878.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator
+
+import brotli
+import zstandard
+from isal import isal_zlib
+
+from tasks.limits import limits
+from tasks.sources.compression import GzipError
+from tasks.sources.message_heads import Head
+
+GZIP = b"\x1f\x8b"
+GZIP_MEMBER = b"\x1f\x8b\x08"
+# As much is given to a decoder, and taken from it, at once.
+AT_ONCE = 1 << 16
+OUT_AT_ONCE = 1 << 20
+WINDOW = 1 << 23  # bytes: the largest window of a body in Zstandard (RFC 9659)
+LAST = 64  # bytes at the end of a body in brotli, one of which is given at once: something may follow its end
+PLAIN_WITHIN = 1 << 10
+CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
+CHUNK = re.compile(rb"[ \t]*([0-9a-fA-F]{1,16})[ \t]*(?:;[^\n]{0,8192})?\r?\n")
+NO_CODING = {"identity", "none", "chunked"}
+
+
+class BadBody(ValueError):
+    """A body that cannot be decoded, with the reason."""
+
+
+def decoded_body(body: bytes, head: Head) -> bytes:
+    """Return a body without its transfer and content codings. Raises BadBody."""
+    transfer = head.listed("transfer-encoding")
+    if "chunked" in transfer:
+        body = without_chunks(body)
+    codings = [one for one in (*head.listed("content-encoding"), *transfer) if one not in NO_CODING]
+    most = limits().http_codings
+    for count, coding in enumerate(reversed(codings)):
+        if count >= most:
+            raise BadBody(f"its body has {len(codings)} codings, expected at most {most}")
+        body = without_coding(body, coding)
+    return without_more_gzip(body, most)
+
+
+def without_more_gzip(body: bytes, most: int) -> bytes:
+    """Return a body that may be compressed more often than its head says. Raises BadBody."""
+    count = 0
+    while body.startswith(GZIP_MEMBER):
+        if count == most:
+            raise BadBody(f"its body is compressed more than {most} times")
+        body, count = bounded(gunzipped(body), "gzip"), count + 1
+    return body
+
+
+def without_chunks(body: bytes) -> bytes:
+    """Return the contents of chunks; a body without any as it is. Raises BadBody.
+
+    Extensions and trailers are skipped. The last chunk may be missing, and the one before it may be cut off.
+    """
+    parts, place, view = list[memoryview](), 0, memoryview(body)
+    while place < len(body):
+        chunk = CHUNK.match(body, place)
+        if chunk is None and not parts:
+            return body
+        if chunk is None:
+            if len(body) - place < 20 and b"\n" not in body[place:]:  # the head of a chunk that is cut off
+                break
+            raise BadBody(f"its body is damaged: no chunk begins at byte {place:,} of it")
+        size = int(chunk[1], 16)
+        if size == 0:
+            break
+        parts.append(view[chunk.end() : chunk.end() + size])
+        place = chunk.end() + size
+        place += 2 if body.startswith(b"\r\n", place) else body.startswith(b"\n", place)
+    return b"".join(parts)
+
+
+def without_coding(body: bytes, coding: str) -> bytes:
+    """Return a body without one content coding; one that does not have it as it is. Raises BadBody."""
+    if not body:
+        return body
+    decode = decoder_of(body, coding)
+    if decode is None:
+        if is_plain(body):
+            return body
+        known = "gzip, deflate, br, zstd"
+        raise BadBody(f"its body is not encoded as its head says ({coding[:40]!r}), or not in one of {known}")
+    try:
+        return bounded(decode(body), coding)
+    except BadBody:
+        if is_plain(body):
+            return body
+        raise
+
+
+def decoder_of(body: bytes, coding: str) -> Callable[[bytes], Iterator[bytes]] | None:
+    """Return what decodes a coding. The first bytes tell gzip's form from zlib's, whichever the head names."""
+    if coding in {"gzip", "x-gzip", "deflate"}:
+        if body.startswith(GZIP):
+            return gunzipped
+        if has_zlib_head(body):
+            return inflated_zlib
+        return inflated_raw if coding == "deflate" else None
+    return {"br": unbrotlied, "zstd": unzstded}.get(coding)
+
+
+def has_zlib_head(body: bytes) -> bool:
+    return body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+
+
+def is_plain(body: bytes) -> bool:
+    """Return whether a body seems to be text: compressed bytes have control characters within a few bytes."""
+    return body.startswith(BYTE_ORDER_MARKS) or not CONTROLS.search(body, 0, PLAIN_WITHIN)
+
+
+def bounded(parts: Iterable[bytes], coding: str) -> bytes:
+    """Return decoded parts as one, as far as they go. Raises BadBody where they are damaged, too many or none."""
+    found, size, most = list[bytes](), 0, limits().http_body
+    try:
+        for part in parts:
+            size += len(part)
+            if size > most:
+                raise BadBody(f"it has more than {most:,} bytes when it is decoded")
+            found.append(part)
+    except EOFError as error:
+        if not size:
+            raise BadBody(f"its body ends before any of it can be decoded (coding {coding})") from error
+    except (GzipError, zstandard.ZstdError, brotli.error) as error:
+        raise BadBody(f"its body is damaged (coding {coding}): {error}") from error
+    except MemoryError as error:
+        raise BadBody(f"its body takes more memory than there is (coding {coding})") from error
+    return b"".join(found)
+
+
+def gunzipped(body: bytes) -> Iterator[bytes]:
+    """Yield what all members of gzip have; what follows them is skipped. Raises GzipError, EOFError."""
+    end = yield from inflated(body, 0, 31)
+    while body.startswith(GZIP_MEMBER, end):
+        end = yield from inflated(body, end, 31)
+
+
+def inflated_zlib(body: bytes) -> Iterator[bytes]:
+    yield from inflated(body, 0, 15)
+
+
+def inflated_raw(body: bytes) -> Iterator[bytes]:
+    yield from inflated(body, 0, -15)
+
+
+def inflated(body: bytes, start: int, wbits: int) -> Generator[bytes, None, int]:
+    """Yield what one stream of DEFLATE has, from a byte on; return where it ends. Raises GzipError, EOFError."""
+    engine, place, pending = isal_zlib.decompressobj(wbits=wbits), start, b""
+    while not engine.eof:
+        if not pending:
+            pending = body[place : place + AT_ONCE]
+            place += len(pending)
+        part = engine.decompress(pending, OUT_AT_ONCE)
+        if not (part or pending or engine.eof):
+            raise EOFError
+        pending = engine.unconsumed_tail
+        yield part
+    return place - len(engine.unused_data) - len(pending)
+
+
+def unbrotlied(body: bytes) -> Iterator[bytes]:
+    """Yield what a body in brotli has. Raises brotli.error, EOFError."""
+    engine, last = brotli.Decompressor(), max(0, len(body) - LAST)
+    ends = [*range(AT_ONCE, last, AT_ONCE), *range(last, len(body) + 1)]
+    start = 0
+    for end in ends:
+        yield engine.process(body[start:end], output_buffer_limit=OUT_AT_ONCE)
+        while not (engine.can_accept_more_data() or engine.is_finished()):
+            yield engine.process(b"", output_buffer_limit=OUT_AT_ONCE)
+        if engine.is_finished():
+            return
+        start = end
+    raise EOFError
+
+
+def unzstded(body: bytes) -> Iterator[bytes]:
+    """Yield what all frames of Zstandard have. Raises ZstdError, EOFError."""
+    engine = zstandard.ZstdDecompressor(max_window_size=WINDOW)
+    reader, is_empty = engine.stream_reader(body, read_across_frames=True), True
+    while part := reader.read(OUT_AT_ONCE):
+        is_empty = False
+        yield part
+    if is_empty:
+        first = engine.decompressobj()
+        first.decompress(body)  # of which nothing came
+        if not first.eof:
+            raise EOFError

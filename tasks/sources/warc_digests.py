@@ -1,0 +1,41 @@
+"""Digests of WARC records: whether a block has the digest that its head states.
+
+The standard names no algorithms and no way to write digests. Crawlers write them in Base32, in hexadecimal digits
+or in Base64, in capitals or small letters, with or without padding.
+"""
+
+import base64
+import hashlib
+
+NAMES = {"sha": "sha1", "sha2": "sha256"}
+ALGORITHMS = {name for name in hashlib.algorithms_guaranteed if not name.startswith("shake")}
+
+
+def wrong_digest(stated: list[str], block: memoryview) -> str | None:
+    """Return the first of some digests that a block does not have.
+
+    One of an unknown algorithm, or in an unknown form, cannot be computed, and is not wrong.
+    """
+    return next((one for one in stated if is_wrong(one, block)), None)
+
+
+def is_wrong(stated: str, block: memoryview) -> bool:
+    name, _, value = stated.strip().partition(":")
+    value, algorithm = value.strip().strip('"').rstrip("="), algorithm_of(name)
+    if algorithm is None:
+        return False
+    digest = hashlib.new(algorithm, block, usedforsecurity=False).digest()
+    base32 = base64.b32encode(digest).decode().rstrip("=")
+    texts = [
+        base64.b64encode(digest).decode().rstrip("="),
+        base64.urlsafe_b64encode(digest).decode().rstrip("="),
+    ]
+    has_form = len(value) in {2 * len(digest), len(base32), len(texts[0])}
+    return has_form and value.lower() not in {digest.hex(), base32.lower()} and value not in texts
+
+
+def algorithm_of(stated: str) -> str | None:
+    """Return hashlib's name of an algorithm, as `sha1` of `SHA-1`; None where it has none."""
+    plain = stated.strip().lower().replace("_", "-")
+    names = (plain.replace("-", ""), plain.replace("-", "_"))
+    return next((name for one in names if (name := NAMES.get(one, one)) in ALGORITHMS), None)
