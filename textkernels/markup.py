@@ -5,6 +5,8 @@ Parsers of HTML and what walks their trees take time in proportion to size and d
 process where a tree is too deep. What is measured here is never less than the depth of the tree that the HTML
 standard makes of the bytes, up to a few: elements still open, and those that were not closed in their order,
 which the standard may open again. Contents of scripts and comments do not count.
+
+The same pass finds text nodes that are one character, which resiliparse 2.0.1 drops (docs/design.md).
 """
 
 import numpy as np
@@ -19,29 +21,29 @@ CLOSED_BY_OTHERS = "body caption colgroup dd dt head html li optgroup option p t
 # What ends a drawing or a formula around it, as the standard has it.
 BREAKOUT = (
     "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu "
-    "meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var font"
+    "meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
 )
 FOREIGN = "svg math"
-INTEGRATION = "desc foreignobject mi mo mn ms mtext annotation-xml title"
+IN_SVG, IN_MATH = "desc foreignobject title", "mi mo mn ms mtext"  # whose content is HTML again
+GLYPHS = "mglyph malignmark"  # which are MathML even in these
 ROOTS = "html body"  # of which a second one adds its attributes to the first
 ANNOTATIONS = "rb rp rt rtc"  # closed by the end of their ruby, and by nothing outside of one
 STRUCTURE = "pre table code tt kbd samp math mjx-container"
 RAW = "script style textarea title xmp iframe noembed noframes"
-IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_INTEGRATION, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE = (
-    1,
-    2,
-    4,
-    8,
-    16,
-    32,
-    64,
-    128,
+IN_SENTENCES = "time button label"  # which resiliparse drops wherever they stand
+IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_IN_SENTENCE = (
+    1 << k for k in range(8)
 )
+IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH = 256, 512, 1024
+HTML, SVG, MATH = 0, 1, 2  # namespaces
 BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them
 NAMES = 1 << 12  # places of a table of names, which is nearly empty
 ROOM = 4096  # more than any limit on the depth
 TAB, LINE_FEED, FORM_FEED, RETURN, SPACE = 9, 10, 12, 13, 32
 LESS, MORE, SLASH, EQUALS, QUOTE, APOSTROPHE, DASH, EXCLAMATION, QUESTION = 60, 62, 47, 61, 34, 39, 45, 33, 63
+AMPERSAND, NUMBER_SIGN, SEMICOLON, BRACKET = 38, 35, 59, 91
+NO_BREAK_SPACE, PILCROW, UNKNOWN = 0xA0, 0xB6, -1
+NO_PLACES = np.zeros(0, np.int64)
 OFFSET, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a
 
 
@@ -53,19 +55,22 @@ def name_hash(name: str) -> int:
     return value
 
 
-def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
     """Return a table of hashes and of what is known of each name; no two names share a place."""
-    hashes, kinds = np.zeros(NAMES, np.uint64), np.zeros(NAMES, np.uint8)
+    hashes, kinds = np.zeros(NAMES, np.uint64), np.zeros(NAMES, np.uint16)
     for names, kind in (
         (VOID, IS_VOID),
         (CLOSED_BY_OTHERS, IS_VOID),
         (BREAKOUT, IS_BREAKOUT),
         (FOREIGN, IS_FOREIGN),
-        (INTEGRATION, IS_INTEGRATION),
+        (IN_SVG, IS_SVG_TEXT),
+        (IN_MATH, IS_MATH_TEXT),
+        (GLYPHS, IS_GLYPH),
         (RAW, IS_RAW),
         (ROOTS, IS_ROOT),
         ("option", IS_OPTION),
         (STRUCTURE, IS_STRUCTURE),
+        (IN_SENTENCES, IS_IN_SENTENCE),
     ):
         for name in names.split():
             value = name_hash(name)
@@ -79,6 +84,9 @@ def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
 
 HASHES, KINDS = named_kinds()
 RB, RP, RT, RTC = (np.uint64(name_hash(name)) for name in ANNOTATIONS.split())
+LINK, SCRIPT, SELECT, SVG_NAME, FONT, P, BR = (
+    np.uint64(name_hash(name)) for name in "a script select svg font p br".split()
+)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -113,7 +121,7 @@ def kind_of(value, hashes, kinds):
         if hashes[place] == value:
             return kinds[place]
         place = (place + np.uint64(1)) % np.uint64(NAMES)
-    return np.uint8(0)
+    return np.uint16(0)
 
 
 @njit(cache=True, nogil=True)
@@ -217,13 +225,13 @@ def close(stack, depth, name):
 
 @njit(cache=True, nogil=True)
 def end_of_tag(data, i, stack, depth):
-    """Read an end tag at i; return the place after it, the depth then, and what was closed out of turn."""
+    """Read an end tag at i; return its name, the place after it, the depth then, and what was closed out of turn."""
     if i + 2 < len(data) and not is_letter(data[i + 2]):
-        return find(data, i, MORE), depth, 0
+        return np.uint64(0), find(data, i, MORE), depth, 0
     name, i = read_name(data, i + 2)
     _, _, i = read_attributes(data, i)
     depth, out_of_turn = close(stack, depth, name)
-    return i, depth, out_of_turn
+    return name, i, depth, out_of_turn
 
 
 @njit(cache=True, nogil=True)
@@ -246,51 +254,174 @@ def may_be_formula(data, begin, end):
 
 
 @njit(cache=True, nogil=True)
-def nesting(data, hashes, kinds, limit):
+def read_reference(data, i, end):
+    """Return the code point of a character reference at i, UNKNOWN for a name, and the place after it.
+
+    `&nbsp;` is known by name, because there are many. The references that the standard replaces are UNKNOWN, too.
+    """
+    k = i + 1
+    if k >= end or data[k] != NUMBER_SIGN:
+        while k < end and (is_letter(data[k]) or 48 <= data[k] <= 57):
+            k += 1
+        is_space = k - i == 5 and data[i + 1] == 110 and data[i + 2] == 98 and data[i + 3] == 115
+        value = NO_BREAK_SPACE if is_space else UNKNOWN
+    else:
+        k += 1
+        base, value = 10, 0
+        if k < end and data[k] | 32 == 120:
+            base, k = 16, k + 1
+        while k < end and (48 <= data[k] <= 57 or (base == 16 and 97 <= data[k] | 32 <= 102)):
+            digit = np.int64(data[k]) - 48 if data[k] <= 57 else np.int64(data[k] | 32) - 87
+            value = min(value * base + digit, 1 << 21)
+            k += 1
+        if value == 0 or 0x80 <= value < NO_BREAK_SPACE or 0xD800 <= value < 0xE000 or value > 0x10FFFF:
+            value = UNKNOWN
+    return value, k + (k < end and data[k] == SEMICOLON)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_dropped_alone(value, is_link):
+    """Say whether resiliparse 2.0.1 drops a character where it is a whole text node, but should not.
+
+    It rightly drops characters for private use, which are pictures, and a pilcrow that is the text of a link.
+    Characters that show nothing are left to it, except the two that join and part letters.
+    """
+    if value == PILCROW:
+        return not is_link
+    if 0x200B <= value <= 0x200F or 0x2060 <= value <= 0x206F or value == 0xFEFF:
+        return value == 0x200C or value == 0x200D
+    return value == UNKNOWN or (0x800 <= value <= 0xFFFF and not 0xE000 <= value <= 0xF8FF)
+
+
+@njit(cache=True, nogil=True)
+def lone_character(data, begin, end, is_link):
+    """Return the place after the only character of a text that resiliparse 2.0.1 drops, -1 where it drops none."""
+    k, place = begin, -1
+    while k < end:
+        byte = np.int64(data[k])
+        if is_space(byte) or byte == 11 or byte == 0:
+            k += 1
+            continue
+        if byte == AMPERSAND:
+            value, k = read_reference(data, k, end)
+        elif byte & 0xF0 == 0xE0 and k + 3 <= end:
+            value = (byte & 15) << 12 | np.int64(data[k + 1] & 63) << 6 | np.int64(data[k + 2] & 63)
+            k += 3
+        elif byte == 0xC2 and k + 2 <= end:
+            value = np.int64(data[k + 1])
+            k += 2
+        else:
+            return -1
+        if 9 <= value <= 13 or value == SPACE:
+            continue
+        if place >= 0 or not is_dropped_alone(value, is_link):
+            return -1
+        place = k
+    return place
+
+
+@njit(cache=True, nogil=True)
+def begins_cdata(data, i):
+    """Say whether `<![CDATA[` begins at i, by the second and the last byte of it."""
+    return i + 8 < len(data) and data[i + 2] == BRACKET and data[i + 8] == BRACKET
+
+
+@njit(cache=True, nogil=True)
+def end_of_cdata(data, i):
+    while i + 2 < len(data) and not (data[i] == 93 and data[i + 1] == 93 and data[i + 2] == MORE):
+        i = find(data, i + 1, 93)
+    return i
+
+
+@njit(cache=True, nogil=True)
+def space_within(kind, space):
+    """Return the namespace of what stands in an element, by its kind and its own namespace."""
+    if (space == SVG and kind & IS_SVG_TEXT) or (space == MATH and kind & IS_MATH_TEXT):
+        return HTML
+    return space
+
+
+@njit(cache=True, nogil=True)
+def space_of(name, kind, around):
+    """Return the namespace of a new element by its name and the namespace around it."""
+    if around != HTML:
+        return around
+    if kind & IS_FOREIGN:
+        return SVG if name == SVG_NAME else MATH
+    return MATH if kind & IS_GLYPH else HTML
+
+
+@njit(cache=True, nogil=True)
+def nesting(data, hashes, kinds, limit, places):
     """Return how deep elements nest, or limit + 1 where it is deeper, and five more measures of a page.
 
-    They are the tags, the most attributes of one, the work, the options, and whether there is an element of
-    STRUCTURE, or an image or script that may be a formula. The work is the sum over bytes, and over tags, which
-    count as BYTES_OF_TAG, of how deep they stand.
-    data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM.
+    They are the tags, the work, the options, which of IS_STRUCTURE and IS_IN_SENTENCE the page has, and how many
+    text nodes are one character that resiliparse drops. IS_STRUCTURE stands for images and scripts that may be
+    formulas, too. The work is the sum over bytes, and over tags, which count as BYTES_OF_TAG, of how deep they
+    stand, and of the squares of the attributes of tags.
+    data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, where the
+    places after these characters are written, as many as it has room for.
     """
-    stack, is_foreign = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.bool_)
-    depth, disorder, roots, deepest, most, of_roots, work, i = 0, 0, 0, 0, 0, 0, 0, 0
-    tags, options, seen = 0, 0, 0
+    stack, spaces, within = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.int8), np.zeros(ROOM, np.int8)
+    depth, disorder, roots, deepest, of_roots, work, i = 0, 0, 0, 0, 0, 0, 0
+    tags, options, seen, alone, frozen = 0, 0, 0, 0, 0
+    is_certain, has_select = True, False  # of where the parser is in drawings; a list of options was opened
     while True:
         begin = i
         i = find(data, i, LESS)
         work += (depth + disorder + 1) * (i - begin + BYTES_OF_TAG)
         tags += 1
+        is_link = (depth > 0 and stack[depth - 1] == LINK) or (depth > 1 and stack[depth - 2] == LINK)
+        place = lone_character(data, begin, min(i, len(data)), is_link)
+        if place >= 0:
+            if alone < len(places):
+                places[alone] = place
+            alone += 1
         if i + 1 >= len(data):
-            return deepest, tags, max(most, of_roots), work, options, seen & IS_STRUCTURE > 0
-        byte = data[i + 1]
+            return deepest, tags, work + of_roots * of_roots, options, seen, alone
+        byte, begin = data[i + 1], i
         if byte == EXCLAMATION or byte == QUESTION:
-            i = skip_comment(data, i)
+            end = end_of_cdata(data, i) if roots and byte == EXCLAMATION and begins_cdata(data, i) else 0
+            if end and is_certain and depth > 0 and spaces[depth - 1] != HTML:
+                i = end
+            else:  # a comment, or text in which what looks like an end tag is none
+                frozen = max(frozen, end)
+                i = i + 2 if i < frozen else skip_comment(data, i)
         elif byte == SLASH:
-            i, depth, out_of_turn = end_of_tag(data, i, stack, depth)
+            before = depth
+            name, i, depth, out_of_turn = end_of_tag(data, i, stack, depth)
+            if begin < frozen:
+                depth, out_of_turn = before, 0
+            elif roots and (name == P or name == BR):  # which ends a drawing, too
+                is_certain = False
+            elif roots and is_certain and depth < before and kind_of(name, hashes, kinds) & IS_FOREIGN:
+                roots -= depth == 0 or within[depth - 1] == HTML
             disorder += out_of_turn
         elif is_letter(byte):
-            name, begin = read_name(data, i + 1)
-            attributes, is_closed, i = read_attributes(data, begin)
-            kind, above = kind_of(name, hashes, kinds), depth > 0 and is_foreign[depth - 1]
-            most = max(most, attributes)
-            seen |= kind
-            if kind & (IS_VOID | IS_RAW) and may_be_formula(data, begin, min(i, len(data))):
+            name, end = read_name(data, i + 1)
+            attributes, is_closed, i = read_attributes(data, end)
+            kind, around = kind_of(name, hashes, kinds), within[depth - 1] if depth > 0 else HTML
+            work += attributes * attributes
+            seen |= kind & (IS_STRUCTURE | IS_IN_SENTENCE)
+            if kind & (IS_VOID | IS_RAW) and may_be_formula(data, end, min(i, len(data))):
                 seen |= IS_STRUCTURE
             options += kind & IS_OPTION > 0
             of_roots += attributes * (kind & IS_ROOT > 0)
-            if kind & IS_BREAKOUT and above:
-                is_foreign[depth - 1] = above = False
-            if kind & IS_RAW and roots == 0:
+            has_select |= name == SELECT
+            is_certain &= not roots or (around != HTML and not kind & IS_BREAKOUT and name != FONT)
+            if kind & IS_BREAKOUT and around != HTML:
+                within[depth - 1] = around = HTML
+            if kind & IS_RAW and not roots and (name == SCRIPT or not has_select):
                 i = skip_raw(data, i, name)
-            elif not (kind & IS_VOID or (is_closed and (above or kind & IS_FOREIGN))):
-                roots += kind & IS_FOREIGN > 0
-                stack[depth] = name
-                is_foreign[depth] = (above or kind & IS_FOREIGN > 0) and not kind & IS_INTEGRATION
+            elif not ((kind & IS_VOID and around == HTML) or (is_closed and (around or kind & IS_FOREIGN))):
+                space = space_of(name, kind, around)
+                roots += kind & IS_FOREIGN > 0 and around == HTML
+                stack[depth], spaces[depth], within[depth] = name, space, space_within(kind, space)
                 depth += 1
                 deepest = max(deepest, depth + disorder)
                 if deepest > limit:
-                    return limit + 1, tags, most, work, options, False
+                    return limit + 1, tags, work, options, 0, 0
         else:
             i += 1
+        if begin < frozen < i:  # within a tag that may be text
+            i, frozen = frozen, i

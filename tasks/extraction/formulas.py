@@ -9,6 +9,7 @@ import re
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from tasks.extraction.mathml import latex_of_mathml
+from tasks.limits import limits
 
 WITHIN = (".mwe-math-element", ".katex-display", ".katex", "mjx-container", "math")  # outer ones first
 SCRIPTS = 'script[type^="math/tex"], script[type^="math/mml"]'
@@ -18,7 +19,6 @@ IMAGES = 'img[class*="tex"], img[class*="math"], img[class*="ql-img"], img[class
 SOURCES = frozenset({"application/x-tex", "text/x-tex", "application/x-latex", "tex", "latex", "text/latex"})
 IN_DOLLARS = re.compile(r"^(?:\$\$(.*)\$\$|\$(.*)\$|\\\((.*)\\\)|\\\[(.*)\\\])$", re.DOTALL)
 IN_STYLE = re.compile(r"^\{\s*\\(?:displaystyle|textstyle)\b\s*(.*)\}$", re.DOTALL)
-LONGEST = 20_000
 ROOTS = frozenset({"html", "head", "body"})  # which stay, whatever their classes say
 
 
@@ -104,7 +104,7 @@ def clean(latex: str) -> str:
         latex = next(part for part in match.groups() if part is not None).strip()
     if match := IN_STYLE.match(latex):
         latex = match[1].strip()
-    return latex if len(latex) <= LONGEST else ""
+    return latex if len(latex) <= limits().formula_characters else ""
 
 
 def in_dollars(latex: str, *, is_displayed: bool) -> str:

@@ -11,20 +11,20 @@ from selectolax.lexbor import LexborNode
 
 from tasks.extraction.code_blocks import children_backwards
 from tasks.extraction.symbols import FUNCTIONS, LETTERS, LIMITED, OVER, SPACED, SYMBOLS, UNDER, symbol
+from tasks.limits import limits
 
 SPACES = " \xa0\u2003\u2009\u200a\u2061\u2062\u2063\u2064"
 WIDTH = re.compile(r"(\d{0,3}\.?\d{1,9})em")
-DEEPEST = 60  # of a formula, which is enough for any that was made by hand
 
 
 def latex_of_mathml(node: LexborNode) -> str:
     """Return a formula as LaTeX; raise ValueError where it is too deep."""
-    return converted(node, DEEPEST)
+    return converted(node, limits().formula_depth)
 
 
 def converted(node: LexborNode, left: int) -> str:
     if not left:
-        raise ValueError(f"a formula is more than {DEEPEST} elements deep")
+        raise ValueError(f"a formula is more than {limits().formula_depth} elements deep")
     tag = node.tag or ""
     if tag in TOKENS:
         return TOKENS[tag](node)

@@ -6,52 +6,67 @@ half a second). So pages are measured before they are parsed, and options, whose
 """
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.markup import HASHES, KINDS, nesting
+from tasks.limits import limits
+from textkernels.markup import HASHES, IS_IN_SENTENCE, IS_STRUCTURE, KINDS, NO_PLACES, nesting
 
-DEEPEST = 512  # which is where browsers stop, too; of 308 real pages the deepest had 47
-MOST_ATTRIBUTES = 512  # the most of them was 302
-MOST_WORK = 2_000_000_000  # some seconds
-MOST_TAGS = (
-    1_000_000  # for which resiliparse takes some 300 MB; the most that one of 308 real pages had is 19,425
-)
-MOST_OPTIONS = 256
-MOST_BYTES = 12 << 20
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 
 Bytes = NDArray[np.uint8]
 
 
+class Measured(NamedTuple):
+    """A page in a form that is safe to parse, nearly always as it was, and what is in it.
+
+    has_structure: an element of `textkernels.markup.STRUCTURE`. has_lone: a text node of one character that
+    resiliparse drops. has_in_sentence: an element of `textkernels.markup.IN_SENTENCES`.
+    """
+
+    html: str
+    has_structure: bool
+    has_lone: bool
+    has_in_sentence: bool
+
+
 def checked(html: str, data: Bytes | None = None) -> str:
-    """Return a page in a form that is safe to parse, nearly always itself; raise ValueError where there is none.
+    """Return a page in a form that is safe to parse; raise ValueError where there is none.
 
     data: the page in UTF-8, where that is at hand.
     """
-    return measured(html, data)[0]
+    return measured(html, data).html
 
 
-def measured(html: str, data: Bytes | None = None) -> tuple[str, bool]:
-    """Return what `checked` does, and whether the page has elements of `textkernels.markup.STRUCTURE`."""
+def measured(html: str, data: Bytes | None = None) -> Measured:
+    """Return what `checked` does, and what is in the page."""
     if data is None:
-        try:
-            page = html.encode()
-        except UnicodeEncodeError:  # halves of characters, which no page has that was decoded
-            page = html.encode("utf-8", "replace")
-            html = page.decode()
-        data = np.frombuffer(page, np.uint8)
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"it has {len(data):,} bytes, expected at most {MOST_BYTES:,}")
-    depth, tags, attributes, work, options, has_structure = nesting(data, HASHES, KINDS, DEEPEST)
-    if depth > DEEPEST:
-        raise ValueError(f"elements nest more than {DEEPEST} deep")
-    if tags > MOST_TAGS:
-        raise ValueError(f"there are {tags:,} tags, more than {MOST_TAGS:,}")
-    if attributes > MOST_ATTRIBUTES:
-        raise ValueError(f"a tag has {attributes:,} attributes, more than {MOST_ATTRIBUTES}")
-    if work > MOST_WORK:
-        raise ValueError(f"{len(data):,} bytes in elements up to {depth} deep are too many")
-    return (OPTION.sub("", html) if options > MOST_OPTIONS else html), has_structure
+        html, data = in_utf8(html)
+    most = limits()
+    if len(data) > most.html_bytes:
+        raise ValueError(f"it has {len(data):,} bytes, expected at most {most.html_bytes:,}")
+    depth, tags, work, options, seen, alone = nesting(data, HASHES, KINDS, most.html_depth, NO_PLACES)
+    if depth > most.html_depth:
+        raise ValueError(f"elements nest more than {most.html_depth} deep")
+    if tags > most.html_tags:
+        raise ValueError(f"there are {tags:,} tags, more than {most.html_tags:,}")
+    if work > most.html_work:
+        raise ValueError(
+            f"{len(data):,} bytes in elements up to {depth} deep and their attributes cost too much to parse: "
+            f"{work:,}, expected at most {most.html_work:,}"
+        )
+    html = OPTION.sub("", html) if options > most.html_options else html
+    return Measured(html, bool(seen & IS_STRUCTURE), alone > 0, bool(seen & IS_IN_SENTENCE))
+
+
+def in_utf8(html: str) -> tuple[str, Bytes]:
+    """Return a page without halves of characters, and its bytes."""
+    try:
+        page = html.encode()
+    except UnicodeEncodeError:  # which no page has that was decoded
+        page = html.encode("utf-8", "replace")
+        html = page.decode()
+    return html, np.frombuffer(page, np.uint8)

@@ -2,7 +2,8 @@
 
 from resiliparse.extract.html2text import extract_plain_text
 
-from tasks.extraction.nesting import Bytes, checked
+from tasks.extraction.lone_characters import extracted_with_lone
+from tasks.extraction.nesting import Bytes, measured
 
 
 def main_content(html: str, data: Bytes | None = None) -> str:
@@ -10,4 +11,11 @@ def main_content(html: str, data: Bytes | None = None) -> str:
 
     data: the page in UTF-8, where that is at hand.
     """
-    return extract_plain_text(checked(html, data), main_content=True)
+    page = measured(html, data)
+    if page.has_lone:
+        return extracted_with_lone(page.html, text_of, data if page.html is html else None)
+    return text_of(page.html)
+
+
+def text_of(page: str) -> str:
+    return extract_plain_text(page, main_content=True)

@@ -13,6 +13,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from tasks.extraction.code_blocks import CODE_CELLS, code_text, fenced, language_of
 from tasks.extraction.formulas import DRAWN, IMAGES, ROOTS, SCRIPTS, formulas_of, in_dollars
+from tasks.extraction.lone_characters import extracted_with_lone
 from tasks.extraction.marks import CODE, NO_CODE, Piece, closing, opening, with_pieces, without_marks
 from tasks.extraction.nesting import Bytes, measured
 from tasks.extraction.rendering import markdown
@@ -48,16 +49,21 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
 
     data: the page in UTF-8, where that is at hand.
     """
-    page, has_structure = measured(html, data)
-    page, pieces = without_marks(page), list[Piece]()
+    found, pieces = measured(html, data), list[Piece]()
+    page = without_marks(found.html)
     if "<sup" in page:
         page = POWER.sub(power, page)
-    if has_structure:
+    if found.has_structure:
         page = with_marks(page, pieces)
-    reduced = extract_plain_text(
-        roomy(page), main_content=True, preserve_formatting="minimal_html", skip_elements=CHROME
+    page = roomy(page)
+    return markdown(extracted_with_lone(page, reduced) if found.has_lone else reduced(page), pieces)
+
+
+def reduced(page: str) -> str:
+    """Return the main content of a page in the few elements that resiliparse keeps."""
+    return extract_plain_text(
+        page, main_content=True, preserve_formatting="minimal_html", skip_elements=CHROME
     )
-    return markdown(reduced, pieces)
 
 
 def power(found: re.Match[str]) -> str:

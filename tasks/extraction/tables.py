@@ -7,12 +7,12 @@ from selectolax.lexbor import LexborNode
 
 from tasks.extraction.code_blocks import children_backwards
 from tasks.extraction.marks import finished
+from tasks.limits import limits
 
 LONGEST_CELL = 3000  # characters; what is longer is part of a page
 CELL_WITHOUT_HEADER = 150  # characters in the mean, where nothing but its form makes it a table
 MOST_LINKED = 0.7  # share of characters in links
 MOST_EMPTY = 0.6
-MOST_COLUMNS, MOST_PLACES = 200, 200_000  # of a table, whatever its spans say
 LINES = frozenset({"br", "p", "div", "li", "dt", "dd", "ul", "ol", "pre", "blockquote", "tr", "table"})
 DROPPED = frozenset({"script", "style", "template", "button", "select", "textarea", "noscript", "svg"})
 DATA = re.compile(
@@ -67,22 +67,22 @@ def is_data(table: LexborNode, rows: Rows) -> bool:
 
 def grid_of(rows: Rows) -> list[list[str]]:
     """Return texts by row and column, as wide as the widest row; the places that a cell spans further are empty."""
-    taken, grid, places = dict[int, int](), list[list[str]](), 0
+    taken, grid, places, most_columns = dict[int, int](), list[list[str]](), 0, limits().table_columns
     for row in rows:
         line, column = list[str](), 0
         for cell, text in row:
-            while taken.get(column, 0) > 0 and column < MOST_COLUMNS:
+            while taken.get(column, 0) > 0 and column < most_columns:
                 line.append("")
                 column += 1
-            width = span(cell, "colspan", MOST_COLUMNS - column)
+            width = span(cell, "colspan", most_columns - column)
             line.extend([text, *[""] * (width - 1)])
             for k in range(column, column + width):
-                taken[k] = span(cell, "rowspan", len(rows)) if k < MOST_COLUMNS else 0
+                taken[k] = span(cell, "rowspan", len(rows)) if k < most_columns else 0
             column += width
         taken = {k: left - 1 for k, left in taken.items() if left > 1}
         grid.append(line)
         places += len(line)
-        if places > MOST_PLACES:
+        if places > limits().table_cells:
             break
     return padded(grid)
 
