@@ -40,10 +40,18 @@ class Limits:
 
     # HTML.
     html_bytes: int = bound(12 << 20, "bytes", "of a page in UTF-8 that is extracted")
-    html_depth: int = bound(512, "elements", "in each other; browsers stop there, too; of 308 real pages one had 47")
-    html_tags: int = bound(1_000_000, "tags", "of a page; resiliparse takes some 300 MB for them; one real page had 19,425")
-    html_work: int = bound(2_000_000_000, "units", "of parsing: bytes times depth, and squares of attributes; some seconds")
-    html_options: int = bound(256, "options", "of a page; its lists of options are taken out where it has more")
+    html_depth: int = bound(
+        512, "elements", "in each other; browsers stop there, too; of 308 real pages one had 47"
+    )
+    html_tags: int = bound(
+        1_000_000, "tags", "of a page; resiliparse takes some 300 MB for them; one real page had 19,425"
+    )
+    html_work: int = bound(
+        2_000_000_000, "units", "of parsing: bytes times depth, and squares of attributes; some seconds"
+    )
+    html_options: int = bound(
+        256, "options", "of a page; its lists of options are taken out where it has more"
+    )
     formula_depth: int = bound(60, "elements", "in each other in a formula of MathML")
     formula_characters: int = bound(20_000, "characters", "of a formula in LaTeX")
     table_columns: int = bound(200, "columns", "of a table of a page, whatever its spans say")

@@ -85,7 +85,7 @@ def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
 HASHES, KINDS = named_kinds()
 RB, RP, RT, RTC = (np.uint64(name_hash(name)) for name in ANNOTATIONS.split())
 LINK, SCRIPT, SELECT, SVG_NAME, FONT, P, BR = (
-    np.uint64(name_hash(name)) for name in "a script select svg font p br".split()
+    np.uint64(name_hash(name)) for name in ["a", "script", "select", "svg", "font", "p", "br"]
 )
 
 
@@ -225,7 +225,7 @@ def close(stack, depth, name):
 
 @njit(cache=True, nogil=True)
 def end_of_tag(data, i, stack, depth):
-    """Read an end tag at i; return its name, the place after it, the depth then, and what was closed out of turn."""
+    """Read an end tag at i; return its name, the place after it, the depth then, and what closed out of turn."""
     if i + 2 < len(data) and not is_letter(data[i + 2]):
         return np.uint64(0), find(data, i, MORE), depth, 0
     name, i = read_name(data, i + 2)
@@ -284,12 +284,9 @@ def is_dropped_alone(value, is_link):
     """Say whether resiliparse 2.0.1 drops a character where it is a whole text node, but should not.
 
     It rightly drops characters for private use, which are pictures, and a pilcrow that is the text of a link.
-    Characters that show nothing are left to it, except the two that join and part letters.
     """
     if value == PILCROW:
         return not is_link
-    if 0x200B <= value <= 0x200F or 0x2060 <= value <= 0x206F or value == 0xFEFF:
-        return value == 0x200C or value == 0x200D
     return value == UNKNOWN or (0x800 <= value <= 0xFFFF and not 0xE000 <= value <= 0xF8FF)
 
 
@@ -351,20 +348,28 @@ def space_of(name, kind, around):
     return MATH if kind & IS_GLYPH else HTML
 
 
+@njit(cache=True, nogil=True, inline="always")
+def noted(places, count, place):
+    """Write down a place, if there is room, and return the count then."""
+    if count < len(places):
+        places[count] = place
+    return count + 1
+
+
 @njit(cache=True, nogil=True)
 def nesting(data, hashes, kinds, limit, places):
     """Return how deep elements nest, or limit + 1 where it is deeper, and five more measures of a page.
 
-    They are the tags, the work, the options, which of IS_STRUCTURE and IS_IN_SENTENCE the page has, and how many
-    text nodes are one character that resiliparse drops. IS_STRUCTURE stands for images and scripts that may be
-    formulas, too. The work is the sum over bytes, and over tags, which count as BYTES_OF_TAG, of how deep they
-    stand, and of the squares of the attributes of tags.
-    data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, where the
-    places after these characters are written, as many as it has room for.
+    They are the tags, the work, the options, whether it has an element of STRUCTURE, or an image or script that
+    may be a formula, and how many places were found. The work is the sum over bytes, and over tags, which count as
+    BYTES_OF_TAG, of how deep they stand, and of the squares of the attributes of tags.
+    data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled with
+    the places after characters that resiliparse drops because they are a whole text node, and, as ~place, of the
+    start tags of IN_SENTENCES, as many as it has room for.
     """
     stack, spaces, within = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.int8), np.zeros(ROOM, np.int8)
     depth, disorder, roots, deepest, of_roots, work, i = 0, 0, 0, 0, 0, 0, 0
-    tags, options, seen, alone, frozen = 0, 0, 0, 0, 0
+    tags, options, seen, found, frozen = 0, 0, 0, 0, 0
     is_certain, has_select = True, False  # of where the parser is in drawings; a list of options was opened
     while True:
         begin = i
@@ -374,11 +379,9 @@ def nesting(data, hashes, kinds, limit, places):
         is_link = (depth > 0 and stack[depth - 1] == LINK) or (depth > 1 and stack[depth - 2] == LINK)
         place = lone_character(data, begin, min(i, len(data)), is_link)
         if place >= 0:
-            if alone < len(places):
-                places[alone] = place
-            alone += 1
+            found = noted(places, found, place)
         if i + 1 >= len(data):
-            return deepest, tags, work + of_roots * of_roots, options, seen, alone
+            return deepest, tags, work + of_roots * of_roots, options, seen & IS_STRUCTURE > 0, found
         byte, begin = data[i + 1], i
         if byte == EXCLAMATION or byte == QUESTION:
             end = end_of_cdata(data, i) if roots and byte == EXCLAMATION and begins_cdata(data, i) else 0
@@ -402,7 +405,9 @@ def nesting(data, hashes, kinds, limit, places):
             attributes, is_closed, i = read_attributes(data, end)
             kind, around = kind_of(name, hashes, kinds), within[depth - 1] if depth > 0 else HTML
             work += attributes * attributes
-            seen |= kind & (IS_STRUCTURE | IS_IN_SENTENCE)
+            seen |= kind
+            if kind & IS_IN_SENTENCE:
+                found = noted(places, found, ~begin)
             if kind & (IS_VOID | IS_RAW) and may_be_formula(data, end, min(i, len(data))):
                 seen |= IS_STRUCTURE
             options += kind & IS_OPTION > 0
@@ -420,7 +425,7 @@ def nesting(data, hashes, kinds, limit, places):
                 depth += 1
                 deepest = max(deepest, depth + disorder)
                 if deepest > limit:
-                    return limit + 1, tags, work, options, 0, 0
+                    return limit + 1, tags, work, options, False, 0
         else:
             i += 1
         if begin < frozen < i:  # within a tag that may be text

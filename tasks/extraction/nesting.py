@@ -12,25 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.limits import limits
-from textkernels.markup import HASHES, IS_IN_SENTENCE, IS_STRUCTURE, KINDS, NO_PLACES, nesting
+from textkernels.markup import HASHES, KINDS, ROOM, nesting
 
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 
-Bytes = NDArray[np.uint8]
+PLACES = 1024  # for which there is room at once
+Bytes, Places = NDArray[np.uint8], NDArray[np.int64]
 
 
 class Measured(NamedTuple):
     """A page in a form that is safe to parse, nearly always as it was, and what is in it.
 
-    has_structure: an element of `textkernels.markup.STRUCTURE`. has_lone: a text node of one character that
-    resiliparse drops. has_in_sentence: an element of `textkernels.markup.IN_SENTENCES`.
+    data: the page in UTF-8. has_structure: an element of `textkernels.markup.STRUCTURE`. lone: the places after
+    characters that resiliparse drops because they are a whole text node, in bytes, (n,). in_sentences: the places
+    of start tags of `textkernels.markup.IN_SENTENCES`, (n,).
     """
 
     html: str
+    data: Bytes
     has_structure: bool
-    has_lone: bool
-    has_in_sentence: bool
+    lone: Places
+    in_sentences: Places
 
 
 def checked(html: str, data: Bytes | None = None) -> str:
@@ -48,7 +51,7 @@ def measured(html: str, data: Bytes | None = None) -> Measured:
     most = limits()
     if len(data) > most.html_bytes:
         raise ValueError(f"it has {len(data):,} bytes, expected at most {most.html_bytes:,}")
-    depth, tags, work, options, seen, alone = nesting(data, HASHES, KINDS, most.html_depth, NO_PLACES)
+    (depth, tags, work, options, has_structure, _), places = surveyed(data, most.html_depth)
     if depth > most.html_depth:
         raise ValueError(f"elements nest more than {most.html_depth} deep")
     if tags > most.html_tags:
@@ -58,8 +61,24 @@ def measured(html: str, data: Bytes | None = None) -> Measured:
             f"{len(data):,} bytes in elements up to {depth} deep and their attributes cost too much to parse: "
             f"{work:,}, expected at most {most.html_work:,}"
         )
-    html = OPTION.sub("", html) if options > most.html_options else html
-    return Measured(html, bool(seen & IS_STRUCTURE), alone > 0, bool(seen & IS_IN_SENTENCE))
+    if options > most.html_options:
+        html, data = in_utf8(OPTION.sub("", html))
+        _, places = surveyed(data, most.html_depth)
+    return Measured(html, data, has_structure, places[places >= 0], ~places[places < 0])
+
+
+def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, bool, int], Places]:
+    """Return the measures of a page and the places in it, as `nesting` has them. deepest: elements."""
+    places = np.empty(PLACES, np.int64)
+    while (measures := nesting(data, HASHES, KINDS, deepest, places))[-1] > len(places):
+        places = np.empty(measures[-1], np.int64)
+    return measures, places[: measures[-1]]
+
+
+def lone_places(data: Bytes) -> Places:
+    """Return the places after lone characters in a page that was measured before, in bytes."""
+    _, places = surveyed(data, ROOM - 2)
+    return places[places >= 0]
 
 
 def in_utf8(html: str) -> tuple[str, Bytes]:

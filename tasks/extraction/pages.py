@@ -2,8 +2,9 @@
 
 from resiliparse.extract.html2text import extract_plain_text
 
-from tasks.extraction.lone_characters import extracted_with_lone
+from tasks.extraction.lone_characters import with_lone
 from tasks.extraction.nesting import Bytes, measured
+from tasks.extraction.sentences import with_sentences
 
 
 def main_content(html: str, data: Bytes | None = None) -> str:
@@ -11,10 +12,8 @@ def main_content(html: str, data: Bytes | None = None) -> str:
 
     data: the page in UTF-8, where that is at hand.
     """
-    page = measured(html, data)
-    if page.has_lone:
-        return extracted_with_lone(page.html, text_of, data if page.html is html else None)
-    return text_of(page.html)
+    page = with_sentences(measured(html, data))
+    return with_lone(page.html, text_of, page.data, page.lone)
 
 
 def text_of(page: str) -> str:

@@ -8,15 +8,17 @@ walk over a whole tree in Python, which was several times slower than both toget
 
 import re
 
+import numpy as np
 from resiliparse.extract.html2text import extract_plain_text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from tasks.extraction.code_blocks import CODE_CELLS, code_text, fenced, language_of
 from tasks.extraction.formulas import DRAWN, IMAGES, ROOTS, SCRIPTS, formulas_of, in_dollars
-from tasks.extraction.lone_characters import extracted_with_lone
+from tasks.extraction.lone_characters import with_lone
 from tasks.extraction.marks import CODE, NO_CODE, Piece, closing, opening, with_pieces, without_marks
-from tasks.extraction.nesting import Bytes, measured
+from tasks.extraction.nesting import Bytes, lone_places, measured
 from tasks.extraction.rendering import markdown
+from tasks.extraction.sentences import with_sentences
 from tasks.extraction.tables import table_markdown
 
 # Digits set high behind a number or a unit, without a sign another number: 10<sup>6</sup> is not 106.
@@ -49,14 +51,17 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
 
     data: the page in UTF-8, where that is at hand.
     """
-    found, pieces = measured(html, data), list[Piece]()
+    found, pieces = with_sentences(measured(html, data)), list[Piece]()
     page = without_marks(found.html)
     if "<sup" in page:
         page = POWER.sub(power, page)
     if found.has_structure:
         page = with_marks(page, pieces)
     page = roomy(page)
-    return markdown(extracted_with_lone(page, reduced) if found.has_lone else reduced(page), pieces)
+    if not len(found.lone):
+        return markdown(reduced(page), pieces)
+    data = np.frombuffer(page.encode(), np.uint8)
+    return markdown(with_lone(page, reduced, data, lone_places(data)), pieces)
 
 
 def reduced(page: str) -> str:

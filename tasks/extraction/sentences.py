@@ -1,0 +1,76 @@
+"""Elements that resiliparse drops wherever they stand, and that are words of a sentence: `<time>` and form labels.
+
+Outside of sentences they are dates of posts and forms, and are dropped as before. Within one they become `<span>`.
+"""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tasks.extraction.nesting import Measured, lone_places
+from textkernels.markup import IN_SENTENCES
+
+WINDOW = 400  # bytes looked at before and behind an element
+LONGEST = 300  # bytes of an element that is part of a sentence
+NAME = re.compile(rb"[a-zA-Z]+")
+END = {
+    name: re.compile(rb"</(" + name + rb")(?=[\s>])[^<>]*>", re.IGNORECASE)
+    for name in IN_SENTENCES.encode().split()
+}
+TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9-]*)(?:[^<>a-zA-Z0-9-][^<>]*)?>")
+INLINE = frozenset(
+    b"a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby "
+    b"nobr output s samp small span strike strong sub sup time tt u var wbr".split()
+)
+# Of these, one date with words on one side of it is part of a sentence.
+PROSE = frozenset(b"p li dd dt td th blockquote figcaption caption h1 h2 h3 h4 h5 h6 br".split())
+
+
+def with_sentences(page: Measured) -> Measured:
+    """Return a page in which elements within sentences are spans."""
+    if not len(page.in_sentences):
+        return page
+    content, parts, place = page.data.tobytes(), list[bytes](), 0
+    for start, end in sorted({*renamed(content, page.in_sentences.tolist())}):
+        parts += [content[place:start], b"span"]
+        place = end
+    if not parts:
+        return page
+    content = b"".join([*parts, content[place:]])
+    data = np.frombuffer(content, np.uint8)
+    return page._replace(
+        html=content.decode(), data=data, lone=lone_places(data) if len(page.lone) else page.lone
+    )
+
+
+def renamed(content: bytes, places: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield where names of tags that become others begin and end; elements may stand in each other."""
+    for place in places:
+        name = NAME.match(content, place + 1)
+        if name is None:
+            continue
+        end = END[name[0].lower()].search(content, name.end(), name.end() + LONGEST)
+        if end is not None and is_in_sentence(content, name[0].lower(), place, end):
+            yield name.span()
+            yield end.span(1)
+
+
+def is_in_sentence(content: bytes, name: bytes, start: int, end: re.Match[bytes]) -> bool:
+    """Say whether an element of inline content stands among words: a date on one side, a label on both."""
+    if any(tag[2].lower() not in INLINE for tag in TAG.finditer(content, start, end.start())):
+        return False
+    before, block = content[max(0, start - WINDOW) : start], b""
+    for tag in TAG.finditer(before):
+        if tag[2].lower() not in INLINE:
+            block = tag[2].lower()
+            begin = tag.end()
+    words = has_words(before[begin:] if block else before)
+    after = content[end.end() : end.end() + WINDOW]
+    stop = next((tag.start() for tag in TAG.finditer(after) if tag[2].lower() not in INLINE), len(after))
+    sides = words + has_words(after[:stop])
+    return sides == 2 or (sides == 1 and name == b"time" and block in PROSE)
+
+
+def has_words(html: bytes) -> bool:
+    return any(map(str.isalnum, TAG.sub(b"", html).decode("utf-8", "ignore")))
