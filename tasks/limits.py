@@ -40,6 +40,7 @@ class Limits:
 
     # HTML.
     html_bytes: int = bound(12 << 20, "bytes", "of a page in UTF-8 that is extracted")
+    html_head: int = bound(1 << 16, "bytes", "of a page in which it may name its encoding")
     html_depth: int = bound(
         512, "elements", "in each other; browsers stop there, too; of 308 real pages one had 47"
     )

@@ -15,7 +15,8 @@ from textkernels.buffers import text_buffers
 Extractor = Callable[[str, Bytes], str]  # of a text, which it may want in UTF-8, too
 FAILED = "failed"
 LONGEST = 200  # characters of why one failed
-VERSION = "3"  # raised when an extractor of ours gives other texts
+VERSION = "4"  # raised when an extractor of ours gives other texts
+MOST_REPLACED = 0.01  # share of characters that are U+FFFD, which stands for bytes in another encoding
 MARKDOWN = ("structured", "wikitext", "latex")  # which write it
 LIBRARIES = {"fast": "resiliparse", "structured": "resiliparse", "trafilatura": "trafilatura"}
 
@@ -53,6 +54,16 @@ def extractor_named(name: str) -> Extractor:
     return lambda text, _: text_of_latex(text)
 
 
+def whole(text: str) -> str:
+    """Return a text; raise ValueError where too much of it was lost when its page was decoded."""
+    if (lost := text.count("\ufffd")) > MOST_REPLACED * len(text):
+        raise ValueError(
+            f"{lost:,} of {len(text):,} characters are U+FFFD, expected at most {MOST_REPLACED:.0%}: "
+            "its bytes are not in the encoding that the server or the page names"
+        )
+    return text
+
+
 class Extracted(NamedTuple):
     """Extracted texts, (n,), why each failed that did, (n,) and null for the others, and how much it was."""
 
@@ -71,7 +82,7 @@ def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
         html, reason = str(page.data, "utf-8"), None
         before += len(html)
         try:
-            text = extract(html, page)
+            text = whole(extract(html, page))
             found.append(text.encode())
             after += len(text)
         except Exception as error:  # noqa: BLE001 (whatever a page brings about in a library costs that page alone)

@@ -3,8 +3,10 @@
 import codecs
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from tasks.documents.extraction import extracted
 from tasks.extraction.decoding import as_utf8, decoded
 
 RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах. " * 4
@@ -89,3 +91,17 @@ def test_bytes_are_kept_exactly_where_they_are_utf_8():
 
 def test_bytes_that_are_no_text_are_replaced():
     assert decoded(b"a\xffb", "utf-8") == "a\ufffdb"
+
+
+@pytest.mark.parametrize("name", ["fast", "structured"])
+def test_a_page_under_a_header_that_lies_is_removed_with_its_reason(name):
+    pages = [
+        decoded(f"<p>{RUSSIAN}".encode("cp1251"), "utf-8"),
+        decoded(f"<p>{RUSSIAN}".encode("cp1251"), "windows-1251"),
+        f"<p>{'Good words. ' * 20}\ufffd",
+    ]
+    found = extracted(pa.array(pages, pa.large_string()), name)
+    texts, reasons = found.texts.to_pylist(), found.reasons.to_pylist()
+    assert texts == ["", RUSSIAN.strip(), f"{'Good words. ' * 20}\ufffd"]
+    assert reasons[1:] == [None, None]
+    assert "characters are U+FFFD" in reasons[0]

@@ -71,5 +71,7 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
 
 
 # A page says its encoding itself; of a text goes the mark with which Windows begins one.
-HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None))
+HTML = WholeFiles(
+    "html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None), VERSION=2
+)
 TEXT = WholeFiles("txt", compressed(".txt", ".md"), lambda content: content.decode("utf-8-sig"))
