@@ -59,6 +59,15 @@ class Limits:
     table_cells: int = bound(200_000, "cells", "of a table of a page, whatever its spans say")
 
     # LaTeX and e-prints.
+    eprint_bytes: int = bound(1 << 28, "bytes", "an e-print, compressed, and all its files when they are not")
+    eprint_files: int = bound(20_000, "files", "files of an e-print")
+    eprint_inputs: int = bound(1_000, "files", "files that the main file of an e-print inputs, with repetitions")
+    eprint_input_depth: int = bound(20, "levels", "files inputted by inputted files")
+    eprint_characters: int = bound(1 << 26, "characters", "the LaTeX of an e-print with its inputs")
+    eprint_readme_characters: int = bound(100_000, "characters", "an e-print's 00README")
+    latex_depth: int = bound(200, "levels", "environments, braces and macros inside others")
+    latex_macro_characters: int = bound(1 << 22, "characters", "what the macros of a document add to it")
+    latex_cells: int = bound(1_000_000, "cells", "cells of all tables of a document, with the empty ones")
 
     # Wikitext and dumps of MediaWiki.
 

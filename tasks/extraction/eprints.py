@@ -3,21 +3,27 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
+from posixpath import join, normpath
+from typing import Any
 
-MAX_INPUTS = 1000
-MAX_DEPTH = 20
-MAX_LATEX = 1 << 26  # characters, with what is inputted
-# What ends a piece of a file or is no part of it; and code and addresses, in which % begins no comment.
-TOKEN = re.compile(
-    r"\\begin\s*\{(?P<code>verbatim\*?|[BL]?Verbatim|lstlisting|minted|alltt|comment)\}"
-    r"|\\(?:verb\*?|lstinline)(?P<mark>[^A-Za-z\s*{\[])[^\n]*?(?P=mark)"
-    r"|\\(?:url|path|href)\s*\{[^{}\n]*\}"
-    r"|\\(?:input|include|subfile)\s*\{(?P<input>[^{}]+)\}|\\input\s+(?P<bare>[^\s{}\\]+)"
-    r"|\\[^A-Za-z]|(?P<comment>%.*)"
-)
-BEGIN = re.compile(r"\\documentclass|\\documentstyle")
-BODY = re.compile(r"\\begin\s*\{document\}")
+from yaml import YAMLError, safe_load
+
+from tasks.extraction.eprint_kinds import BODY, IGNORED, is_plain_tex, kind_of, kind_of_content
+from tasks.extraction.inputenc import declared_encoding, text_of
+from tasks.extraction.latex_source import pieces_of
+from tasks.limits import limits
+
+HEAD = re.compile(r"\\document(?:class|style)")
+PART = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")
 NAMED_FIRST = ("main", "paper", "article", "ms", "manuscript")
+OTHERS = {
+    ".sty", ".cls", ".bib", ".bst", ".bbl", ".blg", ".log", ".aux", ".out", ".toc", ".pdf", ".ps", ".eps", ".png",
+    ".jpg", ".jpeg", ".gif", ".svg", ".py", ".c", ".cpp", ".js", ".json", ".csv", ".xml", ".html", ".htm", ".zip",
+    ".gz",
+}  # fmt: skip
+SOURCES = (".tex", ".ltx", ".latex")
+README = re.compile(r"(?:.*/)?00README(?:\.(?:XXX|txt|json|jsn|ya?ml))?\Z", re.I | re.DOTALL)
+README_LINE = re.compile(r"^[ \t]*+(\S++)[ \t]++(\w++)", re.M)
 
 
 class NoLatex(Exception):
@@ -33,116 +39,143 @@ def latex_of(files: Mapping[str, bytes]) -> tuple[str, str]:
 
     files: by their paths. Raises NoLatex, TooLarge.
     """
-    sources = {
-        name: text_of(content)
-        for name, content in files.items()
-        if not PurePosixPath(name).name.startswith("._") and is_latex(name, content)
-    }
-    if not sources:
-        raise NoLatex(kind_of(files))
-    main = main_file(sources)
+    contents = {name: content for name, content in files.items() if is_source(name, content)}
+    heads = {name: content.decode("latin-1") for name, content in contents.items() if is_latex(name, content)}
+    if not heads or is_plain_tex(heads.values()):
+        raise NoLatex(kind_of(files, has_tex=bool(heads)))
+    main = main_file(heads, files)
+    encoding = declared_encoding("".join(text for text, _ in pieces_of(heads[main], keeps_percent=False)))
+    sources = {name: text_of(content, encoding) for name, content in contents.items()}
     return "".join(expanded(sources, main)), main
 
 
+def is_source(name: str, content: bytes) -> bool:
+    """Return whether a file can be inputted: it is text, and no style or bibliography."""
+    path = PurePosixPath(name)
+    return (
+        not path.name.startswith("._") and path.suffix.lower() not in OTHERS and not kind_of_content(content)
+    )
+
+
 def is_latex(name: str, content: bytes) -> bool:
-    """Say whether a file can be LaTeX, by its name; one without an ending by what stands in it."""
-    ending = PurePosixPath(name).suffix.lower()
-    return ending in (".tex", ".ltx", ".latex") or (ending not in OTHERS and b"\\begin{document}" in content)
+    """Return whether a source can be the main file: by its name, or by its content."""
+    is_named = PurePosixPath(name).suffix.lower() in SOURCES
+    return (is_named or b"\\begin{document}" in content) and not IGNORED.match(content)
 
 
-OTHERS = {".sty", ".cls", ".bib", ".bst", ".bbl", ".log", ".aux", ".pdf", ".ps", ".eps", ".png", ".jpg"}
-
-
-def text_of(content: bytes) -> str:
-    """Return the text of a file: UTF-8, or else Latin-1, which old ones are in."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode("latin-1")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def kind_of(files: Mapping[str, bytes]) -> str:
-    """Say what an e-print without LaTeX is."""
-    if any(content.startswith(b"%PDF") for content in files.values()):
-        return "PDF"
-    if any(content.startswith(b"%!PS") for content in files.values()):
-        return "PostScript"
-    if any(name.lower().endswith((".html", ".htm")) for name in files):
-        return "HTML"
-    if any(b"\\bye" in content or b"\\magnification" in content for content in files.values()):
-        return "plain TeX"
-    return "no LaTeX" if files else "withdrawn"
-
-
-def main_file(sources: Mapping[str, str]) -> str:
-    """Choose the file that the others are inputted by: with a head and a body, and not inputted itself."""
+def main_file(heads: Mapping[str, str], files: Mapping[str, bytes]) -> str:
+    """Return the file that 00README names, or else the one that inputs the others."""
+    named, ignored = listed(files)
+    if chosen := next((name for name in named if name in heads), None):
+        return chosen
     inputted = {
-        found
-        for text in sources.values()
-        for _, one in pieces_of(text)
-        if one and (found := at_name(sources, one))
+        path
+        for name, text in heads.items()
+        for folder, one in inputs_of(text)
+        if (path := at_name(heads, folder, one)) and path != name
     }
 
-    def rank(name: str) -> tuple[bool, bool, bool, bool, int, str]:
-        text, stem = sources[name], PurePosixPath(name).stem.lower()
-        has_head, has_body = bool(BEGIN.search(text)), bool(BODY.search(text))
-        named = stem in NAMED_FIRST
-        return not (has_head and has_body), name in inputted, not has_body, not named, -len(text), name
+    def rank(name: str) -> tuple[Any, ...]:
+        text, path = heads[name], PurePosixPath(name)
+        has_body, is_whole = bool(BODY.search(text)), not PART.search(text)
+        return (
+            name in ignored,
+            not (has_body and HEAD.search(text) and is_whole),
+            name in inputted,
+            not has_body,
+            len(path.parts),
+            str(path.with_suffix(".bbl")) not in files,
+            path.stem.lower() not in NAMED_FIRST,
+            -len(text),
+            name,
+        )
 
-    return min(sources, key=rank)
+    return min(heads, key=rank)
 
 
-def at_name(sources: Mapping[str, str], name: str) -> str | None:
-    """Return the path of a file that is inputted by a name, with its ending or without."""
-    plain = name.strip().strip('"').removeprefix("./")
-    return next((path for path in (plain, f"{plain}.tex", f"{plain}.ltx") if path in sources), None)
+def listed(files: Mapping[str, bytes]) -> tuple[list[str], set[str]]:
+    """Return the files that an e-print's 00README declares to be main files, and those to be ignored."""
+    rows = [row for name, content in files.items() if README.match(name) for row in rows_of(name, content)]
+    return [name for name, use in rows if use in {"toplevelfile", "toplevel"}], {
+        name for name, use in rows if use == "ignore"
+    }
+
+
+def rows_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the files that a 00README names, each with its use."""
+    text = text_of(content)
+    if name.lower().endswith((".xxx", ".txt")) or "." not in name:
+        yield from ((found[1], found[2].lower()) for found in README_LINE.finditer(text))
+        return
+    try:
+        rows = safe_load(text)["sources"] if len(text) <= limits().eprint_readme_characters else []
+    except (YAMLError, RecursionError, TypeError, KeyError, ValueError):
+        return
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict):
+            yield str(row.get("filename")), str(row.get("usage", "toplevel")).lower()
+
+
+def at_name(sources: Mapping[str, str], folder: str, name: str) -> str | None:
+    """Return the path of a file that is inputted from a folder by a name, with its ending or without."""
+    plain = name.strip().strip('"')
+    paths = (normpath(join(one, plain)) for one in ((folder, "") if folder else ("",)))
+    return next(
+        (f"{path}{end}" for path in paths for end in ("", *SOURCES) if f"{path}{end}" in sources), None
+    )
+
+
+def inputs_of(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the folder and the name of each file that a source inputs."""
+    for _, found in pieces_of(text):
+        if found and (name := found["input"] or found["imported"] or found["bare"]):
+            yield found["folder"] or "", name
 
 
 def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
     """Yield the parts of a file with its inputs, without comments. Raises TooLarge.
 
-    An input that is not there is left out, as is one of a file within itself.
+    An input that is missing is left out, as is one of a file within itself. Of an input that is a document of its
+    own, the body is taken.
     """
-    inputs, size = 0, 0
-    parts, open_files = [pieces_of(sources[main])], [main]
-    while parts:
-        piece = next(parts[-1], None)
+    inputs, size, bounds = 0, 0, limits()
+    open_files = [(main, str(PurePosixPath(main).parent), parts_of(sources[main], is_main=True))]
+    while open_files:
+        _, folder, parts = open_files[-1]
+        piece = next(parts, None)
         if piece is None:
-            parts.pop()
             open_files.pop()
             continue
-        text, name = piece
+        text, found = piece
         size += len(text)
-        if size > MAX_LATEX:
-            raise TooLarge(f"with its inputs it has more than {MAX_LATEX:,} characters")
+        if size > bounds.eprint_characters:
+            raise TooLarge(f"with its inputs it has more than {bounds.eprint_characters:,} characters")
         yield text
-        found = at_name(sources, name) if name else None
-        if found and found not in open_files:
+        name = found and (found["input"] or found["imported"] or found["bare"])
+        if not found or not name:
+            continue
+        if found["import"]:
+            folder = normpath(join(folder if found["import"].startswith("sub") else "", found["folder"]))
+        path = at_name(sources, folder, name)
+        if path and all(path != one for one, _, _ in open_files):
             inputs += 1
-            if inputs > MAX_INPUTS or len(parts) > MAX_DEPTH:
+            if inputs > bounds.eprint_inputs or len(open_files) > bounds.eprint_input_depth:
                 raise TooLarge(
-                    f"it has more than {MAX_INPUTS:,} inputs, or they are nested deeper than {MAX_DEPTH}"
+                    f"it has more than {bounds.eprint_inputs:,} inputs, or they are nested deeper than"
+                    f" {bounds.eprint_input_depth}"
                 )
-            parts.append(pieces_of(sources[found]))
-            open_files.append(found)
+            open_files.append((path, folder, parts_of(sources[path], is_main=False)))
 
 
-def pieces_of(text: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the parts of a file between its inputs, each with the name of the file that is inputted after it."""
-    parts, place, endless = list[str](), 0, set[str]()
-    while found := TOKEN.search(text, place):
-        parts.append(text[place : found.start()])
-        place = found.end()
-        if found["input"] or found["bare"]:
-            yield "".join(parts), found["input"] or found["bare"]
-            parts.clear()
-        elif found["code"]:
-            end = -1 if found["code"] in endless else text.find(f"\\end{{{found['code']}}}", place)
-            if end < 0:  # of a macro, say, and no code
-                endless.add(found["code"])
-            place = max(end, place)
-            parts.append(text[found.start() : place])
-        else:
-            parts.append("%" if found["comment"] else found[0])
-    yield "".join([*parts, text[place:]]), None
+def parts_of(text: str, *, is_main: bool) -> Iterator[tuple[str, re.Match[str] | None]]:
+    r"""Yield the parts of a file between its inputs; of an input those from its `\begin{document}` to its end."""
+    is_body = is_main or not BODY.search(text)
+    for piece, found in pieces_of(text):
+        mark = found.lastgroup if found else None
+        if is_main and found and mark in {"begin", "end"}:
+            yield piece + found[0], None
+        elif is_body:
+            yield piece, found
+        is_body |= mark == "begin"
+        if mark == "endinput" or (mark == "end" and not is_main):
+            return

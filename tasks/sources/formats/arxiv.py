@@ -7,14 +7,17 @@ are. A gzip file by itself is one e-print.
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import PurePosixPath
+from posixpath import normpath
 from tarfile import BLOCKSIZE
 
 import pyarrow as pa
 
 from tasks.errors import first_line
-from tasks.extraction.eprints import NoLatex, TooLarge, latex_of
+from tasks.extraction.eprints import NoLatex, TooLarge, is_source, latex_of
+from tasks.limits import limits
 from tasks.sources.compression import DAMAGED_MEMBER, chunks_of
 from tasks.sources.listing import Piece
 from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
@@ -27,7 +30,7 @@ from tasks.storage.stores import Stream
 NAME = "arxiv"
 ENDINGS = (".tar",)
 AT_RANDOM = False
-VERSION = 2
+VERSION = 3
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
@@ -37,10 +40,9 @@ SCHEMA = pa.schema(
         ("url", pa.string()),
     ]
 )
-MAX_EPRINT = 1 << 28  # bytes, compressed; as many of its files when they are not
 ID = re.compile(r"^(?:(\d{4}\.\d{4,5})|([a-z-]+(?:\.[A-Z]{2})?)/?(\d{7}))(?:v(\d+))?$")
 USTAR, AT = b"ustar", 257  # how a tar is known
-LATEX_ENDINGS = (".tex", ".ltx")
+BEGINNING = 1 << 16  # bytes of a file by which it is known what it is
 
 
 class Eprints:
@@ -60,10 +62,11 @@ class Eprints:
 
     def members(self) -> Iterator[TarMember]:
         if self.stream.url.lower().endswith(ENDINGS):
-            yield from TarMembers(chunks_of(self.stream, None), MAX_EPRINT, has_end=True)
+            yield from TarMembers(chunks_of(self.stream, None), limits().eprint_bytes, has_end=True)
             return
-        content = self.stream.read(MAX_EPRINT + 1)
-        fault = f"it has more than {MAX_EPRINT:,} bytes" if len(content) > MAX_EPRINT else ""
+        most = limits().eprint_bytes
+        content = self.stream.read(most + 1)
+        fault = f"it has more than {most:,} bytes" if len(content) > most else ""
         yield TarMember(self.stream.url.rpartition("/")[2], content, fault)
 
 
@@ -92,20 +95,39 @@ def outcome_of(member: TarMember) -> Outcome:
 
 
 def files_of(name: str, content: bytes) -> dict[str, bytes]:
-    """Unpack an e-print. Raises TooLarge, NoLatex, and one of DAMAGED_MEMBER."""
-    unpacked = bytearray()
-    for chunk in chunks_of(Stream(name, io.BytesIO(content)), "gzip"):
-        unpacked += chunk
-        if len(unpacked) > MAX_EPRINT:
-            raise TooLarge(f"it has more than {MAX_EPRINT:,} bytes when it is decompressed")
-    if len(unpacked) < BLOCKSIZE or not unpacked.startswith(USTAR, AT):
-        return {f"{name}.tex": bytes(unpacked)} if b"\\" in unpacked else {name: bytes(unpacked)}
+    """Unpack an e-print; of files that are no sources of LaTeX, the beginnings suffice.
+
+    Raises TooLarge, and one of DAMAGED_MEMBER.
+    """
+    chunks = bounded(chunks_of(Stream(name, io.BytesIO(content)), "gzip"), limits().eprint_bytes)
+    head = bytearray()
+    for chunk in chunks:
+        head += chunk
+        if len(head) >= BLOCKSIZE:
+            break
+    unpacked = chain([bytes(head)], chunks)
+    if len(head) < BLOCKSIZE or not head.startswith(USTAR, AT):
+        content = b"".join(unpacked)
+        return {f"{name}.tex" if b"\\" in content else name: content}
     files = dict[str, bytes]()
-    for member in TarMembers(iter([bytes(unpacked)]), MAX_EPRINT, has_end=False):
+    for member in TarMembers(unpacked, limits().eprint_bytes, has_end=False):
         if member.fault:
             raise EOFError(f"{named(member)}{member.fault}")
-        files[member.name.removeprefix("./")] = member.content
+        if len(files) == limits().eprint_files:
+            raise TooLarge(f"it has more than {limits().eprint_files:,} files")
+        path = normpath(member.name)
+        files[path] = member.content if is_source(path, member.content) else member.content[:BEGINNING]
     return files
+
+
+def bounded(chunks: Iterable[bytes], most: int) -> Iterator[bytes]:
+    """Yield chunks. Raises TooLarge if they have more bytes in all than allowed."""
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size > most:
+            raise TooLarge(f"it has more than {most:,} bytes when it is decompressed")
+        yield chunk
 
 
 def identity(stem: str) -> tuple[str | None, int | None]:

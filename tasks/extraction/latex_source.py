@@ -1,0 +1,78 @@
+r"""Where comments, code and inputs stand in the source of a LaTeX file.
+
+In code and addresses `%` begins no comment and `\input` reads no file.
+"""
+
+import re
+from collections.abc import Iterator
+
+# Code, addresses, inputs, ends of a file, escaped characters (so that `\%` is not a comment), comments.
+TOKEN = re.compile(
+    r"\\begin\s*+\{(?P<code>verbatim\*?|[BL]?Verbatim\*?|lstlisting|minted|alltt|comment)\}"
+    r"|\\(?:verb\*?|lstinline)(?P<mark>[^A-Za-z\s*{\[])"
+    r"|\\(?:url|path|href)\s*+\{[^{}\n]*+\}"
+    r"|\\(?:input|include|subfile(?:include)?|InputIfFileExists|@input)\s*+\{(?P<input>[^{}]++)\}"
+    r"|\\(?P<import>sub(?:import|inputfrom|includefrom)|import|inputfrom|includefrom)\*?+\s*+"
+    r"\{(?P<folder>[^{}]*+)\}\s*+\{(?P<imported>[^{}]++)\}"
+    r"|\\input\s++(?P<bare>[^\s{}\\]++)"
+    r"|\\(?P<begin>begin)\s*+\{document\}|\\(?P<end>end)\s*+\{document\}|\\(?P<endinput>endinput)(?![A-Za-z])"
+    r"|\\[^A-Za-z]|(?P<comment>%.*)"
+)
+MARKS = {"input", "imported", "bare", "begin", "end", "endinput"}  # groups of what ends a piece
+MAX_INLINE = 1000  # characters of inline code
+INDENT = re.compile(r"[ \t]*")
+
+
+def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, re.Match[str] | None]]:
+    """Yield the parts of a source, each with the mark that ends it: an input, or a begin or end of the document.
+
+    keeps_percent: whether a comment leaves its `%`. Without it, the line end and the indentation of the next line
+    are removed, too, as TeX does.
+    """
+    parts, place, endless = list[str](), 0, set[str]()
+    while found := TOKEN.search(text, place):
+        parts.append(text[place : found.start()])
+        place = found.end()
+        if found.lastgroup in MARKS:
+            yield "".join(parts), found
+            parts.clear()
+        elif found["comment"]:
+            kept, place = ("%", place) if keeps_percent else past_comment(text, place)
+            parts.append(kept)
+        else:
+            place = end_of_code(text, found, endless)
+            parts.append(text[found.start() : place])
+    yield "".join([*parts, text[place:]]), None
+
+
+def end_of_code(text: str, found: re.Match[str], endless: set[str]) -> int:
+    """Return where code ends that a token begins, or the end of the token. endless: environments without an end."""
+    name, place = found["code"], found.end()
+    if found["mark"]:
+        line_end = text.find("\n", place, place + MAX_INLINE)
+        return 1 + text.find(found["mark"], place, line_end if line_end >= 0 else place + MAX_INLINE) or place
+    if not name or name in endless:
+        return place
+    end = text.find(f"\\end{{{name}}}", place)
+    if end < 0:  # a macro that begins code, for example
+        endless.add(name)
+    return max(end, place)
+
+
+def past_comment(text: str, place: int) -> tuple[str, int]:
+    """Return what a comment leaves whose line ends at a place, and where the text goes on."""
+    if place >= len(text):
+        return "", place
+    place = INDENT.match(text, place + 1).end()  # type: ignore[union-attr]
+    is_paragraph = text[place : place + 1] == "\n"
+    return "\n" if is_paragraph else "", place
+
+
+def without_comments(text: str) -> str:
+    """Return a source without comments and inputs."""
+    if "%" not in text and "put" not in text and "clude" not in text and "file" not in text:
+        return text
+    return "".join(
+        piece + (found[0] if found and found.lastgroup in {"begin", "end"} else "")
+        for piece, found in pieces_of(text, keeps_percent=False)
+    )
