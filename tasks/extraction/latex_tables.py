@@ -3,43 +3,65 @@
 import re
 from collections.abc import Callable, Iterator
 
-# A table in a cell, as some write it to break a line there.
-NESTED = re.compile(
-    r"\\begin\s*\{tabular\}(?:\[[^\[\]]*\])?\s*\{(?:[^{}]|\{[^{}]*\})*\}(.*?)\\end\s*\{tabular\}", re.DOTALL
-)
-MAX_CELL = 20_000  # characters of one in which others are looked for
 CELL_MARK = re.compile(
-    r"\\(?:begin|end)(?![A-Za-z])|\\\\(?:\[[^\]]*\])?|\\tabularnewline(?![A-Za-z])|\\.|[{}&]", re.DOTALL
+    r"\\(?:begin|end)(?![A-Za-z])|\\\\(?:\*?\[[^\[\]\n]{0,100}\])?|\\(?:tabularnewline|cr)(?![A-Za-z])|\\.|[{}&]",
+    re.DOTALL,
 )
-SPANNING = re.compile(r"\\multicolumn\s*\{\s*([0-9]{1,2})\s*\}")
+SPANNING = re.compile(r"\\multicolumn\s*+\{\s*+([0-9]{1,9})\s*\}")
 RULE_LINE = re.compile(
-    r"\\(?:hline|toprule|midrule|bottomrule|endhead|endfirsthead)(?![A-Za-z])"
-    r"|\\(?:cline|cmidrule)(?:\[[^\[\]]*\])?(?:\([^()]*\))?\s*\{[^{}]*\}"
+    r"\\(?:hline|toprule|midrule|bottomrule|tableline|nodata|startdata|enddata)(?![A-Za-z])"
+    r"|\\(?:cline|cmidrule)(?:\[[^\[\]]*+\])?(?:\([^()]*+\))?\s*+\{[^{}]*+\}"
 )
+# The ends of the parts of a longtable; those of the first page and the last stand for the others.
+PART = re.compile(r"\\(endfirsthead|endhead|endlastfoot|endfoot)(?![A-Za-z])")
+DATA = re.compile(r"\\startdata(?![A-Za-z])(.*?)(?:\\enddata|\Z)", re.DOTALL)
 SPACES = re.compile(r"\s+")
 Write = Callable[[str], str]  # the text of a piece of LaTeX
+Spend = Callable[[int], None]  # counts cells, and raises ValueError where there are too many
 
 
-def table_of(rows: str, write: Write) -> str:
+def table_of(rows: str, write: Write, spend: Spend) -> str:
     """Return the rows of a table as Markdown, the first of them as its head; "" where nothing is in them."""
-    grid = [
-        [text for cell in row for text in texts_of(cell, write)] for row in cells_of(RULE_LINE.sub("", rows))
-    ]
-    grid = [row for row in grid if any(row)]
+    grid = grid_of(rows, write, spend)
     if not grid:
         return ""
     width = max(map(len, grid))
+    spend(width * len(grid))
     lines = [f"| {' | '.join([*row, *[''] * (width - len(row))])} |" for row in grid]
     return "\n\n" + "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]]) + "\n\n"
 
 
-def texts_of(cell: str, write: Write) -> list[str]:
+def grid_of(rows: str, write: Write, spend: Spend) -> list[list[str]]:
+    """Return the texts of the cells of the rows that have any."""
+    grid = list[list[str]]()
+    for cells in cells_of(RULE_LINE.sub("", in_order(rows))):
+        spend(len(cells))
+        row = [text for cell in cells for text in texts_of(cell, write, spend)]
+        if any(row):
+            grid.append(row)
+    return grid
+
+
+def in_order(rows: str) -> str:
+    """Return the rows of a longtable with its head first and its foot last, each once."""
+    if "\\end" not in rows:
+        return rows
+    pieces = PART.split(rows)
+    if len(pieces) == 1:
+        return rows
+    parts = dict(zip(pieces[1::2], pieces[::2], strict=False))
+    head = parts.get("endfirsthead", parts.get("endhead", ""))
+    foot = parts.get("endlastfoot", "") if "endlastfoot" in parts else parts.get("endfoot", "")
+    return f"{head}\\\\{pieces[-1]}\\\\{foot}"
+
+
+def texts_of(cell: str, write: Write, spend: Spend) -> list[str]:
     """Return the text of a cell, and empty ones for the columns that it spans further."""
-    if len(cell) <= MAX_CELL:
-        cell = NESTED.sub(lambda found: found[1].replace("\\\\", " ").replace("&", " "), cell)
     found = SPANNING.search(cell)
     text = SPACES.sub(" ", write(cell)).strip().replace("|", "\\|")
-    return [text, *[""] * (int(found[1]) - 1 if found else 0)]
+    more = int(found[1]) - 1 if found else 0
+    spend(max(0, more))
+    return [text, *[""] * more]
 
 
 def cells_of(rows: str) -> Iterator[list[str]]:
@@ -48,7 +70,7 @@ def cells_of(rows: str) -> Iterator[list[str]]:
     for found in CELL_MARK.finditer(rows):
         mark = found[0]
         depth += {"{": 1, "}": -1, "\\begin": 1, "\\end": -1}.get(mark, 0)
-        if depth == 0 and (mark == "&" or mark.startswith(("\\\\", "\\tabularnewline"))):
+        if depth <= 0 and (mark == "&" or mark.startswith(("\\\\", "\\tabularnewline", "\\cr"))):
             row.append(rows[start : found.start()])
             start = found.end()
             if mark != "&":
