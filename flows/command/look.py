@@ -58,7 +58,8 @@ def look(
 ) -> None:
     """Look at a random sample of documents and say of each whether it is right that it went, or stayed.
 
-    The page is served on this machine alone, to whoever has the link. Two keys judge: r for right, w for wrong. A
+    The page is served on this machine alone, to a browser that has the link, whose login is of this command alone
+    and ends with it. Two keys judge: r for right, w for wrong. A
     document that went for another one stands beside it, with the differences marked. What was said is kept in the
     folder `looked` beside the corpus, with who looked at what, by ids and without texts. End it with Ctrl-C.
     """
@@ -114,17 +115,15 @@ def write_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", path:
 def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port: int) -> None:
     """Serve the page until it is ended, and keep what is said on it."""
     from flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
-    from flows.server.local_server import home  # late
-    from flows.server.login import Api, new_login, saved_api  # late
+    from flows.server.login import Api, new_login  # late
     from flows.server.look_server import look_app, serve  # late
     from tasks.lookup.judgements import Judgement, keep_looking  # late
     from tasks.workers.ports import LOOPBACK, free_port, is_free  # late
 
-    stack = saved_api(home())
     if port and not is_free(port):
         raise Denied(f"--port {port}: something listens there; choose another one")
     port = port or free_port()
-    api = Api(url=f"http://{LOOPBACK}:{port}", login=(stack and stack.login) or new_login())
+    api = Api(url=f"http://{LOOPBACK}:{port}", login=new_login())
     said = list[Judgement]()
     ids = {(item.doc_id, item.other) for item in chosen}
 

@@ -2,7 +2,11 @@
 // Texts are only ever set as text, so that nothing in them is markup.
 const at = (id) => document.getElementById(id);
 const Z = 1.959964;
-const login = location.hash.slice(1);
+const ENDED = "zyda look has ended: start it again, and open the link that it prints.";
+// The login stands in the address of no tab, history entry or bookmark, and is forgotten with the server.
+let login = location.hash.slice(1);
+if (login) history.replaceState(null, "", location.pathname);
+addEventListener("hashchange", () => location.reload()); // the link, opened again in this tab
 let sample = JSON.parse(at("sample").textContent);
 let said = [];
 let place = 0;
@@ -68,9 +72,9 @@ async function judge(isRight) {
   const { doc_id, other, source, stage, reason } = item;
   const judgement = { doc_id, other, source, stage, reason, is_right: isRight, at: new Date().toISOString() };
   if (sample.is_served) {
-    const answer = await fetch("judgement", { method: "POST", headers: headers(), body: text(judgement) }).catch(() => null);
+    const answer = login && (await fetch("judgement", { method: "POST", headers: headers(), body: text(judgement) }).catch(() => null));
     if (!answer || !answer.ok) {
-      at("question").textContent = "It was not kept: zyda look does not answer any more.";
+      at("question").textContent = `It was not kept. ${ENDED}`;
       return;
     }
   }
@@ -111,6 +115,13 @@ at("back").onclick = KEYS.ArrowLeft;
 at("on").onclick = KEYS.ArrowRight;
 at("save").onclick = save;
 
+// The answer to this ends with the server, even where that is killed. Another program may have its port then.
+async function watch() {
+  const { body } = await fetch("alive", { headers: headers() });
+  const reader = body.getReader();
+  while (!(await reader.read()).done);
+}
+
 async function begin() {
   if (sample.is_served) {
     const answer = await fetch("sample", { headers: headers() });
@@ -119,6 +130,10 @@ async function begin() {
       return;
     }
     sample = await answer.json();
+    watch().catch(() => null).then(() => {
+      login = "";
+      at("question").textContent = ENDED;
+    });
   }
   show();
 }

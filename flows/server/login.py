@@ -1,7 +1,11 @@
-"""Who may use a Prefect server of ours: whoever has the login that is made when it starts.
+"""The login of a Prefect server of ours: a new one for each start, which opens nothing after the server's end.
 
 Prefect's server starts whatever its clients tell it to. Without a login these would be all users of this machine,
 and every page of the web that one of them looks at.
+
+A browser keeps the login in its memory and sends it by plain http for as long as a tab is open. After the end of
+the server another user can listen on its port and receive it. So no login of ours is used twice, and none is the
+user's own PREFECT_SERVER_API_AUTH_STRING.
 """
 
 import base64
@@ -25,7 +29,7 @@ class Api(BaseModel):
 
     login: `user:password`, where it asks for one.
     certificate: the file of the one that it has, where that is of no authority of the web.
-    page: the address of its dashboard, where that is another.
+    page: the address of the dashboard of a server of ours, which signs browsers in.
     """
 
     url: str
@@ -64,15 +68,16 @@ class Api(BaseModel):
 
     @property
     def link(self) -> str:
-        """The dashboard's address for a browser, signed in: what stands behind `#` stays in the browser."""
-        return f"{self.dashboard}{SIGN_IN}#{self.token}" if self.login else self.dashboard
+        """The dashboard's address for a browser, with the login of a server of ours behind `#`.
+
+        The login of any other server is the user's own and may last, so it stands in no address.
+        """
+        return f"{self.page}{SIGN_IN}#{self.token}" if self.page and self.login else self.dashboard
 
 
 def new_login() -> str:
-    """Return the login that the user has chosen for all servers, or one that nobody can guess."""
-    from prefect.settings import PREFECT_SERVER_API_AUTH_STRING
-
-    return PREFECT_SERVER_API_AUTH_STRING.value() or f"{USER}:{secrets.token_urlsafe(32)}"
+    """Return a random login."""
+    return f"{USER}:{secrets.token_urlsafe(32)}"
 
 
 def save_api(api: Api, home: Path) -> None:

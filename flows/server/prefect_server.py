@@ -38,6 +38,7 @@ OWN_HEADERS = [(b"x-frame-options", b"DENY"), (b"content-security-policy", POLIC
 # No other page can sign its user out by a wrong login here: what is kept has been tried.
 SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
 const login = location.hash.slice(1);
+history.replaceState(null, "", location.pathname);
 fetch("/api/admin/version", {headers: {Authorization: `Basic ${login}`}})
   .then((answer) => { if (answer.ok) localStorage.setItem("prefect-password", login); })
   .finally(() => location.replace("/runs"));

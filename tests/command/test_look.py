@@ -6,13 +6,22 @@ import socket
 import subprocess
 import threading
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from browser import new_page
+from browser import new_page, taken_over
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_HOME,
+    PREFECT_SERVER_API_AUTH_STRING,
+    temporary_settings,
+)
 from small_corpus import COMMAND, Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
 
+from flows.command.look import serve_page
 from flows.reporting.look_page import look_page, sample_as_json
+from flows.server.login import Api, save_api
 from tasks.errors import BadInput
 from tasks.lookup.corpus_reader import Corpus as Reader
 from tasks.lookup.judgements import (
@@ -277,6 +286,26 @@ def test_a_port_that_is_taken_is_said_before_the_link(corpus):
     assert not said.stdout
 
 
+def test_each_look_has_a_login_of_its_own(corpus, monkeypatch, capsys, tmp_path):
+    lasting = Api(url="https://127.0.0.1:1/api", login="zyda:of the stack")
+    (tmp_path / "zyda").mkdir()
+    save_api(lasting, tmp_path / "zyda")
+    monkeypatch.setattr("flows.server.look_server.serve", lambda *_: None)
+    looking, tokens = Looking(who="x", began="now", options=SampleOptions()), set()
+    with temporary_settings(
+        {
+            PREFECT_HOME: tmp_path,
+            PREFECT_SERVER_API_AUTH_STRING: lasting.login,
+            PREFECT_API_AUTH_STRING: lasting.login,
+        }
+    ):
+        for _ in range(2):
+            serve_page(corpus.load(), chosen(corpus, items=1), looking, 0)
+            tokens.add(re.search("/#(.+)", capsys.readouterr().out + capsys.readouterr().err)[1])
+    assert len(tokens | {lasting.token}) == 3
+    assert all(len(token) >= 43 for token in tokens)
+
+
 @contextmanager
 def served(corpus, *more):
     """Serve a sample by the command; give its link and its process."""
@@ -322,10 +351,20 @@ def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
         page.keyboard.press("w")
         page.locator("table").wait_for()
         assert page.title() == "small: looking"
+        assert (page.url, page.context.cookies()) == (f"{address}/", [])
         process.send_signal(2)
         assert process.communicate(timeout=60)[1] == (
             "zyda: interrupted; what was said is kept; zyda look RECIPE --results prints it\n"
         )
+        with taken_over(urlsplit(address).port) as received:
+            page.get_by_text("zyda look has ended").wait_for()
+            page.keyboard.press("ArrowLeft")
+            page.keyboard.press("r")
+            page.get_by_text("It was not kept").wait_for()
+            assert received == []
+            page.reload()
+            assert token not in str(received)
+            assert page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
     results = zyda("look", str(corpus.path), "--results")
     assert "removals: duplicate" in " ".join(results.stdout.split())
     (looking,) = [one for one in all_lookings(corpus.load().folder) if one.who == "dora"]

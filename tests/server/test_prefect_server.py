@@ -1,6 +1,7 @@
 """The process of a Prefect server that we start."""
 
 import asyncio
+import base64
 import os
 import ssl
 import subprocess
@@ -13,12 +14,13 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from browser import new_page, taken_over
 from prefect.events.clients import get_events_subscriber
 
 from flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
-from flows.server.health import is_healthy
+from flows.server.health import is_healthy, refuses_login
 from flows.server.local_server import NoServer, start_server, wait_until_healthy
-from flows.server.login import use_api
+from flows.server.login import Api, use_api
 from tasks.workers.ports import free_port
 from tasks.workers.security import new_certificate
 
@@ -134,6 +136,47 @@ def test_who_listens_where_a_server_died_gets_no_login_and_is_not_believed(stran
     with use_api(api), pytest.raises(ssl.SSLError):
         asyncio.run(listen_for_events())
     assert Healthy.told == []
+
+
+def test_a_tab_that_outlives_its_server_gives_nobody_a_login_of_any_use(browser, tmp_path, monkeypatch):
+    lasting = "admin:of all my servers"
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", lasting)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    process, api = start_server(free_port(), tmp_path / "log")
+    try:
+        wait_until_healthy(process, api, tmp_path / "log")
+        assert refuses_login(api.model_copy(update={"login": lasting}))
+        page = new_page(browser)
+        page.goto(api.link)
+        page.wait_for_url("**/runs")
+        kept = page.evaluate("localStorage.getItem('prefect-password')")
+        assert kept == api.token
+        assert api.token not in page.url
+        assert page.context.cookies() == []
+    finally:
+        process.kill()
+        process.wait()
+    with taken_over(urlsplit(api.dashboard).port) as received:
+        page.wait_for_function(
+            "login => fetch('/api/flow_runs/filter', {method: 'POST', headers: {Authorization: login}})",
+            arg=f"Basic {kept}",
+        )  # as the dashboard's own pages ask again and again
+        assert any(kept in request for request in received)
+        assert not any(base64.b64encode(lasting.encode()).decode() in request for request in received)
+    ports = urlsplit(api.dashboard).port, urlsplit(api.url).port
+    process, again = start_server(ports[0], tmp_path / "log", api_port=ports[1])
+    try:
+        wait_until_healthy(process, again, tmp_path / "log")
+        assert refuses_login(api)
+        assert not refuses_login(again)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_login_of_a_server_of_the_users_own_stands_in_no_address():
+    theirs = Api(url="https://prefect.example/api", login="admin:lasting")
+    assert theirs.link == theirs.dashboard == "https://prefect.example"
 
 
 def test_no_click_is_lost_while_many_write(server):
