@@ -1,22 +1,90 @@
-"""On which cluster Prefect runs the stages of a build."""
+"""On which cluster Prefect runs the stages of a build, and that each worker reports to the run's own server."""
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import ExitStack, contextmanager, suppress
+from http import HTTPStatus
+from typing import Any, Self
 
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.context import TagsContext
 from prefect.runtime import flow_run
+from prefect.settings import (
+    PREFECT_API_AUTH_STRING,
+    PREFECT_API_SSL_CERT_FILE,
+    PREFECT_API_URL,
+    temporary_settings,
+)
 from prefect_dask import DaskTaskRunner
+from prefect_dask.task_runners import PrefectDaskFuture
 
-from tasks.errors import BadRecipe
+from tasks.errors import BadRecipe, LostWorkers, first_line
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
+from tasks.stage.senders import Server, senders_of_run, server_of_run
 from tasks.storage.folder import is_local
 from tasks.workers.dask_cluster import configured_scheduler, local_cluster
 
 THREADS_FOR_STORES = 2
 
 
-def task_runner(threads: int | None = None) -> DaskTaskRunner:
+class BuildTaskRunner(DaskTaskRunner):
+    """Prefect's runner on Dask, for a cluster whose workers may run tasks of other Prefect servers, too.
+
+    Prefect enters a copy of it on the worker, for each task, with the settings of the run.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.senders = ExitStack()
+        self.is_checked = self.address is None  # a cluster of our own reaches what this process reaches
+
+    def __enter__(self) -> Self:
+        self.senders.enter_context(senders_of_run())
+        super().__enter__()
+        return self
+
+    def __exit__(self, *arguments: Any) -> None:
+        super().__exit__(*arguments)
+        self.senders.close()
+
+    def submit(self, *arguments: Any, **options: Any) -> PrefectDaskFuture[Any]:
+        """Submit a task, without the tags of the flow run: for each tag, it would ask for a slot of a limit.
+
+        Raises LostWorkers where a worker cannot use the server of this run.
+        """
+        if not self.is_checked:
+            self.check_server()
+        with TagsContext(current_tags=set()):
+            return super().submit(*arguments, **options)
+
+    def check_server(self) -> None:
+        server = server_of_run()
+        if fault := self.client.submit(server_fault, server, pure=False).result():
+            raise LostWorkers(
+                f"a worker of the Dask cluster at {self.address} cannot use the Prefect server at {server.url}: "
+                f"{fault}; set PREFECT_API_URL to one that the workers can use, or unset DASK_SCHEDULER_ADDRESS"
+            )
+        self.is_checked = True
+
+
+def server_fault(server: Server) -> str:
+    """Return why this process cannot use a Prefect server, with the name of the machine; "" where it can."""
+    names = PREFECT_API_URL, PREFECT_API_AUTH_STRING, PREFECT_API_SSL_CERT_FILE
+    try:
+        with (
+            temporary_settings(dict(zip(names, server, strict=True))),
+            get_client(sync_client=True) as client,
+        ):
+            client.api_version()
+    except (httpx.HTTPError, OSError, ValueError) as error:
+        refused = getattr(getattr(error, "response", None), "status_code", None) == HTTPStatus.UNAUTHORIZED
+        return f"{socket.gethostname()}: {'it refuses the login' if refused else first_line(error)}"
+    return ""
+
+
+def task_runner(threads: int | None = None) -> BuildTaskRunner:
     """Return Prefect's runner on the cluster that the environment says.
 
     An existing scheduler where Dask's own configuration names one (DASK_SCHEDULER_ADDRESS), else a
@@ -24,8 +92,8 @@ def task_runner(threads: int | None = None) -> DaskTaskRunner:
     many as suit the run's recipe.
     """
     if address := configured_scheduler():
-        return DaskTaskRunner(address=address)
-    return DaskTaskRunner(cluster_class=cluster_of_run, cluster_kwargs={"threads": threads})
+        return BuildTaskRunner(address=address)
+    return BuildTaskRunner(cluster_class=cluster_of_run, cluster_kwargs={"threads": threads})
 
 
 @contextmanager

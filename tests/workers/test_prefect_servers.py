@@ -1,0 +1,160 @@
+"""Builds of several Prefect servers on the same Dask workers: each reports to its own server."""
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+from patience import wait_for
+from prefect import flow, tags
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    LogFilter,
+    LogFilterFlowRunId,
+    TaskRunFilter,
+    TaskRunFilterFlowRunId,
+)
+from prefect.context import FlowRunContext
+from prefect.logging import get_run_logger
+
+from flows.server.local_server import start_server, wait_until_healthy
+from flows.server.login import Api, use_api
+from tasks.errors import LostWorkers
+from tasks.stage import runner
+from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from tasks.stage.runner import BuildTaskRunner, server_fault
+from tasks.stage.senders import Server
+from tasks.workers.ports import free_port
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Give what starts a server, on any ports or on those of an Api, and ends the one before."""
+    processes = []
+
+    def end():
+        while processes:
+            process = processes.pop()
+            process.kill()
+            process.wait()
+
+    def start(like=None):
+        end()
+        ports = [urlsplit(url).port for url in (like.dashboard, like.url)] if like else [free_port()] * 2
+        process, api = start_server(ports[0], tmp_path / "log", api_port=ports[1] if like else None)
+        processes.append(process)
+        wait_until_healthy(process, api, tmp_path / "log")
+        return api
+
+    yield start
+    end()
+
+
+@pytest.fixture
+def own(server, monkeypatch, tmp_path):
+    """Give the Api of the tests' server, and have another one keep its history elsewhere."""
+    from prefect.settings import get_current_settings
+
+    api = get_current_settings().api
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    return Api(url=api.url, login=api.auth_string.get_secret_value(), certificate=api.ssl_cert_file)
+
+
+def run_on(api, cluster, name, seconds=0):
+    """Run a flow of two tasks with a server; return the id of its run."""
+
+    @task(task_run_name="heard", **ONCE_A_BUILD)
+    def heard(number):
+        import time
+
+        get_run_logger().info("%s %s", name, number)
+        time.sleep(seconds)
+
+    @flow(name="heard", task_runner=BuildTaskRunner(address=cluster.scheduler_address), persist_result=False)
+    def both():
+        for future in [heard.submit(1), heard.submit(2)]:
+            future.result()
+        return FlowRunContext.get().flow_run.id
+
+    with use_api(api), tags("zyda", "build"):
+        return both()
+
+
+def reported(api, run):
+    """Return the states and tags of the task runs of a flow run, and its log lines about them."""
+    with use_api(api), get_client(sync_client=True) as client:
+        found = client.read_task_runs(
+            task_run_filter=TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[run]))
+        )
+        lines = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run])))
+    states = [(one.state_name, one.tags) for one in found]
+    return sorted(states), sorted(line.message for line in lines if line.task_run_id)
+
+
+def expect_reported(api, run, name):
+    expected = [("Completed", [])] * 2, ["Finished in state Completed()"] * 2 + [f"{name} 1", f"{name} 2"]
+    wait_for(lambda: reported(api, run) == expected, every=0.5)
+
+
+def test_each_build_reports_to_its_own_server(own, cluster, started):
+    """Before, workers reported to the server of the first build alone, and a second one waited 81 s for an error."""
+    expect_reported(own, run_on(own, cluster, "first"), "first")
+    other = started()
+    expect_reported(other, run_on(other, cluster, "second"), "second")
+    again = started(like=other)
+    assert (again.url, again.certificate) == (other.url, other.certificate)
+    assert again.login != other.login
+    expect_reported(again, run_on(again, cluster, "third"), "third")
+    with ThreadPoolExecutor(2) as threads:  # each of two users
+        mine = threads.submit(run_on, own, cluster, "fourth", 2)
+        theirs = threads.submit(run_on, again, cluster, "fifth", 2)
+    expect_reported(own, mine.result(), "fourth")
+    expect_reported(again, theirs.result(), "fifth")
+    senders = cluster_senders(cluster)
+    assert all(len(of_worker) <= 4 for of_worker in senders), (
+        senders
+    )  # of events and of log lines, two servers
+
+
+def cluster_senders(cluster):
+    """Return the names of Prefect's senders of each worker."""
+    import distributed
+
+    def names():
+        from prefect._internal.concurrency.services import _QueueServiceBase
+
+        return [type(one).__name__ for one in _QueueServiceBase._instances.values()]
+
+    with distributed.Client(cluster) as client:
+        return [*client.run(names).values()]
+
+
+def test_workers_that_cannot_use_the_server_end_the_build_at_once(own, cluster, monkeypatch):
+    nobody = Server(f"https://127.0.0.1:{free_port()}/api", None, own.certificate)
+    monkeypatch.setattr(runner, "server_of_run", lambda: nobody)
+    with pytest.raises(LostWorkers) as found:
+        run_on(own, cluster, "never")
+    (line,) = found.value.faults
+    assert (
+        f"a worker of the Dask cluster at {cluster.scheduler_address} cannot use the Prefect server" in line
+    )
+    assert "Connection refused" in line
+    assert "set PREFECT_API_URL to one that the workers can use" in line
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({}, ""),
+        ({"login": "zyda:guessed"}, "it refuses the login"),
+        ({"login": None}, "it refuses the login"),
+        ({"certificate": "/nowhere/certificate.pem"}, "No such file"),
+        ({"certificate": None}, "CERTIFICATE_VERIFY_FAILED"),
+        ({"url": "https://127.0.0.1:1/api"}, "Connection refused"),
+    ],
+)
+def test_why_a_worker_cannot_use_a_server_is_said_in_words(own, changed, fault):
+    found = server_fault(Server(own.url, own.login, own.certificate)._replace(**changed))
+    assert fault in found
+    assert bool(fault) == bool(found)
