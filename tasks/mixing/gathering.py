@@ -28,7 +28,7 @@ from tasks.storage.tables import footer_of, open_table, parquet_writer
 from textkernels.packing import pack
 from textkernels.pieces import copy_pieces
 
-VERSION = 1
+VERSION = 2
 MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once
 ORIGINS = pa.schema(
     [("start", pa.uint64()), ("tokens", pa.uint32()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),
@@ -75,7 +75,7 @@ class OutputFile(RecordJob[Output]):
 
     called: its name. number: of the file among all. of_kind: files of its kind, which share the range of keys.
     place: the folder of its formats, below the mixture's. segments: each with the number of its corpus. formats: or
-    `text`.
+    `text`. filler: the id that fills packed sequences.
     """
 
     stage, version, kind = "outputs", VERSION, Output
@@ -87,9 +87,8 @@ class OutputFile(RecordJob[Output]):
     segments: tuple[tuple[int, Artifact], ...]
     formats: tuple[str, ...]
     width: int
-    before: tuple[int, ...]
-    after: tuple[int, ...]
     packed: int | None
+    filler: int
     tokenizer: str
     labels: tuple[str, ...]
 
@@ -101,7 +100,7 @@ class OutputFile(RecordJob[Output]):
     def params(self) -> Any:
         of_file = [self.number, self.of_kind, self.place, self.formats, self.width]
         labels = self.labels if {"olmo", "text"} & {*self.formats} else ()
-        return [*of_file, self.before, self.after, self.packed, self.tokenizer, labels]
+        return [*of_file, self.packed, self.filler, self.tokenizer, labels]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -207,8 +206,8 @@ def ranges_of(job: OutputFile, keys: NDArray[np.uint64], ranges: int) -> NDArray
 
 
 def order_of(table: pa.Table) -> NDArray[np.int64]:
-    """Return the order of copies by their keys; where two have one, by corpus, document and copy."""
-    names = ("copy", "doc_id", "corpus", "key")
+    """Return the order of pieces by their keys; where two have one, by corpus, document, copy and offset."""
+    names = ("offset", "copy", "doc_id", "corpus", "key")
     return np.lexsort([table.column(name).to_numpy() for name in names])
 
 
@@ -267,7 +266,6 @@ def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
         for chunk in contents.chunks
     ]
     expected = sum(int(last - first) for first, last in ends) // job.width
-    expected += len(table) * (len(job.before) + len(job.after))
     found = int(origins.column("tokens").to_numpy().sum(dtype=np.int64))
     if found != expected:
         raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, and its pieces {found:,}")
@@ -289,74 +287,53 @@ def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray
     return (np.frombuffer(data, kind) if data is not None else np.empty(0, kind)), ends
 
 
-def framed(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the ids of documents in the order of keys, with the tokens around each: (t,), and (n + 1,) ends."""
+def ordered(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64], pa.Table]:
+    """Return the ids of pieces in the order of keys, (t,), their (n + 1,) ends, and what is known of them."""
     ids, own = contents_of(job, table)
     order = order_of(table)
-    ahead, behind = len(job.before), len(job.after)
     lengths = np.diff(own)[order]
-    ends = np.append(0, np.cumsum(lengths + ahead + behind))
+    ends = np.append(0, np.cumsum(lengths))
     whole = np.empty(ends[-1], ids.dtype)
-    copy_pieces(ids, own[:-1][order], lengths, whole, ends[:-1] + ahead)
-    for i, token in enumerate(job.before):
-        whole[ends[:-1] + i] = token
-    for i, token in enumerate(job.after):
-        whole[ends[1:] - behind + i] = token
-    return whole, ends
+    copy_pieces(ids, own[:-1][order], lengths, whole, ends[:-1])
+    return whole, ends, table.drop_columns(["content"]).take(pa.array(order))
 
 
 def plain_batch(job: OutputFile, table: pa.Table) -> Batch:
     """Return documents one after another, each a sequence."""
-    ids, ends = framed(job, table)
-    own = table.drop_columns(["content"]).take(pa.array(order_of(table)))
-    return Batch(ids, ends, origins_of(own, ends[:-1], np.diff(ends), np.arange(len(own)), None, None))
+    ids, ends, own = ordered(job, table)
+    return Batch(ids, ends, origins_of(own, ends[:-1], np.diff(ends), np.arange(len(own))))
 
 
 def packed_batch(job: OutputFile, table: pa.Table) -> Batch:
-    """Return documents packed into sequences of one length, in an order that keys decide."""
+    """Return pieces packed into sequences of one length, in an order that keys decide."""
     size = job.packed or 0
-    ids, ends = framed(job, table)
-    table = table.drop_columns(["content"]).take(pa.array(order_of(table)))
-    lengths = np.diff(ends)
-    pieces = -(-lengths // size)
-    of_document = np.repeat(np.arange(len(lengths)), pieces)
-    offsets = (np.arange(len(of_document)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) * size
-    sizes = np.minimum(size, lengths[of_document] - offsets)
+    ids, ends, table = ordered(job, table)
+    sizes = np.diff(ends)
     sequence, count = pack(sizes, size)
-    keys = table.column("key").to_numpy()[of_document]
     # The order of sequences is that of the hash of their first pieces' keys: best fit had put the long ones first.
-    order = np.lexsort([keys, sequence])
+    order = np.argsort(sequence, kind="stable")
     starts = np.searchsorted(sequence[order], np.arange(count))
     rank = np.empty(count, np.int64)
-    rank[np.argsort(hash_ids(keys[order][starts]), kind="stable")] = np.arange(count)
-    order = np.lexsort([offsets, keys, rank[sequence]])
-    sequence, of_document, offsets, sizes = (
-        rank[sequence][order],
-        of_document[order],
-        offsets[order],
-        sizes[order],
+    rank[np.argsort(hash_ids(table.column("key").to_numpy()[order][starts]), kind="stable")] = np.arange(
+        count
     )
+    order = np.argsort(rank[sequence], kind="stable")
+    sequence, sizes = rank[sequence][order], sizes[order]
     within = np.cumsum(sizes) - sizes
     first = np.searchsorted(sequence, np.arange(count))
     placed = sequence * size + within - within[first][sequence]
-    packed = np.full(count * size, job.after[0], ids.dtype)
-    copy_pieces(ids, ends[:-1][of_document] + offsets, sizes, packed, placed)
-    return Batch(
-        packed, np.arange(count + 1) * size, origins_of(table, placed, sizes, sequence, of_document, offsets)
-    )
+    packed = np.full(count * size, job.filler, ids.dtype)
+    copy_pieces(ids, ends[:-1][order], sizes, packed, placed)
+    own = table.take(pa.array(order))
+    return Batch(packed, np.arange(count + 1) * size, origins_of(own, placed, sizes, sequence))
 
 
 def origins_of(
-    table: pa.Table, starts: NDArray[np.int64], tokens: NDArray[np.int64], sequence: NDArray[np.int64],
-    of_document: NDArray[np.int64] | None, offsets: NDArray[np.int64] | None,
-) -> pa.Table:  # fmt: skip
+    table: pa.Table, starts: NDArray[np.int64], tokens: NDArray[np.int64], sequence: NDArray[np.int64]
+) -> pa.Table:
     """Return where pieces are, and of which documents."""
-    names = ("doc_id", "corpus", "part", "copy")
-    own = [table.column(name).to_numpy() for name in names]
-    if of_document is not None:
-        own = [column[of_document] for column in own]
-    offset = np.zeros(len(starts), np.int64) if offsets is None else offsets
-    columns = [starts.astype(np.uint64), tokens, sequence.astype(np.uint64), *own, offset]
+    own = [table.column(name).to_numpy() for name in ("doc_id", "corpus", "part", "copy", "offset")]
+    columns = [starts.astype(np.uint64), tokens, sequence.astype(np.uint64), *own]
     return pa.table([pa.array(column) for column in columns], names=ORIGINS.names).cast(ORIGINS)
 
 

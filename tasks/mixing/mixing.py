@@ -17,7 +17,7 @@ from tasks.mixing.gathering import Output, OutputFile, PartCounts
 from tasks.mixing.mixture import TOKEN_FORMATS
 from tasks.mixing.neighbours import Neighbours, incomparable, neighbour_jobs, recall_at
 from tasks.mixing.planning import Inputs, expect_same
-from tasks.mixing.scattering import SegmentsOfFile
+from tasks.mixing.scattering import Framing, SegmentsOfFile
 from tasks.mixing.tokenising import TokensOfFile
 from tasks.stage.rebuild_damaged import rebuilding_damaged
 from tasks.storage.artifacts import WORK, Artifact
@@ -25,7 +25,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.holding import held
 from tasks.storage.records import Record, digest_of
 
-VERSION = 1
+VERSION = 2
 MOST_FILES = 32_767  # of one blend of Megatron's
 LIKENESS = 0.9  # for which it is said how many near-duplicates of held-out documents are found
 MIXTURE = "mixture.json"
@@ -268,23 +268,26 @@ class Mixing:
     def outputs(self, content: str, formats: tuple[str, ...], counts: tuple[int, int]) -> list[Output]:
         """Shuffle ids or texts into output files, so many to train on and of what is held out."""
         amounts = self.plan.amounts
-        labels = self.inputs.labels()
+        labels, encoding, is_text = self.inputs.labels(), self.encoding, content == "text"
+        packed = None if is_text else self.mixture.packed
+        around = ((), ()) if is_text else (encoding.before, encoding.after)
+        framing = Framing(encoding.width, *around, packed)
         jobs = [
             SegmentsOfFile(
                 self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact, tokens,
                 chosen, amounts, counts, self.inputs.salt("order", labels[file.corpus]), content,
+                framing,
             )
             for (file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
         ]  # fmt: skip
         made = self.spread(jobs, f"shuffle of {content}")
         segments = tuple((file.corpus, one) for (file, _), one in zip(self.files, made, strict=True))
-        is_text = content == "text"
         writes = [
             OutputFile(
                 self.folder, None, name_of(number, counts[0], is_text=is_text), number,
                 counts[0] if number < counts[0] else counts[1],
-                self.place, segments, formats, self.encoding.width, self.encoding.before, self.encoding.after,
-                None if is_text else self.mixture.packed, self.tokenizer_name, tuple(labels),
+                self.place, segments, formats, encoding.width, packed, (*encoding.after, 0)[0], self.tokenizer_name,
+                tuple(labels),
             )
             for number in range(sum(counts))
         ]  # fmt: skip

@@ -1,12 +1,14 @@
 """The first pass of the shuffle: the copies of a file's documents, each in the part of the order that it is in.
 
 The order of a mixture is that of 64-bit hashes of seed, corpus, document and copy, so any order is as likely as any
-other, and no two files need to know of each other. An output file is a range of these hashes. A segment has what
-one published file gives to all output files, sorted, in row groups of one output file each.
+other, and no two files need to know of each other. Where sequences are packed, a document longer than a sequence is
+cut here, and each of its pieces has a hash of its own: the pieces are shuffled over all files. An output file is a
+range of these hashes. A segment has what one published file gives to all output files, sorted, in row groups of one
+output file each.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +27,54 @@ from tasks.storage.tables import parquet_writer, read_table, tables_of, write_ar
 from textkernels.buffers import text_buffers
 from textkernels.pieces import copy_pieces
 
-VERSION = 1
+VERSION = 2
 GROUP_BYTES = 8 << 20
 SEGMENT = pa.schema(
     [("output", pa.uint32()), ("key", pa.uint64()), ("doc_id", pa.uint64()), ("part", pa.uint16()),
-     ("copy", pa.uint32()), ("content", pa.large_binary())]
+     ("copy", pa.uint32()), ("offset", pa.uint32()), ("content", pa.large_binary())]
 )  # fmt: skip
 # Each row group is asked for by its output file alone: an output file reads the footers of all segments.
 PLAIN = {"compression": "none", "use_dictionary": False, "write_statistics": ["output"]}
-COPY_STEP = np.uint64(0x9E3779B97F4A7C15)
+STEP = np.uint64(0x9E3779B97F4A7C15)  # between the hashes of copies, and of pieces
 Numbers = NDArray[np.uint64]
+Counts64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Framing:
+    """How documents become sequences.
+
+    width: bytes of an id. before, after: ids around each document. packed: tokens of a sequence; None where each
+    document is one.
+    """
+
+    width: int
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    packed: int | None
+
+    def framed(self, contents: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        """Put the ids around each document to its own."""
+        if not (self.before or self.after):
+            return contents
+        data, ends = text_buffers(contents)
+        ahead, behind = (np.array(ids, f"<u{self.width}").view(np.uint8) for ids in (self.before, self.after))
+        offsets = ends - ends[0] + np.arange(len(ends)) * (len(ahead) + len(behind))
+        whole = np.empty(offsets[-1], np.uint8)
+        copy_pieces(data, ends[:-1], np.diff(ends), whole, offsets[:-1] + len(ahead))
+        for i, byte in enumerate(ahead):
+            whole[offsets[:-1] + i] = byte
+        for i, byte in enumerate(behind):
+            whole[offsets[1:] - len(behind) + i] = byte
+        return as_binary(offsets, whole)
+
+    def pieces(self, sizes: Counts64) -> tuple[Counts64, Counts64]:
+        """Cut documents of so many bytes, (n,): the document of each piece, (p,), and its number there, (p,)."""
+        if self.packed is None:
+            return np.arange(len(sizes)), np.zeros(len(sizes), np.int64)
+        counts = -(-sizes // (self.packed * self.width))
+        of_document = np.repeat(np.arange(len(sizes)), counts)
+        return of_document, np.arange(len(of_document)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def outputs_of(
@@ -55,8 +95,8 @@ def outputs_of(
 class SegmentsOfFile(FileJob):
     """The copies of a published file's documents: SEGMENT, by output file and key.
 
-    content: `ids`, from the file's tokens, or `text`, from the file itself. amounts: of each part. salt: of
-    the order.
+    content: `ids`, from the file's tokens, with those around each document, or `text`, from the file itself.
+    amounts: of each part. salt: of the order. offset: the first token of a piece in its document.
     """
 
     stage, version = "segments", VERSION
@@ -67,11 +107,12 @@ class SegmentsOfFile(FileJob):
     file_counts: tuple[int, int]
     salt: int
     content: str
+    framing: Framing
 
     @property
     def params(self) -> Any:
         amounts = [(one.whole, one.last) for one in self.amounts]
-        return [amounts, self.file_counts, self.salt, self.content]
+        return [amounts, self.file_counts, self.salt, self.content, astuple(self.framing)]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -79,31 +120,48 @@ class SegmentsOfFile(FileJob):
 
     def make(self) -> Artifact:
         chosen = read_table(self.folder, self.chosen)
-        copies = self.copies(chosen)
-        rows = np.repeat(np.arange(len(chosen)), copies)
-        copy = (np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)).astype(np.uint64)
-        ids = chosen.column("doc_id").to_numpy()
-        keys = hash_ids(hash_ids(ids[rows] ^ np.uint64(self.salt)) + copy * COPY_STEP)
-        output = outputs_of(keys, chosen.column("is_held_out").to_numpy()[rows], self.file_counts)
-        order = np.lexsort([copy, ids[rows], keys, output])
-        rows, copy, keys, output = rows[order], copy[order], keys[order], output[order]
+        ids, copies = chosen.column("doc_id").to_numpy(), self.copies(chosen)
         contents = self.contents(ids[copies > 0])
+        rows, columns, starts, sizes = self.pieces(chosen, copies, pc.binary_length(contents).to_numpy())
         places = (np.cumsum(copies > 0) - 1)[rows]
-        part = chosen.column("part").to_numpy()
-        columns = [output, keys, ids[rows], part[rows], copy.astype(np.uint32)]
-        sizes = pc.binary_length(contents).to_numpy()[places] if len(places) else np.empty(0, np.int64)
 
         def fill(scratch: Path) -> Counts:
             with parquet_writer(scratch, SEGMENT, **PLAIN) as writer:
-                for start, stop in groups_of(output, sizes):
+                for start, stop in groups_of(columns[0], sizes):
                     arrays = [pa.array(column[start:stop]) for column in columns]
-                    content = taken(contents, places[start:stop])
+                    content = taken(contents, places[start:stop], starts[start:stop], sizes[start:stop])
                     writer.write_table(
                         pa.table([*arrays, content], schema=SEGMENT), row_group_size=stop - start
                     )
             return Counts(documents=len(rows), bytes=int(sizes.sum()))
 
         return write_artifact(self.folder, self.path, self.name, fill)
+
+    def pieces(
+        self, chosen: pa.Table, copies: Counts64, lengths: Counts64
+    ) -> tuple[Counts64, list[NDArray[Any]], Counts64, Counts64]:
+        """Cut the copies of documents into pieces, in the order of a segment.
+
+        lengths: bytes of each document of which there are copies. Returns the row of each piece among the chosen,
+        the columns of SEGMENT but for the content, and where each piece begins in its content, with its size.
+        """
+        ids, part, held_out = (chosen.column(name).to_numpy() for name in ("doc_id", "part", "is_held_out"))
+        of_copy = np.repeat(np.arange(len(chosen)), copies)
+        copy = (np.arange(len(of_copy)) - np.repeat(np.cumsum(copies) - copies, copies)).astype(np.uint64)
+        size = np.repeat(lengths, copies[copies > 0])
+        keys = hash_ids(hash_ids(ids[of_copy] ^ np.uint64(self.salt)) + copy * STEP)
+        of_piece, number = self.framing.pieces(size)
+        rows, copy, keys, size = of_copy[of_piece], copy[of_piece], keys[of_piece], size[of_piece]
+        offset = np.zeros(len(rows), np.int64)
+        if packed := self.framing.packed:
+            # Pieces with the key of their document would stand side by side.
+            keys, offset = hash_ids(keys + number.astype(np.uint64) * STEP), number * packed
+            size = np.minimum(size - offset * self.framing.width, packed * self.framing.width)
+        output = outputs_of(keys, held_out[rows], self.file_counts)
+        order = np.lexsort([offset, copy, ids[rows], keys, output])
+        columns = [output, keys, ids[rows], part[rows], copy.astype(np.uint32), offset.astype(np.uint32)]
+        starts = offset * self.framing.width
+        return rows[order], [column[order] for column in columns], starts[order], size[order]
 
     def copies(self, chosen: pa.Table) -> NDArray[np.int64]:
         """Return how often each document is there: (n,)."""
@@ -128,7 +186,7 @@ class SegmentsOfFile(FileJob):
             raise NotConserved(
                 f"{self.whose}: {len(wanted):,} documents are chosen, {len(contents):,} are there"
             )
-        return contents
+        return self.framing.framed(contents)
 
 
 def chosen_values(tables: Iterator[pa.Table], wanted: Numbers) -> Iterator[pa.LargeBinaryArray]:
@@ -138,15 +196,20 @@ def chosen_values(tables: Iterator[pa.Table], wanted: Numbers) -> Iterator[pa.La
         yield from table.column(1).filter(pa.array(is_in)).cast(pa.large_binary()).chunks
 
 
-def taken(contents: pa.LargeBinaryArray, places: NDArray[np.int64]) -> pa.LargeBinaryArray:
-    """Take values of a column, in any order and any number of times."""
+def taken(
+    contents: pa.LargeBinaryArray, places: Counts64, starts: Counts64, sizes: Counts64
+) -> pa.LargeBinaryArray:
+    """Take a piece of some values of a column, in any order and any number of times. starts, sizes: in bytes."""
     data, ends = text_buffers(contents)
-    lengths = np.diff(ends)[places]
-    offsets = np.append(0, np.cumsum(lengths))
+    offsets = np.append(0, np.cumsum(sizes))
     found = np.empty(offsets[-1], np.uint8)
-    copy_pieces(data, ends[:-1][places], lengths, found, offsets[:-1])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(found)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(places), buffers)
+    copy_pieces(data, ends[:-1][places] + starts, sizes, found, offsets[:-1])
+    return as_binary(offsets, found)
+
+
+def as_binary(offsets: Counts64, data: NDArray[np.uint8]) -> pa.LargeBinaryArray:
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def groups_of(output: NDArray[np.uint32], sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

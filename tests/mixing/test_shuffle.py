@@ -4,16 +4,21 @@ import numpy as np
 import pytest
 from small_mixtures import corpus_of, mixed_in, mixture_file, origins
 
+from tasks.mixing import gathering
 from textkernels.packing import pack
 
 SEEDS = 30
 
 
 @pytest.fixture(scope="module")
-def orders(tmp_path_factory, compiled):
+def corpus(tmp_path_factory, compiled):
+    return corpus_of(tmp_path_factory.mktemp("corpus"), documents=24)
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory, corpus):
     """Give the order of the documents of a corpus by many seeds: (seeds, n) places in the order of doc_ids."""
     folder = tmp_path_factory.mktemp("orders")
-    corpus = corpus_of(folder / "corpus", documents=24)
     parts = [{"name": "all", "epochs": 1}]
     found = []
     for seed in range(SEEDS):
@@ -76,6 +81,36 @@ def test_those_tests_would_see_an_order_that_is_not_shuffled_or_only_in_parts(or
 
 def test_seeds_give_different_orders_and_one_seed_one(orders):
     assert len({tuple(order) for order in orders.tolist()}) == SEEDS
+
+
+def together(labels):
+    """Measure how the sequences of documents stand together: neighbours, mean distance, longest run."""
+    places = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    distances = np.concatenate([np.diff(of_label) for of_label in places])
+    ends = np.flatnonzero(np.append(labels[1:] != labels[:-1], True))
+    return (distances == 1).sum(), distances.mean(), np.diff(ends, prepend=-1).max()
+
+
+@pytest.mark.parametrize(("file_gib", "memory"), [(1, 1 << 27), (1e-5, 1 << 27), (1, 4096), (1e-5, 4096)])
+def test_packed_sequences_of_long_documents_are_shuffled_over_all(
+    corpus, tmp_path, monkeypatch, file_gib, memory
+):
+    """Documents of up to 38 sequences: neighbours, distances and runs are those of random permutations."""
+    monkeypatch.setattr(gathering, "MEMORY_BYTES", memory)
+    parts = [{"name": "all", "epochs": 2}]
+    path = mixture_file(tmp_path, [corpus], parts=parts, budget=..., packed=12, file_gib=file_gib)
+    mixed, place = mixed_in(path)
+    rows = [row for output in mixed.outputs for row in origins(place, output.name)]
+    labels = np.array([row["doc_id"] for row in rows if row["tokens"] == 12])  # alone in their sequences
+    assert len(labels) > 1000
+    assert np.unique(labels, return_counts=True)[1].max() > 60
+    chance = np.random.default_rng(1)
+    expected = np.array([together(chance.permutation(labels)) for _ in range(300)])
+    found, spread = together(labels), expected.std(axis=0)
+    assert (np.abs(found - expected.mean(axis=0))[:2] < 4 * spread[:2]).all()
+    assert found[2] <= expected[:, 2].max() + 1
+    in_order = together(labels[np.argsort(labels, kind="stable")])
+    assert (np.abs(in_order - expected.mean(axis=0)) > 50 * spread).all()
 
 
 def plain_best_fit(lengths, size):

@@ -1,6 +1,7 @@
 """The way back: from a token, a sequence or a trainer's sample to the document that is there."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -39,7 +40,7 @@ def test_every_token_leads_to_a_document_that_has_it(traced, corpora):
             assert (found.name, start) == (output.name, token)
             piece = next(trace.pieces(found, start, start + 1), None)
             if piece is None:
-                assert flat[token] == flat[-1] == 0
+                assert flat[token] == 0  # what fills a sequence
                 continue
             assert piece.start <= token < piece.start + piece.tokens
             row = known[piece.corpus, piece.doc_id]
@@ -157,7 +158,7 @@ def test_commands_mix_and_trace(corpora, tmp_path):
     said = typed("trace", mix, 5).output
     assert "document " in said
     assert "part " in said
-    assert "token 5 of it" in said
+    assert re.search(r"token [0-9,]+ of it\n", said)
     said = typed("trace", mix, 0, "--to", 500, "--sources").output
     assert "good" in said
     assert "other" in said
