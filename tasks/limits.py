@@ -83,6 +83,19 @@ class Limits:
     expression_joined: int = bound(32, "texts", "Texts and numbers that an expression joins or adds.")
     expression_sql: int = bound(100_000, "characters", "The SQL that an expression is translated into.")
 
+    # Clusters of near-duplicates that `verify` compares.
+    cluster_bytes: int = bound(
+        8 << 20, "bytes of text", "of a cluster that is compared in memory, without an index"
+    )
+    cluster_documents: int = bound(
+        1 << 20, "documents", "of a cluster that are compared with each other; more are cut"
+    )
+    cluster_members: int = bound(1 << 18, "documents", "in the index of a larger cluster")
+    cluster_entries: int = bound(1 << 25, "entries", "in all lists of the index, of 9 bytes each")
+    cluster_list: int = bound(1000, "documents", "in the list of one shingle")
+    cluster_column_bytes: int = bound(256 << 20, "bytes", "of the index's bits of frequent shingles")
+    cluster_words: int = bound(1 << 34, "words of 64 bits", "of such bits that are compared in one cluster")
+
 
 LIMITS = Limits()
 

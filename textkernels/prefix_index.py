@@ -1,273 +1,254 @@
 """An index of the shingles of documents, of a bounded size: for clusters whose shingles no memory holds.
 
-How many documents have a shingle is counted in a table of a fixed size without keys, where two shingles may
-share a counter; so a count is never too small. The shingles that another document has too lead to the first
-LIST members that have them. Whoever looks for a member probes with its own rarest shingles, or with all of
-them, and gets the members that share most of them, and whether any other could hold enough of it. What is found
-is only proposed: the texts decide.
+A shingle that another document has too leads to the members that have it: by a column of bits if it is frequent
+(`textkernels.bit_columns`), by a list if it is not (`textkernels.shingle_lists`). A probe looks up the rarest
+shingles of a document, or all of them, and returns the members that can hold enough of it. What is found is only
+proposed: the texts decide.
 
 Of a set A, whoever holds n of its shingles holds one of any |A| - n + 1 of them (see
 `textkernels.set_similarity`); and whoever has m of p that were looked up holds m + |A| - p at the most.
+
+The answer is complete as long as no list is full, and all shingles find room. If not, the members that share most
+are returned, and a probe counts the others that can hold enough.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from textkernels.set_similarity import NOBODY, RARITIES, fewest, needed, rarity
+from textkernels.bit_columns import NO_COLUMN, column_of, make_columns, shared_bits, words_of
+from textkernels.set_similarity import RARITIES, fewest, needed, rarity
 from textkernels.sets import SPREAD
+from textkernels.shingle_lists import (
+    Lists,
+    add_member,
+    choice_of,
+    chosen,
+    counter_of,
+    frequencies_of,
+    look_up,
+)
 
-COUNTER_BITS = 26
-ENTRIES = 1 << 25  # in the index at the most, of 9 bytes; and as many lists, of 10
 LEAST = 64  # shingles of each document in an index that has not room for all
-LIST = 1000  # members for each shingle: the most preferred
-CANDIDATES = 64  # that a probe gives at the most
+CANDIDATES = 64  # members that are compared before more shingles are looked up; all, where lists are full
 CHEAP = 5  # classes of shingles that are looked up in any case: those of less than 32 documents
-SATURATED = np.uint16(2**16 - 1)
-CHOICE = np.uint64(0xD6E8FEB86659FD93)
+IN_COLUMN = RARITIES - 1  # the class of shingles that have a column
+FEWEST = 4  # documents that have a shingle with a column, at the least
+CHEAPER = 16  # a column costs less than a list of this part of all members
 
 
-@njit(cache=True, nogil=True, inline="always")
-def counter_of(counters, value):
-    """Return the place of a shingle's counter: the upper bits of another product than that of the index."""
-    product = (value ^ (value >> np.uint64(31))) * SPREAD
-    return (product >> np.uint64(64 - COUNTER_BITS)) & np.uint64(counters.size - 1)
+class Bounds(NamedTuple):
+    """Bounds of an index.
 
-
-@njit(cache=True, nogil=True, inline="always")
-def choice_of(value):
-    """Return a number by which shingles of one class are chosen: the smallest.
-
-    Not the product by which they find their place in the index, where all that are chosen would stand together.
+    entries: of all lists, of 9 bytes each, and as many lists of 10 bytes. longest: members in a list. column_bytes:
+    of all rows of bits. words: of rows that all probes together compare.
     """
-    return (value ^ (value >> np.uint64(29))) * CHOICE
+
+    entries: int
+    longest: int
+    column_bytes: int
+    words: int
+
+
+class Members(NamedTuple):
+    """The groups of members, ascending, and their numbers of shingles; and what a probe needs for each."""
+
+    groups: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    matches: NDArray[np.int32]
+    touched: NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
-def count_shingles(hashes, counters):
-    """Count the shingles of documents, which are distinct in each."""
-    for value in hashes:
-        place = counter_of(counters, value)
-        if counters[place] < SATURATED:
-            counters[place] += 1
+def prefix_of(hashes, classes, sizes, count):
+    """Return the class up to which the `count` rarest hashes reach, and the greatest `choice_of` of them in it."""
+    last = 0
+    while last < RARITIES - 1 and count > sizes[last]:
+        count -= sizes[last]
+        last += 1
+    if CHEAP < last < IN_COLUMN and count < sizes[last]:
+        return last, np.sort(choice_of(hashes[classes == last]))[count - 1]
+    return max(last, CHEAP), np.uint64(2**64 - 1)
 
 
 @njit(cache=True, nogil=True)
-def entries_of(counters):
-    """Return how many entries an index of all documents would have."""
-    count = 0
-    for frequency in counters:
-        if frequency > 1:
-            count += min(frequency, LIST)
-    return count
-
-
-@njit(cache=True, nogil=True)
-def chosen(hashes, counters, most):
-    """Return those of a document's hashes by which it is found: `most` of those that another has too.
-
-    All, or half of them the rarest and half the smallest by `choice_of`: so two documents of much the same shingles
-    choose much the same, and whatever the two differ in, some of what they share is among them.
-    """
-    shared = np.empty(hashes.size, np.uint64)
-    count = 0
-    for value in hashes:
-        if counters[counter_of(counters, value)] > 1:
-            shared[count] = value
-            count += 1
-    shared = shared[:count]
-    if count <= most:
-        return shared
-    ranks = choice_of(shared)
-    smallest = np.sort(ranks)[most // 2 - 1]
-    # Of the others the rarest: the class in the upper six bits.
-    others = shared[ranks > smallest]
-    rarest = np.empty(others.size, np.uint64)
-    for j in range(others.size):
-        bits = np.uint64(rarity(counters[counter_of(counters, others[j])]))
-        rarest[j] = bits << np.uint64(58) | choice_of(others[j]) >> np.uint64(6)
-    order = np.argsort(rarest)[: most - most // 2]
-    return np.concatenate((shared[ranks <= smallest], others[order]))
-
-
-@njit(cache=True, nogil=True)
-def _add(member, hashes, shift, heads, tails, lengths, members, following, prints, entries):
-    for value in hashes:
-        product = value * SPREAD
-        place = product >> shift
-        if lengths[place] == LIST or entries == members.size:
-            continue
-        members[entries], following[entries] = member, NOBODY
-        prints[entries] = product & np.uint64(255)
-        if lengths[place] == 0:
-            heads[place] = entries
-        else:
-            following[tails[place]] = entries
-        tails[place] = entries
-        lengths[place] += 1
-        entries += 1
-    return entries
-
-
-@njit(cache=True, nogil=True)
-def classes_of(hashes, counters):
-    """Return the class of each hash by `rarity`, and how many are of each class."""
+def classes_of(hashes, counters, columns):
+    """Return the class of each hash, by `rarity` or IN_COLUMN, and how many are of each class."""
     classes, sizes = np.empty(hashes.size, np.uint8), np.zeros(RARITIES, np.int64)
     for j in range(hashes.size):
-        classes[j] = rarity(counters[counter_of(counters, hashes[j])])
+        frequency = counters[counter_of(counters, hashes[j])]
+        has_column = frequency > columns.above and column_of(columns, hashes[j]) != NO_COLUMN
+        classes[j] = IN_COLUMN if has_column else rarity(frequency)
         sizes[classes[j]] += 1
     return classes, sizes
 
 
 @njit(cache=True, nogil=True)
-def best_of(touched, matches, count):
-    """Return the `count` members with most matches, of equal ones those that were added first; ascending."""
-    if touched.size <= count:
-        return np.sort(touched)
-    ranks = np.empty(touched.size, np.int64)
-    for j in range(touched.size):
-        ranks[j] = -(np.int64(matches[touched[j]]) << np.int64(32)) + touched[j]
-    return np.sort(touched[np.argsort(ranks)[:count]])
+def best_of(viable, matches, most):
+    """Return the `most` members with most matches, of equal ones those that were added first; ascending.
 
-
-@njit(cache=True, nogil=True, inline="always")
-def _look_up(
-    value, group, shift, heads, lengths, members, following, prints, groups, matches, touched, found
-):
-    """Count a hash for each member of a smaller group that has it; return how many members were met so far."""
-    product = value * SPREAD
-    place = product >> shift
-    entry = heads[place] if lengths[place] else NOBODY
-    while entry != NOBODY:
-        member = members[entry]
-        if prints[entry] == product & np.uint64(255) and groups[member] < group:
-            if matches[member] == 0:
-                touched[found] = member
-                found += 1
-            matches[member] += 1
-        entry = following[entry]
-    return found
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _viable(size, skipped, full, reach, share, is_jaccard, set_sizes, matches, touched):
-    """Move the members that may hold enough to the front; return how many they are."""
-    viable = 0
-    for j in range(touched.size):
-        member = touched[j]
-        most = matches[member] + skipped + (full if member > reach else 0)
-        if most >= needed(share, is_jaccard, size, set_sizes[member]):
-            touched[viable], touched[j] = member, touched[viable]
-            viable += 1
-    return viable
+    viable: (n,), ascending.
+    """
+    if viable.size <= most:
+        return viable
+    counts = np.zeros(matches[viable].max() + 1, np.int64)
+    for member in viable:
+        counts[matches[member]] += 1
+    least, above = counts.size - 1, 0  # so many have more than `least` matches
+    while above + counts[least] < most:
+        above += counts[least]
+        least -= 1
+    best, count, equal = np.empty(most, viable.dtype), 0, most - above
+    for member in viable:
+        if matches[member] > least or (matches[member] == least and equal > 0):
+            equal -= matches[member] == least
+            best[count] = member
+            count += 1
+    return best
 
 
 @njit(cache=True, nogil=True)
-def _probe(
-    hashes, counters, group, share, is_jaccard, shift, heads, tails, lengths, members, following, prints,
-    groups, set_sizes, matches, touched, count_of_members, is_whole,
-):  # fmt: skip
-    """Return members of smaller groups that may hold enough of some hashes, and whether no other can."""
+def _viable(touched, members, size, share, is_jaccard, unknown, full, reach):
+    """Return the members that can hold enough, ascending.
+
+    unknown: shingles of which any member may have any; full: of which those after `reach` may have any.
+    """
+    viable, count = np.empty(touched.size, touched.dtype), 0
+    for member in touched:
+        most = members.matches[member] + unknown + (full if member > reach else 0)
+        if min(most, members.sizes[member]) >= needed(share, is_jaccard, size, members.sizes[member]):
+            viable[count] = member
+            count += 1
+    return np.sort(viable[:count])
+
+
+@njit(cache=True, nogil=True)
+def _count_columns(touched, members, hashes, columns, size, share, is_jaccard, unknown):
+    """Count what each of some members shares with some hashes that have columns, if it can hold enough."""
+    words, places = words_of(columns, hashes)
+    for member in touched:
+        most = members.matches[member] + hashes.size + unknown
+        if min(most, members.sizes[member]) >= needed(share, is_jaccard, size, members.sizes[member]):
+            members.matches[member] += shared_bits(columns, member, words, places)
+
+
+@njit(cache=True, nogil=True)
+def _probe(hashes, earlier, counters, columns, lists, members, share, is_jaccard, is_whole):
+    """Return some of the first `earlier` members, and how many others can hold enough of some hashes."""
     size = hashes.size
-    not_indexed = 0 if is_whole else size
-    least = fewest(share, size)
-    classes, sizes = classes_of(hashes, counters)
-    count, last = size - least + 1, 0  # so many are looked up; the class of which not all are
-    while last < RARITIES - 1 and count > sizes[last]:
-        count -= sizes[last]
-        last += 1
-    limit = np.uint64(2**64 - 1)
-    if last > CHEAP and count < sizes[last]:
-        limit = np.sort(choice_of(hashes[classes == last]))[count - 1]
-    last = max(last, CHEAP)
-    # Of hashes that are skipped anybody may have any; of those whose list is full, who comes after `reach`.
-    found = skipped = full = viable = 0
-    reach = touched.size
+    classes, sizes = classes_of(hashes, counters, columns)
+    last, limit = prefix_of(hashes, classes, sizes, size - fewest(share, size) + 1)
+    found = skipped = full = 0
+    reach = earlier
+    touched = members.touched
     for is_second in (False, True):
-        skipped = 0
         for j in range(size):
             is_late = classes[j] > last or (classes[j] == last and choice_of(hashes[j]) > limit)
             skipped += is_late and not is_second
-            if classes[j] == 0 or is_late != is_second:
+            if classes[j] == 0 or classes[j] == IN_COLUMN or is_late != is_second:
                 continue
-            found = _look_up(
-                hashes[j],
-                group,
-                shift,
-                heads,
-                lengths,
-                members,
-                following,
-                prints,
-                groups,
-                matches,
-                touched,
-                found,
-            )
-            place = (hashes[j] * SPREAD) >> shift
-            if lengths[place] == LIST:
+            found = look_up(hashes[j], lists, members, earlier, found)
+            place = (hashes[j] * SPREAD) >> lists.shift
+            if lists.lengths[place] == lists.longest:
                 full += 1
-                reach = min(reach, members[tails[place]])
-        viable = _viable(
-            size, skipped + not_indexed, full, reach, share, is_jaccard, set_sizes, matches, touched[:found]
-        )
-        if viable <= CANDIDATES and skipped < least:
-            break
-    best = best_of(touched[:viable].copy(), matches, CANDIDATES)
-    for j in range(found):
-        matches[touched[j]] = 0
-    are_others_unable = skipped < least and (skipped + full < least or count_of_members <= reach + 1)
-    return best, is_whole and are_others_unable and viable <= CANDIDATES
+                reach = min(reach, lists.members[lists.tails[place]])
+        if not is_second and last < IN_COLUMN and is_whole and full == 0:
+            viable = _viable(touched[:found], members, size, share, is_jaccard, skipped, 0, 0)
+            if viable.size <= CANDIDATES:
+                members.matches[touched[:found]] = 0
+                return viable, 0
+    # Members that were not met can hold enough, if what was looked up first is in columns or not all known.
+    is_complete = is_whole and full == 0
+    if last == IN_COLUMN or not is_complete:
+        found = earlier
+        touched[:found] = np.arange(found)
+    unknown = 0 if is_whole else size
+    in_columns = hashes[classes == IN_COLUMN]
+    _count_columns(touched[:found], members, in_columns, columns, size, share, is_jaccard, unknown + full)
+    viable = _viable(touched[:found], members, size, share, is_jaccard, unknown, full, reach)
+    best = viable if is_complete else best_of(viable, members.matches, CANDIDATES)
+    members.matches[touched[:found]] = 0
+    return best, viable.size - best.size
 
 
 @dataclass
 class RareIndex:
     """Members by the numbers that they are added with, from 0; their shingles; and the counters.
 
-    counters: (2**COUNTER_BITS,) uint16 or a smaller power of two, filled by `count_shingles`. Room is for `most`
-    members. It takes 128 MiB of counters, 9 bytes for each entry of up to ENTRIES, and 10 for as many lists.
+    counters: (2**COUNTER_BITS,) uint16 or a smaller power of two, filled by `count_shingles`. documents: the number
+    of those that are looked up. Room is for `most` members. It takes 128 MiB of counters, and what `bounds` allows.
     """
 
     counters: NDArray[np.uint16]
+    documents: int
     most: int
+    bounds: Bounds
 
     def __post_init__(self) -> None:
-        wanted = int(entries_of(self.counters))
-        self.part = min(1.0, ENTRIES / max(1, wanted))  # of a document's shingles that are indexed
+        bounds, frequencies = self.bounds, frequencies_of(self.counters)
+        above, words = self.columns_for(frequencies)
+        self.columns = make_columns(above, self.most, words)
+        lengths = np.minimum(np.arange(len(frequencies)), bounds.longest)
+        wanted = int((lengths * frequencies)[2 : above + 1].sum())
+        self.part = min(1.0, bounds.entries / max(1, wanted))  # of a document's shingles that are indexed
         # Two shingles that share a counter may need more than it says.
-        room = min(wanted + wanted // 8 + LEAST, ENTRIES + LEAST * self.most)
-        bits = max(4, min(room, ENTRIES).bit_length())
-        self.shift = np.uint64(64 - bits)
-        self.heads, self.tails = np.empty(1 << bits, np.int32), np.empty(1 << bits, np.int32)
-        self.lengths = np.zeros(1 << bits, np.uint16)
-        self.members, self.following = np.empty(room, np.int32), np.empty(room, np.int32)
-        self.prints = np.empty(room, np.uint8)
-        self.groups, self.sizes = np.empty(self.most, np.int64), np.empty(self.most, np.int64)
-        self.matches, self.touched = np.zeros(self.most, np.int32), np.empty(self.most, np.int32)
-        self.entries = 0
+        room = min(wanted + wanted // 8 + LEAST, bounds.entries + LEAST * self.most)
+        bits = max(4, min(room, bounds.entries).bit_length())
+        heads, tails = np.empty(1 << bits, np.int32), np.empty(1 << bits, np.int32)
+        self.lists = Lists(
+            np.uint64(64 - bits), bounds.longest, heads, tails, np.zeros(1 << bits, np.uint16),
+            np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8), np.zeros(1, np.int64),
+        )  # fmt: skip
+        most = self.most
+        self.members = Members(
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+            np.zeros(most, np.int32),
+            np.empty(most, np.int32),
+        )
         self.count = 0
 
+    def columns_for(self, frequencies: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the frequency above which shingles get columns, and the words of a row."""
+        bounds = self.bounds
+        pairs = max(1, self.documents * self.most // 2)
+        most = min(bounds.column_bytes // (8 * self.most), bounds.words // pairs)
+        above = max(FEWEST, min(self.documents // CHEAPER, bounds.longest // 2))
+        # How many shingles are more frequent than 0, 1, ...
+        rarer = np.append(np.cumsum(frequencies[::-1])[::-1][1:], 0)
+        fits = np.flatnonzero(rarer[above:] <= 64 * most)
+        above += int(fits[0]) if len(fits) else 0
+        wanted = int(rarer[above]) if above < len(rarer) else 0
+        # Two shingles that share a counter are two columns.
+        return above, min(most, (wanted + wanted // 8 + 63) // 64)
+
     def add(self, hashes: NDArray[np.uint64], group: int) -> None:
-        """Add a member of a group by its hashes: (m,), distinct."""
+        """Add a member of a group, not smaller than those before, by its hashes: (m,), distinct."""
         of_it = chosen(
             hashes, self.counters, max(LEAST, int(self.part * hashes.size)) if self.part < 1 else hashes.size
         )
-        self.entries = _add(
-            self.count, of_it, self.shift, self.heads, self.tails, self.lengths, self.members,
-            self.following, self.prints, self.entries,
-        )  # fmt: skip
-        self.groups[self.count], self.sizes[self.count] = group, hashes.size
+        self.members.groups[self.count], self.members.sizes[self.count] = group, hashes.size
+        add_member(self.count, of_it, self.counters, self.columns, self.lists)
         self.count += 1
 
     def probe(
         self, hashes: NDArray[np.uint64], group: int, share: float, is_jaccard: bool
-    ) -> tuple[NDArray[np.int32], bool]:
-        """Return members, (k,), of smaller groups that may hold enough of hashes, and whether these are all."""
-        best, is_all = _probe(
-            hashes, self.counters, group, share, is_jaccard, self.shift, self.heads, self.tails, self.lengths,
-            self.members, self.following, self.prints, self.groups, self.sizes, self.matches, self.touched,
-            self.count, self.part == 1 and self.entries < len(self.members),
-        )  # fmt: skip
-        return best, bool(is_all)
+    ) -> tuple[NDArray[np.int32], int]:
+        """Return members of smaller groups, (k,), that may hold enough of hashes, and how many others can."""
+        earlier = int(np.searchsorted(self.members.groups[: self.count], group))
+        is_whole = self.part == 1 and self.lists.used[0] < len(self.lists.members)
+        best, others = _probe(
+            hashes,
+            earlier,
+            self.counters,
+            self.columns,
+            self.lists,
+            self.members,
+            share,
+            is_jaccard,
+            is_whole,
+        )
+        return best, int(others)

@@ -1,35 +1,37 @@
 """The headline of an audit: how many of the documents that went were unlike all that were kept."""
 
+from collections.abc import Iterator
+
+from tasks.limits import limits
 from tasks.storage.facts import Facts
 from tasks.storage.records import Record
 
-MEASURED = "Of made clusters of 8 to 200 MiB it found 999 of 1,000 that go, or more (docs/duplicates.md)."
-MOST_DOCUMENTS = 1 << 20  # of a cluster that are compared with each other
-CUT_MEASURED = (
-    "They were compared in pieces, by their smallest hashes: of made clusters cut into 16, 9 of 100 that go by "
-    "Jaccard similarity were missed and 14 by containment, 17 and 46 of the worst kind (docs/duplicates.md)."
-)
 MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
 
 
 class ByIndex(Facts):
     """Clusters that were too large to compare all pairs, and their documents.
 
-    `unsure` are those that stay and were not compared with all that could hold enough of them. `cut` are the
-    documents of clusters that were cut into pieces before, if there are any.
+    `unsure` are kept documents that were not compared with all that could hold enough of them, `pairs` how many
+    comparisons these lack. `cut` are the documents of clusters that were cut into pieces, if there are any, and
+    `cut_pairs` their pairs of documents in different pieces.
     """
 
     clusters: int = 0
     documents: int = 0
     unsure: int = 0
+    pairs: int = 0
     cut: int | None = None
+    cut_pairs: int | None = None
 
     def __add__(self, other: "ByIndex") -> "ByIndex":
         return ByIndex(
             clusters=self.clusters + other.clusters,
             documents=self.documents + other.documents,
             unsure=self.unsure + other.unsure,
+            pairs=self.pairs + other.pairs,
             cut=(self.cut or 0) + (other.cut or 0) or None,
+            cut_pairs=(self.cut_pairs or 0) + (other.cut_pairs or 0) or None,
         )
 
     @property
@@ -39,15 +41,27 @@ class ByIndex(Facts):
 
     def sentence(self) -> str:
         """Say it, for people."""
-        sentences = [
-            f"{self.clusters:,} clusters of {self.documents:,} documents in all, each of more than 8 MiB of text, "
-            f"were judged by an index: {self.unsure:,} documents that stay were not compared with every one that "
-            f"could hold enough of them. {MEASURED}"
-        ]
-        of_pieces = (
-            f"{self.cut or 0:,} documents are in clusters of more than {MOST_DOCUMENTS:,}. {CUT_MEASURED}"
-        )
-        return " ".join([*(sentences if self.clusters else []), *([of_pieces] if self.cut else [])])
+        return " ".join(self.sentences())
+
+    def sentences(self) -> Iterator[str]:
+        if self.clusters:
+            yield (
+                f"{self.clusters:,} clusters of {self.documents:,} documents in all, each of more than "
+                f"{limits().cluster_bytes >> 20} MiB of text, were judged by an index."
+            )
+            if self.unsure:
+                yield (
+                    f"{self.unsure:,} of the documents that were kept were not compared with every document that "
+                    f"could hold enough of them: {self.pairs:,} pairs were not compared."
+                )
+            else:
+                yield "The result is that of comparing all pairs."
+        if self.cut:
+            yield (
+                f"{self.cut:,} documents are in clusters of more than {limits().cluster_documents:,}, "
+                "which were cut into pieces: "
+                f"{self.cut_pairs or 0:,} pairs of documents in different pieces were not compared."
+            )
 
 
 class Decided(Facts):

@@ -26,7 +26,7 @@ from tasks.storage.parts import read_part
 from tasks.storage.records import Record
 from tasks.storage.tables import read_table, rows_between, write_table
 
-VERSION = 3
+VERSION = 4
 PART_BYTES = 256 << 20  # of text in one part, about
 # Of the parts that shards are cut into at once. Each file has a row group for every part, and a part reads the
 # footers of all files.
@@ -76,13 +76,24 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
             with reading as (rows, texts):
                 members = None if rows is None else in_order(rows, self.order, self.comparison.dedup)
                 comparisons = [] if members is None else [*self.comparison.compare(members, texts)]
+                by_index = ByIndex(
+                    cut_pairs=pairs_of_pieces(rows) if rows and self.comparison.columns else None
+                )
         table = pa.concat_tables([COMPARISONS.empty_table(), *(of for of, _ in comparisons)]).sort_by(
             "doc_id"
         )
         shard = write_table(self.folder, self.path, self.name, table)
         return self.recorded(
-            ComparedPartRecord(shard=shard, by_index=sum((by for _, by in comparisons), ByIndex()))
+            ComparedPartRecord(shard=shard, by_index=sum((by for _, by in comparisons), by_index))
         )
+
+
+def pairs_of_pieces(rows: pa.Table) -> int:
+    """Count the pairs of documents in different pieces of one cluster. rows: `cluster_id`, `piece`."""
+    of_pieces = rows.group_by(["cluster_id", "piece"]).aggregate([([], "count_all")])
+    of_clusters = rows.group_by("cluster_id").aggregate([([], "count_all")])
+    squares = [sum(n * n for n in table["count_all"].to_pylist()) for table in (of_clusters, of_pieces)]
+    return (squares[0] - squares[1]) // 2
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import MOST_DOCUMENTS
 from tasks.dedup.comparison import Comparison
 from tasks.dedup.exchange import Files
 from tasks.dedup.preference import Preference
 from tasks.ids import hash_ids
+from tasks.limits import limits
 from tasks.stage.jobs import ArtifactJob
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.folder import Folder
@@ -61,7 +61,7 @@ class ContestedDocuments(ArtifactJob):
 
     @property
     def params(self) -> list[object]:
-        return ["contested", self.across, MOST_DOCUMENTS]
+        return ["contested", self.across, limits().cluster_documents]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -73,9 +73,9 @@ class ContestedDocuments(ArtifactJob):
             with parquet_writer(scratch, CONTESTED, use_dictionary=["pieces"]) as writer:
                 for table in tables_of(self.folder, self.cluster_table):
                     rows = table.filter(pc.field("cluster_sources") > 1) if self.across else table
-                    # A million documents or fewer are one piece; of more, each million begun is one.
+                    # Of each `cluster_documents` documents begun, one piece.
                     pieces = (rows.column("cluster_size").to_numpy() - np.uint32(1)) // np.uint32(
-                        MOST_DOCUMENTS
+                        limits().cluster_documents
                     )
                     rows = rows.select(["doc_id", "cluster_id"])
                     writer.write_table(rows.append_column("pieces", pa.array(pieces + np.uint32(1))))

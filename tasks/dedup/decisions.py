@@ -41,7 +41,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import parquet_writer, tables_of, write_artifact
 
-VERSION = 4
+VERSION = 5
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 BEST = pa.schema([PART, ("cluster_id", pa.uint64()), ("priority", pa.uint64()), ("doc_id", pa.uint64())])
 

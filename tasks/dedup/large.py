@@ -1,28 +1,39 @@
 """A cluster whose shingles are too many for the memory, compared text by text with an index of its shingles.
 
-What is compared is compared exactly, so that no document goes without a reason that holds. The index of the
-shingles that two documents have is whole as far as ENTRIES reach, and then the answer is that of comparing all
-pairs, but for documents (`unsure`) that share so much with so many that not all of these are compared: of a shingle
-it knows the LIST most preferred documents, and of the documents in question the CANDIDATES that share most are
-compared, and the FIRST that stay. Of a cluster in which more than MOST_STAYING documents stay, the most preferred
-so many let others go.
+What is compared is compared exactly, so that no document is removed without a reason that holds. Within the bounds
+of `tasks.limits` the index (`textkernels.prefix_index`) is complete, and the answer is that of comparing all pairs.
+Beyond them the documents that share most are compared, and the pairs are counted that were not compared though they
+may be alike enough (`pairs`).
 """
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.prefix_index import COUNTER_BITS, RareIndex, count_shingles
+from tasks.limits import limits
+from textkernels.prefix_index import Bounds, RareIndex
 from textkernels.set_similarity import NOBODY, could_hold, needed
 from textkernels.sets import in_common, table_of
+from textkernels.shingle_lists import COUNTER_BITS, count_shingles
 
 FIRST = 4
-MOST_STAYING = 1 << 18
 SETS_BYTES = 256 << 20  # of sets of shingles that are kept, of those that stay
 
 Sets = Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]
+
+
+def bounds() -> Bounds:
+    """Return the bounds of the index of a cluster."""
+    of_all = limits()
+    return Bounds(
+        entries=of_all.cluster_entries,
+        longest=of_all.cluster_list,
+        column_bytes=of_all.cluster_column_bytes,
+        words=of_all.cluster_words,
+    )
 
 
 class LargeCluster:
@@ -46,10 +57,11 @@ class LargeCluster:
         counters = np.zeros(1 << COUNTER_BITS, np.uint16)
         for hashes in sets(np.arange(len(groups))):
             count_shingles(hashes, counters)
-        self.index = RareIndex(counters, min(len(groups), MOST_STAYING))
+        self.index = RareIndex(counters, len(groups), min(len(groups), limits().cluster_members), bounds())
         self.staying = list[int]()  # places of the members of the index
-        self.is_whole = True
-        self.unsure = 0  # documents that stay, and were not compared with all that could hold enough of them
+        self.left_out = list[int]()  # the groups of kept documents for which the index has no room
+        self.unsure = 0  # kept documents that were not compared with all that could hold enough of them
+        self.pairs = 0  # of such documents, and of those with which they were not compared
         self.sizes = np.zeros(len(groups), np.int64)
         self.kept_sets = OrderedDict[int, NDArray[np.uint64]]()
         self.kept_bytes = 0
@@ -71,7 +83,7 @@ class LargeCluster:
     def let_stay(self, i: int, hashes: NDArray[np.uint64]) -> None:
         """Let others go for a document, while there is room for it. hashes: (m,), its shingles."""
         if len(self.staying) == self.index.most:
-            self.is_whole = False
+            self.left_out.append(int(self.groups[i]))
             return
         self.index.add(hashes, int(self.groups[i]))
         self.staying.append(i)
@@ -83,9 +95,13 @@ class LargeCluster:
         k, count = self.first_of(range(first), i, hashes, table)
         if k != NOBODY:
             return k, count
-        members, are_all = self.index.probe(hashes, int(self.groups[i]), self.share, self.is_jaccard)
+        group = int(self.groups[i])
+        members, others = self.index.probe(hashes, group, self.share, self.is_jaccard)
         k, count = self.first_of(members[members >= first].tolist(), i, hashes, table)
-        self.unsure += k == NOBODY and not (are_all and self.is_whole)
+        if k == NOBODY:
+            others += bisect_left(self.left_out, group)
+            self.unsure += others > 0
+            self.pairs += others
         return k, count
 
     def first_of(

@@ -5,8 +5,8 @@ better source in scope `across`, any that is preferred in `global`) holds the sh
 the recipe asks for, or is as like it; otherwise it stays, and others may go for it. The result depends on nothing
 but that order.
 
-A cluster of up to CLUSTER_BYTES of text is decided as if all pairs were compared (`textkernels.set_similarity`), a
-larger one with an index (`tasks.dedup.large`).
+A cluster of up to `cluster_bytes` of text is decided as if all pairs were compared (`textkernels.set_similarity`:
+310 MiB for 8 MiB of text, if half of its shingles are shared), a larger one with an index (`tasks.dedup.large`).
 """
 
 from collections.abc import Callable, Iterator
@@ -22,16 +22,13 @@ from tasks.accounts.audited import ByIndex
 from tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, Ids, InOrder
 from tasks.dedup.large import LargeCluster
 from tasks.ids import hash_ids
+from tasks.limits import limits
 from tasks.recipe.dedup import Dedup, Verify
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.shingles import shingle_sets
 from tasks.storage.artifacts import Counts
 from tasks.storage.parts import TextFile
 from textkernels.set_similarity import NOBODY, find_duplicates
-
-CLUSTER_BYTES = (
-    8 << 20
-)  # of text whose shingles are in memory at once: 310 MiB with an index, if half are shared
 
 
 @dataclass(frozen=True)
@@ -79,11 +76,14 @@ class TextComparison(Comparison):
             start, end = int(members.starts[first]), int(members.starts[last])
             some = slice(start, end)
             ids, groups, may_go = members.doc_ids[some], members.groups[some], members.may_go[some]
-            if last - first == 1 and sizes[some].sum() > CLUSTER_BYTES:
+            if last - first == 1 and sizes[some].sum() > limits().cluster_bytes:
                 sets = sets_of(texts, members.rows[some], sizes[some], self.dedup)
                 cluster = LargeCluster(sets, groups, may_go, **self.required)
                 comparisons = with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
-                yield comparisons, ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure)
+                yield (
+                    comparisons,
+                    ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure, pairs=cluster.pairs),
+                )
             else:
                 hashes, ends = shingle_sets(texts.take(members.rows[some]), self.dedup)
                 clusters = members.starts[first : last + 1] - start
@@ -99,7 +99,7 @@ def comparison_of(dedup: Dedup) -> Comparison:
 
 
 def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Put clusters together whose texts are CLUSTER_BYTES at the most, one at least: from the first to the last.
+    """Put clusters together whose texts are `cluster_bytes` at the most, one at least: from the first to the last.
 
     starts: (c + 1,), the row of each cluster's first document, then n. ends: (n + 1,), the bytes of text before
     each row.
@@ -107,7 +107,7 @@ def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tupl
     bytes_before = ends[starts]
     first = 0
     while first < len(starts) - 1:
-        most = bytes_before[first] + CLUSTER_BYTES
+        most = bytes_before[first] + limits().cluster_bytes
         last = max(first + 1, int(np.searchsorted(bytes_before, most, side="right")) - 1)
         yield first, last
         first = last
