@@ -41,7 +41,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import unpack
 from tasks.storage.tables import open_table, parts_of
 
-VERSION = 1
+VERSION = 2
 REQUESTED, BY_LIKENESS = "requested", "requested-near"
 
 

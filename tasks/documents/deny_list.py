@@ -1,7 +1,8 @@
 """Deny lists: what somebody asked to have removed, one request on each line.
 
-    # a page, a domain with all below it, or an object of JSON
+    # a page, a folder, a domain with all below it, or an object of JSON
     https://example.org/about/me
+    example.org/about/*
     example.net
     {"id": 1234567890}
     {"text_sha256": "9f86d081884c7d65..."}
@@ -10,9 +11,10 @@
     {"column": "author", "value_sha256": "..."}
     {"text_sha256": "...", "signature": {"parameters": {...}, "values": "..."}}
 
-Hashes are for lists that may not say what they ask for: of the text as it is published, in UTF-8, and of an
-address as `tasks.sources.web_addresses` writes it. A signature is that of MinHash, by which texts like the one with
-this hash are known, too. `zyda forget` writes such lists.
+Domains and addresses are in any form of `tasks.sources.address_lists`. Hashes are for lists that may not contain
+what they ask for: of the text as it is published, in UTF-8, and of an address as `tasks.sources.web_addresses` has
+it, with `/*` behind a folder. A signature is that of MinHash, by which texts like the one with this hash are known,
+too. `zyda forget` writes such lists.
 """
 
 import binascii
@@ -21,7 +23,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import orjson
@@ -31,16 +33,15 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from tasks.errors import BadInput, first_line
 from tasks.recipe.fields import Recipe
 from tasks.recipe.values import Strict
-from tasks.sources.lines import DAMAGED
+from tasks.sources.address_lists import Entry, address_of, entry_of, fields_of, lines_of_list, read_entries
 from tasks.sources.named_values import as_text
-from tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
-from tasks.sources.web_addresses import domain, normalised, with_parents
+from tasks.sources.small_files import PlannedFile, planned_files
+from tasks.sources.web_addresses import domain, folders, normalised, with_parents
 from tasks.storage.records import digest_of
 
 NAME = "deny"
 SHA256 = re.compile("[0-9a-f]{64}")
 SEAL = "# SHA-256 of what follows: "  # how lists begin that we write
-FEW = 3  # faults of a list that are named
 
 
 def sha256_of(value: object) -> object:
@@ -113,8 +114,8 @@ class Request(Strict):
             raise ValueError(
                 "one of url, domain, id, text_sha256, url_sha256, and column with value is expected"
             )
-        if self.url is not None and (re.search(r"\s", self.url.strip()) or normalised(self.url) is None):
-            raise ValueError(f"{self.url!r} is no address of the web")
+        if self.url is not None:
+            address_of(self.url.strip())
         if self.domain is not None and domain(self.domain) is None:
             raise ValueError(f"{self.domain!r} is no domain")
         return self
@@ -129,14 +130,19 @@ class DenyList:
     """
 
     def __init__(self, requests: Iterable[Request]) -> None:
-        self.urls, self.domains, self.url_hashes = set[str](), set[str](), set[str]()
+        self.urls, self.folders, self.domains, self.url_hashes = (
+            set[str](),
+            set[str](),
+            set[str](),
+            set[str](),
+        )
         self.ids, self.like_ids, self.text_hashes = set[int](), set[int](), set[str]()
         self.values, self.value_hashes = dict[str, set[str]](), dict[str, set[str]]()
         self.signed, self.only_themselves = dict[str, dict[str, Signature]](), set[str]()
         self._sketches = dict[str, tuple[list[str], NDArray[np.uint64]]]()
         for one in requests:
-            if one.url is not None and (address := normalised(one.url)):
-                self.urls.add(address[1])
+            if one.url is not None:
+                self.add_address(address_of(one.url.strip()))
             elif one.domain is not None:
                 self.domains.add(str(domain(one.domain)))
             elif one.id is not None:
@@ -154,9 +160,13 @@ class DenyList:
             elif one.column is not None:
                 self.values.setdefault(one.column, set()).add(str(as_text(one.value, lists=False)))
 
+    def add_address(self, entry: Entry) -> None:
+        of_kind = {"domain": self.domains, "url": self.urls, "folder": self.folders}
+        of_kind[entry.kind].add(entry.value)
+
     @property
     def knows_addresses(self) -> bool:
-        return bool(self.urls or self.domains or self.url_hashes)
+        return bool(self.urls or self.folders or self.domains or self.url_hashes)
 
     @cached_property
     def ids_of_both(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -181,8 +191,26 @@ class DenyList:
         if said is None or (found := normalised(said)) is None:
             return False
         host, address = found
-        is_hashed = bool(self.url_hashes) and sha256(address.encode()).hexdigest() in self.url_hashes
-        return address in self.urls or is_hashed or not self.domains.isdisjoint(with_parents(host))
+        is_in_folder = bool(self.folders) and not self.folders.isdisjoint(folders(address))
+        is_hashed = bool(self.url_hashes) and not self.url_hashes.isdisjoint(hashes_of_address(address))
+        return (
+            address in self.urls
+            or is_in_folder
+            or is_hashed
+            or not self.domains.isdisjoint(with_parents(host))
+        )
+
+
+def hashes_of_address(address: str) -> Iterator[str]:
+    """Return the SHA-256 of an address, and of each folder that it is in, as `example.org/folder/*`."""
+    yield sha256(address.encode()).hexdigest()
+    of_folder, place = sha256(), 0
+    for folder in folders(address):
+        of_folder.update(address[place : len(folder)].encode())
+        place = len(folder)
+        whole = of_folder.copy()
+        whole.update(b"/*")
+        yield whole.hexdigest()
 
 
 @lru_cache(maxsize=4)
@@ -215,25 +243,12 @@ def requests_in(file: PlannedFile, name: str = NAME) -> Iterator[Request]:
     that are lost are missed by nobody.
     """
     where = f"{name}: {file.listed.url}"
-    try:
-        lines = decompressed(content_of(name, file), where).decode("utf-8-sig").removesuffix("\n").split("\n")
-    except DAMAGED as error:
-        raise BadInput(f"{where}: it cannot be read: {first_line(error)}") from error
+    lines = lines_of_list(name, file)
     if lines[0].startswith(SEAL) and sealed(lines[1:])[0] != lines[0]:
         raise BadInput(
             f"{where}: it is cut, or was changed; bring it back or, if that is meant, remove its first line"
         )
-    faults = list[str]()
-    for number, line in enumerate(lines, 1):
-        said = line.strip()
-        if said and not said.startswith("#"):
-            try:
-                yield request_of(said)
-            except ValueError as error:
-                faults.append(f"line {number:,}: {fault_of(error)}")
-    if faults:
-        count = f"{len(faults):,} of its {len(lines):,} lines ask for nothing that a document is known by"
-        raise BadInput(f"{where}: {count}; {'; '.join(faults[:FEW])}")
+    yield from read_entries(where, lines, requests_of, "ask for nothing that a document is known by")
 
 
 def sealed(lines: Sequence[str]) -> list[str]:
@@ -241,12 +256,21 @@ def sealed(lines: Sequence[str]) -> list[str]:
     return [SEAL + sha256("\n".join(lines).encode()).hexdigest(), *lines]
 
 
-def request_of(said: str) -> Request:
+def requests_of(line: str) -> list[Request]:
     """Read a line. Raises ValueError."""
-    if said.startswith("{"):
-        values: Any = orjson.loads(said)
-        return Request(**values)
-    return Request(url=said) if "/" in said else Request(domain=said)
+    line = line.strip()
+    try:
+        if line.startswith("{"):
+            return [Request(**orjson.loads(line))]
+        return [request_of(field) for field in fields_of(line)]
+    except ValidationError as error:
+        raise ValueError(fault_of(error)) from error
+
+
+def request_of(field: str) -> Request:
+    """Return the request for a domain or an address. Raises ValueError."""
+    entry = entry_of(field)
+    return Request(domain=entry.host) if entry.kind == "domain" else Request(url=field)
 
 
 def fault_of(error: ValueError) -> str:

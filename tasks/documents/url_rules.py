@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from tasks.errors import BadInput
 from tasks.recipe.web_steps import UrlRules
-from tasks.sources.lines import DAMAGED
+from tasks.sources.address_lists import entries_of, lines_of_list, read_entries
 from tasks.sources.named_values import texts_in
-from tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
-from tasks.sources.web_addresses import domain, normalised, with_parents
+from tasks.sources.small_files import PlannedFile, planned_files
+from tasks.sources.web_addresses import folders, normalised, with_parents
 from tasks.storage.records import Record
 
-VERSION = "2"  # raised when an address breaks other rules
+VERSION = "3"  # raised when an address breaks other rules
 RULE = "url_rules"
 SENTENCES = {
     "domains": "its domain, or one that it is in, is in a list",
@@ -33,7 +33,7 @@ SENTENCES = {
     "soft_words": "several words of a list stand in its address",
 }
 BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
-WITHOUT_SCHEME = re.compile(r"(//)?[^/\\:@?#\s]+\.[^/\\:@?#\s]+(:\d+)?([/?#]|$)")  # and with a host
+PLAIN_DOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*[a-z_]")
 
 
 class PlannedUrlRules(Record):
@@ -71,13 +71,13 @@ class Lists:
 
     def broken_by(self, address: str) -> tuple[str, str] | None:
         """Return the first kind of rule that an address breaks, and what in it does; None for one that stays."""
-        known = compared(with_scheme(address.strip()))
+        known = normalised(address)
         if known is None:
             return None
         host, whole = known
         if listed := first_in(self.domains, with_parents(host)):
             return "domains", listed
-        if url := first_in(self.urls, [*beginnings(whole)] if len(self.urls) else ()):
+        if url := longest_beginning(self.urls, whole):
             return "urls", url
         words = BETWEEN_WORDS.split(whole.lower())
         if found := next((word for word in words if word in self.words), None):
@@ -109,31 +109,34 @@ def first_in(hashes: NDArray[np.uint64], texts: Iterable[str]) -> str | None:
     return None
 
 
-def beginnings(address: str) -> Iterator[str]:
-    """Return an address, and those that it is below, without the slash at their end."""
-    bare = address.rstrip("/")
-    yield bare
-    path = bare.partition("?")[0]
-    if path != bare:
-        yield path.rstrip("/")
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
+def longest_beginning(hashes: NDArray[np.uint64], address: str) -> str | None:
+    """Return an address, or the longest of those that it is below, whose hash is among others.
+
+    All are without a slash at their end. Each character is hashed once.
+    """
+    if not len(hashes):
+        return None
+    path = address.partition("?")[0]
+    beginnings = [*folders(path), path, address.rstrip("/")]
+    hashed, place, wanted = blake2b(digest_size=8), 0, list[int]()
+    for beginning in beginnings[:-1]:
+        hashed.update(path[place : len(beginning)].encode())
+        place = len(beginning)
+        wanted.append(int.from_bytes(hashed.digest(), "little"))
+    wanted.append(hash_of(beginnings[-1]))
+    values = np.array(wanted, np.uint64)
+    places = np.minimum(np.searchsorted(hashes, values), len(hashes) - 1)
+    found = np.flatnonzero(hashes[places] == values)
+    return beginnings[found[-1]] if len(found) else None
 
 
 @lru_cache(maxsize=4)
 def lists_of(planned: PlannedUrlRules) -> Lists:
     """Read the lists of a step. Raises BadInput where one has changed, is damaged or holds nothing."""
-    texts = {kind: [*lines_of(kind, files)] for kind, files in planned.files}
-    domains = (host for line in texts.get("domains", ()) if (host := host_in(line)))
-    urls = (
-        known[1].rstrip("/")
-        for line in texts.get("urls", ())
-        if (known := compared(line if "://" in line else f"https://{line}"))
-    )
+    texts = {kind: entries_of_kind(kind, files) for kind, files in planned.files}
     return Lists(
-        domains=hashes_of(domains),
-        urls=hashes_of(urls),
+        domains=hashes_of(texts.get("domains", ())),
+        urls=hashes_of(texts.get("urls", ())),
         words=frozenset(words_in(texts.get("words", ()))),
         subwords=tuple(dict.fromkeys(words_in(texts.get("subwords", ())))),
         soft_words=frozenset(words_in(texts.get("soft_words", ()))),
@@ -141,21 +144,21 @@ def lists_of(planned: PlannedUrlRules) -> Lists:
     )
 
 
-def compared(address: str) -> tuple[str, str] | None:
-    """Return the host of an address and the whole, both without a dot behind the host; None where it is none."""
-    known = normalised(address)
-    return known and (known[0], known[0] + known[1].removeprefix(known[0]).lstrip("."))
+def domains_in(line: str) -> list[str]:
+    """Return the domains of a line as they are compared. Raises ValueError for a line that has others."""
+    host = line.strip().lower().strip(".").removeprefix("*.")
+    if PLAIN_DOMAIN.fullmatch(host):
+        return [host]  # in haste: there are millions
+    entries = entries_of(line)
+    for entry in entries:
+        if entry.kind != "domain" and entry.value.removesuffix("/") != entry.host:
+            raise ValueError(f"{entry.value!r} is an address; list it under `urls`, or its domain alone")
+    return [entry.host for entry in entries]
 
 
-def with_scheme(address: str) -> str:
-    """Return an address of the web that says no scheme with one, and any other text as it is."""
-    return f"https://{address.removeprefix('//')}" if WITHOUT_SCHEME.match(address) else address
-
-
-def host_in(line: str) -> str:
-    """Return a domain of a list as those of addresses are compared."""
-    host = line.lower().strip(".").removeprefix("*.")
-    return host if host.isascii() else domain(host) or ""  # the former in haste: there are millions
+def urls_in(line: str) -> list[str]:
+    """Return the addresses of a line. Raises ValueError for a line that has others."""
+    return [entry.value.rstrip("/") for entry in entries_of(line)]
 
 
 def words_in(lines: Iterable[str]) -> Iterator[str]:
@@ -164,21 +167,22 @@ def words_in(lines: Iterable[str]) -> Iterator[str]:
     return filter(None, bare)
 
 
-def lines_of(kind: str, files: tuple[PlannedFile, ...]) -> Iterator[str]:
-    """Yield the lines of lists that say something. Raises BadInput."""
-    name, count = f"{RULE}.{kind}", 0
+def entries_of_kind(kind: str, files: tuple[PlannedFile, ...]) -> list[str]:
+    """Return the entries of lists. Raises BadInput where one cannot be read, or all are empty."""
+    read = {"domains": domains_in, "urls": urls_in}.get(kind, line_in)
+    name, entries = f"{RULE}.{kind}", list[str]()
     for file in files:
-        content = content_of(name, file)
-        try:
-            text = decompressed(content, file.listed.url).decode("utf-8-sig")
-        except DAMAGED as error:
-            raise BadInput(f"{name}, file {file.listed.url}: it cannot be read: {error}") from error
-        for line in map(str.strip, text.splitlines()):
-            if line and not line.startswith("#"):
-                count += 1
-                yield line
-    if not count:
+        lines = lines_of_list(name, file)
+        entries += read_entries(f"{name}: {file.listed.url}", lines, read, "are not in a form that is known")
+    if not entries:
         raise BadInput(f"{name}: nothing stands in {', '.join(file.listed.url for file in files)}")
+    return entries
+
+
+def line_in(line: str) -> list[str]:
+    """Return a line of words, if it has any."""
+    line = line.strip()
+    return [line] if line and not line.startswith("#") else []
 
 
 def judged_urls(planned: PlannedUrlRules, table: pa.Table) -> dict[str, pa.Array]:

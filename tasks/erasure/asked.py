@@ -12,8 +12,8 @@ from tasks.documents.deny_signatures import requests_of_texts
 from tasks.errors import BadInput
 from tasks.ids import parse
 from tasks.recipe.kinds import MinHashRound
+from tasks.sources.address_lists import address_of
 from tasks.sources.small_files import planned_files
-from tasks.sources.web_addresses import normalised
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,10 @@ class Asked:
 
 def hashed(request: Request) -> Request:
     """Return a request with a hash in the place of an address or a value."""
-    if request.url is not None and (address := normalised(request.url)):
-        return Request(url_sha256=sha256(address[1].encode()).hexdigest())
+    if request.url is not None:
+        entry = address_of(request.url.strip())
+        address = f"{entry.value}/*" if entry.kind == "folder" else entry.value
+        return Request(url_sha256=sha256(address.encode()).hexdigest())
     if request.column is not None and request.value is not None:
         (value,) = DenyList([request]).values[request.column]
         return Request(column=request.column, value_sha256=sha256(value.encode()).hexdigest())

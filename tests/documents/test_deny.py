@@ -4,12 +4,14 @@ import gzip
 import hashlib
 import json
 import re
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, contents, prose, write_rows
 
-from tasks.documents.deny_list import DenyList, request_of
+from tasks.documents.deny_list import DenyList, requests_of
+from tasks.erasure.asked import hashed
 from tasks.errors import BadInput, BadRecipe
 from tasks.planning.last_build import ledger_if_complete
 from tasks.sources.web_addresses import domain, normalised, with_parents
@@ -24,10 +26,15 @@ TWIN = prose("both sources have it")
         ("HTTP://Example.ORG:80/a/../b?x=1#there", ("example.org", "example.org/b?x=1")),
         ("https://example.org", ("example.org", "example.org/")),
         (" https://müller.example/ü ", ("xn--mller-kva.example", "xn--mller-kva.example/%C3%BC")),
-        ("https://example.org.:8443/", ("example.org", "example.org.:8443/")),
+        ("https://example.org.:8443/", ("example.org", "example.org:8443/")),
+        ("example.org", ("example.org", "example.org/")),
+        ("user:secret@example.org:443/x", ("example.org", "example.org/x")),
         ("https://user:secret@example.org/x", ("example.org", "example.org/x")),
         ("mailto:a@b.example", None),
-        ("example.org", None),
+        ("a@b.example", None),
+        ("example", None),
+        ("12345/x", None),
+        ("org.example.app://example.org/", None),
         ("https://a b", None),
         ("javascript:alert(1)", None),
         ("", None),
@@ -37,20 +44,58 @@ def test_addresses_are_compared_as_browsers_write_them(said, as_compared):
     assert normalised(said) == as_compared
 
 
+ADDRESSES = Path(__file__).parents[1] / "data/addresses.jsonl"
+
+
+def test_addresses_are_those_of_another_implementation():
+    """Node's URL class wrote the file, with escapes as in RFC 3986, and `https:` before what had no scheme."""
+    lines = [json.loads(line) for line in ADDRESSES.read_text().splitlines()]
+    assert {given: normalised(given) for given, _ in lines} == {
+        given: tuple(expected) if expected else None for given, expected in lines
+    }
+    assert len(lines) > 300
+
+
+# RFC 3986, 6.2.2: each pair is of one page.
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("http://www.example.com/%7Esmith/", "http://www.EXAMPLE.com/~smith/"),
+        ("http://a/b/c/%7Bfoo%7D", "HTTP://a/./b/../b/%63/%7bfoo%7d"),
+        ("http://example.com", "http://example.com:80/"),
+    ],
+)
+def test_addresses_that_are_equivalent_by_the_standard_are_the_same(first, second):
+    assert normalised(first) == normalised(second) is not None
+
+
 def test_domains_are_hosts_alone():
     assert domain("Example.ORG") == "example.org"
     assert domain("münchen.example") == "xn--mnchen-3ya.example"
     assert [
-        domain(name) for name in ("example", "a b.org", "x.org/path", "x.org:80", "", "x@y.org", "?.org")
-    ] == [None] * 7
+        domain(name)
+        for name in (
+            "example",
+            "a b.org",
+            "x.org/path",
+            "x.org:80",
+            "",
+            "x@y.org",
+            "?.org",
+            "*x.org",
+            "[::1]:80",
+        )
+    ] == [None] * 9
+    assert domain("2001:DB8::1") == domain("[2001:db8:0::1]") == "[2001:db8::1]"
     assert domain("*.example.org") == domain(".example.org") == "example.org"
     assert [*with_parents("a.b.org")] == ["a.b.org", "b.org", "org"]
+    assert len([*with_parents("a." * 100_000 + "org")]) < 130
 
 
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("not a domain", "'not a domain' is no domain"),
+        ("not a domain", "'not' is no domain"),
         ("ftp://example.org/x", "is no address of the web"),
         ("{", "unexpected end"),
         ("{}", "one of url, domain, id"),
@@ -65,7 +110,13 @@ def test_domains_are_hosts_alone():
         ('{"id": null}', "one of url, domain, id"),
         ('{"column": "a", "value": null}', "column with value"),
         ('{"column": "", "value": "x"}', "column with value"),
-        ("example.org,", "is no domain"),
+        ("@@||example.org^", "is an exception"),
+        ("||example.org^$third-party", "for some requests only"),
+        ("||example.org^*/ads", "is a pattern"),
+        ("example.org##.ad", "is no domain"),
+        ("https://*.example.org/page", "is no address"),
+        ("10.0.0.0/8", "is a network"),
+        ("example.org a/b", "is no address"),
         (
             '{"text_sha256": "%s", "signature": {"parameters": {"values": 2}, "values": "AAAAAAAAAAA="}}'
             % ("0" * 64),
@@ -77,12 +128,77 @@ def test_domains_are_hosts_alone():
             "values of 64 bits",
         ),
         ("example..org", "is no domain"),
-        ("https://a.org/ # why", "is no address"),
+        ("https://a,b.org/", "is no address"),
     ],
 )
 def test_line_that_asks_for_nothing_is_told(line, fault):
     with pytest.raises(ValueError, match=fault):
-        request_of(line)
+        requests_of(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "asked_for"),
+    [
+        ("https://a.org/ # why", {"urls": {"a.org/"}}),
+        ("a.org/page", {"urls": {"a.org/page"}}),
+        ("//a.org/page\t; why", {"urls": {"a.org/page"}}),
+        ("https://a.org/*", {"folders": {"a.org"}}),
+        ("https://a.org/b/c/*", {"folders": {"a.org/b/c"}}),
+        ("*://*.a.org/*", {"domains": {"a.org"}}),
+        ("https://*.a.org/", {"domains": {"a.org"}}),
+        ("a.org,", {"domains": {"a.org"}}),
+        ("a.org, b.org;c.org", {"domains": {"a.org", "b.org", "c.org"}}),
+        ('"a.org","b.org"', {"domains": {"a.org", "b.org"}}),
+        ("https://a.org/x,https://b.org/y", {"urls": {"a.org/x", "b.org/y"}}),
+        ("https://a.org/x,y", {"urls": {"a.org/x,y"}}),
+        ("0.0.0.0 a.org b.org # why", {"domains": {"a.org", "b.org"}}),
+        ("::1 localhost", {}),
+        ("fe80::1%lo0\tlocalhost", {}),
+        ("||a.org^", {"domains": {"a.org"}}),
+        ("||a.org^$important,document", {"domains": {"a.org"}}),
+        ("|https://a.org/x|", {"urls": {"a.org/x"}}),
+        ("||a.org/x/*", None),
+        ("address=/a.org/0.0.0.0", {"domains": {"a.org"}}),
+        ("local=/a.org/b.org/", {"domains": {"a.org", "b.org"}}),
+        ("[Adblock Plus 2.0]", {}),
+        ("! Title: a.org", {}),
+        ("; a.org", {}),
+        ("*.a.org", {"domains": {"a.org"}}),
+        (".a.org.", {"domains": {"a.org"}}),
+        ("[2001:db8::1]", {"domains": {"[2001:db8::1]"}}),
+        ("10.0.0.1", {"domains": {"10.0.0.1"}}),
+    ],
+)
+def test_lines_of_published_lists_are_read(line, asked_for):
+    if asked_for is None:
+        with pytest.raises(ValueError, match="is a pattern"):
+            requests_of(line)
+        return
+    denied = DenyList(requests_of(line))
+    nothing = {"domains": set(), "urls": set(), "folders": set()}
+    assert {kind: getattr(denied, kind) for kind in nothing} == nothing | asked_for
+
+
+@pytest.mark.parametrize(
+    ("lines", "address", "is_denied"),
+    [
+        ("example.net", "example.net/y", True),
+        ("example.net", "//Example.NET./z", True),
+        ("example.net", "www.example.net", True),
+        ("example.net", "notexample.net", False),
+        ("https://x.org/a/*", "http://x.org/a/b/c?q=1#f", True),
+        ("https://x.org/a/*", "x.org/a/", True),
+        ("https://x.org/a/*", "https://x.org/ab", False),
+        ("https://x.org/*", "http://user:pw@X.org:443", True),
+        ("https://x.org/*", "http://sub.x.org/", False),
+        ("x.org./p", "http://x.org/p", True),
+        ("http://x.org/~a", "x.org/%7Ea", True),
+    ],
+)
+def test_document_with_an_address_is_found(lines, address, is_denied):
+    requests = requests_of(lines)
+    assert DenyList(requests).has_address(address) is is_denied
+    assert DenyList(map(hashed, requests)).has_address(address) is is_denied
 
 
 def test_list_knows_what_it_asks_for():
@@ -93,7 +209,7 @@ def test_list_knows_what_it_asks_for():
         '{"column": "n", "value": 3.0}',
         '{"column": "n", "value": "a"}',
     ]
-    denied = DenyList(map(request_of, lines))
+    denied = DenyList(request for line in lines for request in requests_of(line))
     assert (denied.urls, denied.domains, denied.ids, denied.values) == (
         {"x.org/"},
         {"y.org"},

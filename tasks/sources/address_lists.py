@@ -1,0 +1,164 @@
+"""Lists of domains and addresses of the web, in the forms in which such lists are published.
+
+    example.org                    a domain with all below it; also `*.example.org`, `.example.org`
+    https://example.org/page       an address; with `/*` at its end all below that folder
+    0.0.0.0 example.org            a line of a hosts file, of one or more names
+    ||example.org^                 a rule of an ad blocker for a whole domain
+    address=/example.org/0.0.0.0   dnsmasq
+    example.org, example.net       several in a line, between commas, semicolons or white space
+
+`#`, `!` and `;` begin a comment at the start of a line or after white space. A line in any other form is an error.
+"""
+
+import ipaddress
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple, TypeVar
+
+from tasks.errors import BadInput, first_line
+from tasks.sources.lines import DAMAGED
+from tasks.sources.small_files import PlannedFile, content_of, decompressed
+from tasks.sources.web_addresses import domain, normalised
+
+T = TypeVar("T")
+
+FEW = 3  # faults of a list that are named
+COMMENT = re.compile(r"(?:^|\s)[#;!].*")
+BETWEEN = re.compile(r"[\s,;]+")
+BLANK = re.compile(r"\s+")
+DNSMASQ = re.compile(r"(?:address|server|local|ipset|nftset)=/")
+HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+NETWORK = re.compile(r"[0-9.]+/[0-9]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]*/[0-9]+")
+WHOLE_PAGES = {
+    "all",
+    "doc",
+    "document",
+    "important",
+}  # options of ad blockers' rules that mean a domain's pages
+WHOLE_DOMAIN = re.compile(r"(?:(?:\*|https?)://)?\*\.([^/*]+)/?\*?")
+HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:]+\]")
+# Names of a hosts file that are of no domain of the web.
+LOCAL = {
+    "localhost", "localhost.localdomain", "local", "broadcasthost", "ip6-localhost", "ip6-loopback", "ip6-localnet",
+    "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "ip6-allhosts", "0.0.0.0",  # noqa: S104
+}  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """A domain with all below it, an address, or a folder with all below it, as they are compared.
+
+    A folder has no slash at its end.
+    """
+
+    kind: Literal["domain", "url", "folder"]
+    value: str
+    host: str
+
+
+def entries_of(line: str) -> list[Entry]:
+    """Read a line: none of a blank one or a comment. Raises ValueError for one that is in no known form."""
+    return [entry_of(field) for field in fields_of(line)]
+
+
+def entry_of(field: str) -> Entry:
+    """Read a domain or an address. Raises ValueError."""
+    if (found := WHOLE_DOMAIN.fullmatch(field)) or "/" not in field:
+        if host := domain(found[1] if found else field):
+            return Entry("domain", host, host)
+        raise ValueError(f"{field!r} is no domain")
+    return address_of(field)
+
+
+def address_of(field: str) -> Entry:
+    """Read the address of a page or, with `/*` at its end, of a folder. Raises ValueError."""
+    is_folder = field.endswith("/*")
+    address = None if BLANK.search(field) else normalised(field[:-1] if is_folder else field)
+    if address is None or not HOST.fullmatch(address[0]):
+        raise ValueError(f"{field!r} is no address of the web")
+    host, whole = address
+    return Entry("folder", whole.rstrip("/"), host) if is_folder else Entry("url", whole, host)
+
+
+def fields_of(line: str) -> list[str]:
+    """Return the domains and addresses of a line without what marks them; none of a blank line or a comment.
+
+    Raises ValueError for a line that asks for something else.
+    """
+    if line.startswith(("[Adblock", "[uBlock")):
+        return []
+    line = COMMENT.sub("", line).strip()
+    if line.startswith("@@"):
+        raise ValueError(f"{line!r} is an exception; remove the domain from the list instead")
+    if line.startswith("|"):
+        return [rule_of(line)]
+    if found := DNSMASQ.match(line):
+        return [name for name in line[found.end() :].rpartition("/")[0].split("/") if name]
+    words = BLANK.split(line) if line else []
+    if len(words) > 1 and is_number(words[0].partition("%")[0]):
+        return [word for word in words[1:] if word.lower() not in LOCAL]
+    fields = [field for word in words for field in fields_in(word)]
+    if network := next(filter(NETWORK.fullmatch, fields), None):
+        raise ValueError(f"{network!r} is a network of addresses, no domain")
+    return fields
+
+
+def fields_in(word: str) -> list[str]:
+    """Return the fields of a line that has no white space. Commas can be part of an address."""
+    parts = [part.strip("\"'") for part in BETWEEN.split(word) if part]
+    is_address = "/" in word and not all(HAS_SCHEME.match(part) for part in parts)
+    return [word.strip("\"',;")] if is_address else [part for part in parts if part]
+
+
+def is_number(word: str) -> bool:
+    """Return whether a word is a number of IPv4 or IPv6."""
+    try:
+        ipaddress.ip_address(word)
+    except ValueError:
+        return False
+    return True
+
+
+def rule_of(line: str) -> str:
+    """Return the domain or address of a rule of an ad blocker. Raises ValueError for one of less than its pages."""
+    body, _, options = line.strip("|").partition("$")
+    if {option.strip() for option in options.split(",") if option} - WHOLE_PAGES:
+        raise ValueError(f"{line!r} is for some requests only")
+    body = body.removesuffix("|").removesuffix("^")
+    if "^" in body or ("*" in body and not body.startswith("*.")):
+        raise ValueError(f"{line!r} is a pattern, no domain and no address")
+    return body
+
+
+def lines_of_list(name: str, file: PlannedFile) -> list[str]:
+    """Read a list as text, in UTF-8 or, with a byte order mark, UTF-16. name: says whose it is in errors.
+
+    Raises BadInput.
+    """
+    content = content_of(name, file)
+    try:
+        content = decompressed(content, file.listed.url)
+        encoding = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+        text = content.decode(encoding)
+    except DAMAGED as error:
+        raise BadInput(f"{name}: {file.listed.url}: it cannot be read: {first_line(error)}") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+
+
+def read_entries(
+    where: str, lines: Iterable[str], read: Callable[[str], Iterable[T]], fault: str
+) -> Iterator[T]:
+    """Yield what each line is read as. Raises BadInput with the first lines for which `read` raises ValueError.
+
+    fault: what is wrong with such lines.
+    """
+    faults, count, number = list[str](), 0, 0
+    for number, line in enumerate(lines, 1):
+        try:
+            yield from read(line)
+        except ValueError as error:
+            count += 1
+            if len(faults) < FEW:
+                faults.append(f"line {number:,}: {first_line(error)}")
+    if faults:
+        raise BadInput(f"{where}: {count:,} of its {number:,} lines {fault}; {'; '.join(faults)}")
