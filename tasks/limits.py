@@ -26,6 +26,10 @@ class Limits:
     http_codings: int = bound(
         10, "codings", "Content codings of a body, one in another. Real pages have one."
     )
+    growth: int = bound(
+        1000, "times", "the size of a compressed file, or of its first part, that it may decompress to"
+    )
+    growth_from: int = bound(1 << 26, "bytes", "decompressed, before `growth` is a bound")
 
     # Records of WARC files and pages.
     warc_head: int = bound(1 << 16, "bytes", "The head of a WARC record. Real ones have up to 6 KiB.")
@@ -72,8 +76,45 @@ class Limits:
     # Wikitext and dumps of MediaWiki.
 
     # Rows of Parquet, Arrow, JSON Lines, CSV and text files.
+    line_bytes: int = bound(1 << 26, "bytes", "a line of JSON Lines; a worker holds several copies of it")
+    record_bytes: int = bound(1 << 26, "bytes", "the lines of one record of CSV")
+    file_bytes: int = bound(1 << 26, "bytes", "a file that is one document: text, Markdown, HTML")
+    rescanned_bytes: int = bound(
+        1 << 28, "bytes", "lines of CSV that are read again after quotes without an end"
+    )
+    bad_row_bytes: int = bound(1 << 20, "bytes", "what is kept of a bad row beside its reason")
+    damaged_rows: int = bound(
+        1 << 20,
+        "rows",
+        "bad rows of damaged row groups or batches of a file; one bad row stands for all others",
+    )
+    rows_without_text: int = bound(
+        1 << 20,
+        "rows",
+        "blank lines, bad rows and empty texts in a row; one bad row stands for what follows them",
+    )
+    page_bytes: int = bound(1 << 29, "bytes", "the largest pages of the columns of a row group, decompressed")
+    batch_bytes: int = bound(
+        1 << 28, "bytes", "rows that are decoded at once; one row alone may have `page_bytes`"
+    )
+    ipc_bytes: int = bound(
+        1 << 29, "bytes", "a batch of an Arrow file whose buffers are compressed, decompressed"
+    )
+    line_values: int = bound(1 << 22, "values", "lists, objects and their elements in a line of JSON Lines")
+    inspected_bytes: int = bound(32 << 20, "bytes", "lines that are read to find the columns of a file")
 
     # Lists, deny lists, evaluation sets, tokenizers and models.
+    file_list_bytes: int = bound(1 << 26, "bytes", "a list of files (`files_from`), decompressed")
+    list_bytes: int = bound(
+        1 << 28, "bytes", "a deny list, a list of addresses or a file of an evaluation set, decompressed"
+    )
+    model_bytes: int = bound(1 << 33, "bytes", "a model that finds languages")
+    tokenizer_bytes: int = bound(1 << 28, "bytes", "a tokenizer.json")
+    tokenizer_memory: int = bound(1 << 31, "bytes", "the memory in which a tokenizer is tried")
+    tokenizer_seconds: int = bound(60, "seconds", "the CPU time in which a tokenizer is tried")
+    tokenizer_growth: int = bound(
+        100, "tokens", "for a character of the texts with which a tokenizer is tried"
+    )
 
     # Expressions.
     expression_characters: int = bound(20_000, "characters", "An expression of `keep` or `where`.")

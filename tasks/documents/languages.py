@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tasks.documents.language_rules import SCORE, language_rules
 from tasks.errors import BadInput
+from tasks.limits import limits
 from tasks.recipe.web_steps import LanguageId
 from tasks.sources.small_files import PlannedFile, content_of, planned_files
 from tasks.storage.records import Record
@@ -38,7 +39,7 @@ class PlannedLanguages(Record):
 
 def planned_languages(said: LanguageId) -> PlannedLanguages:
     """Find a step's model. Raises BadInput where it is none, or knows none of the languages to keep."""
-    files = planned_files(f"{RULE}.model", (said.model,))
+    files = planned_files(f"{RULE}.model", (said.model,), most=limits().model_bytes)
     if len(files) != 1:
         raise BadInput(f"{RULE}.model: {said.model} names {len(files):,} files, expected one")
     labels, keep = model_of(files[0]).labels, kept_languages(said)
@@ -67,7 +68,7 @@ def model_of(file: PlannedFile) -> "Model":
     from textkernels.fasttext.file import read_model
 
     try:
-        return read_model(content_of(f"{RULE}.model", file))
+        return read_model(content_of(f"{RULE}.model", file, limits().model_bytes))
     except ValueError as error:
         raise BadInput(f"{RULE}.model, file {file.listed.url}: {error}") from error
 

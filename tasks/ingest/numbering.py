@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,12 @@ def choose_rows(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[
     return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
 
 
+class RowsAside(Protocol):
+    """What takes the rows that are set aside."""
+
+    def add(self, rows: Iterable[BadRow]) -> None: ...
+
+
 @dataclass
 class Reader:
     """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
@@ -72,29 +79,32 @@ class Reader:
 
     def entering(self, first_row: int, tally: Tally) -> int:
         """Return how many rows enter, of a piece that has been read: by its tally, not by what was read."""
-        if self.parameters.sample_rows >= 1:
-            return tally.rows - self.blank - self.skipped.total() + tally.rests
-        starts = range(first_row, first_row + tally.rows, ROWS_COUNTED_AT_ONCE)
-        stop = first_row + tally.rows
-        rows = (np.arange(start, min(stop, start + ROWS_COUNTED_AT_ONCE)) for start in starts)
-        chosen = sum(int(self.chosen(places).sum()) for places in rows)
-        return chosen - self.blank - self.skipped.total() + tally.rests
+        counted = sum(map(self.chosen_of, tally.read_ranges(first_row)))
+        return counted - self.blank - self.skipped.total() + tally.rests
 
-    def documents(self, chunks: Iterator[Chunk], bad: list[BadRow]) -> Iterator[pa.Table]:
+    def chosen_of(self, rows: range) -> int:
+        """Count which of some rows are in the sample."""
+        if self.parameters.sample_rows >= 1:
+            return len(rows)
+        parts = (rows[i : i + ROWS_COUNTED_AT_ONCE] for i in range(0, len(rows), ROWS_COUNTED_AT_ONCE))
+        return sum(int(self.chosen(np.arange(part.start, part.stop)).sum()) for part in parts)
+
+    def documents(self, chunks: Iterator[Chunk], aside: "RowsAside") -> Iterator[pa.Table]:
         """Yield the documents of some chunks, in tables of at most a shard's text.
 
-        Bad rows go to the list. Raises BadInput at one that may not be set aside. Tokens are counted as
+        Bad rows are added to `aside`. Raises BadInput at one that may not be set aside. Tokens are counted as
         soon as a chunk is read, while it is in the processor's cache.
         """
         for chunk in chunks:
             chosen_bad = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
-            bad += [
+            bad = [
                 replace(row, content=b"") if self.first + row.row in self.forgotten else row
                 for row, is_in in zip(chunk.bad, chosen_bad, strict=True)
                 if is_in or row.is_rest
             ]
             if bad and not self.parameters.set_aside:
                 raise bad_row(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
+            aside.add(bad)
             self.blank += int(self.chosen(chunk.blank).sum())
             places = np.array([row for row, _ in chunk.skipped], np.int64)
             self.skipped.update(chunk.skipped[i][1] for i in np.flatnonzero(self.chosen(places)))

@@ -17,31 +17,23 @@ from tasks.ids import first_id
 from tasks.ingest.companions import Companion
 from tasks.ingest.numbering import Reader, larger_tables, number_parts
 from tasks.ingest.plan import IngestParameters
+from tasks.ingest.set_aside import SetAside
 from tasks.log import warn
 from tasks.sources.columns import as_one_array, unify
 from tasks.sources.listing import InputFile, Piece
 from tasks.sources.reading import read, version_of
-from tasks.sources.rows import BadRow, Chunk, Tally
+from tasks.sources.rows import Chunk, Tally
 from tasks.sources.type_unification import ValueRanges, value_ranges
 from tasks.stage.jobs import RecordJob
 from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, artifact_path, total
 from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, tables_of, write_artifact, write_table
+from tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from tasks.tokens.engine import Engine, EngineDiffers
 from tasks.tokens.stored import stored_engine
 
 VERSION = 4
 ROW_GROUP_BYTES = 32 << 20
-SET_ASIDE = pa.schema(
-    [
-        ("source", pa.string()),
-        ("file", pa.string()),
-        ("row", pa.int64()),
-        ("reason", pa.string()),
-        ("content", pa.binary()),
-    ]
-)
 
 
 class IngestedPiece(Record):
@@ -147,8 +139,9 @@ def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, eng
     """Ingest what is read of a piece. tally: counts its rows by the time that all is read."""
     first = first_id(job.number, job.file.number)
     reader = Reader(job.source, job.file, first, job.parameters, engine, forgotten=frozenset(job.forgotten))
-    bad = list[BadRow]()
-    tables = reader.documents(chunks, bad)
+    path = artifact_path("set_aside", job.source, job.name, job.key)
+    aside = SetAside(job.folder, path, job.name, job.source, job.file.url)
+    tables = reader.documents(chunks, aside)
     parts = groupby(
         number_parts(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))
     )
@@ -161,7 +154,7 @@ def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, eng
         spans += shard_ranges
     return IngestedPiece(
         shards=tuple(shards),
-        set_aside=(write_set_aside(job, bad),) if bad else (),
+        set_aside=aside.written(),
         table_schema=pack(unify(schemas, spans)) if schemas else "",
         spans=spans,
         rows=reader.entering(job.piece.first_row, tally),
@@ -214,19 +207,3 @@ def write_ingested(
     for companion in companions:
         companion.write(job.folder, job.source, shard)
     return shard, spans
-
-
-def write_set_aside(job: PieceToIngest, bad: list[BadRow]) -> Artifact:
-    rows = [
-        {
-            "source": job.source,
-            "file": job.file.url,
-            "row": row.row,
-            "reason": row.reason,
-            "content": row.content,
-        }
-        for row in bad
-    ]
-    path = artifact_path("set_aside", job.source, job.name, job.key)
-    table = pa.Table.from_pylist(rows, SET_ASIDE)
-    return write_table(job.folder, path, job.name, table, counts=Counts(documents=len(bad)))

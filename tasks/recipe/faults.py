@@ -71,7 +71,7 @@ def faults(
         f"--{OPTIONS.get(str(place[0]), place[0])}: {words}"
         if place and place[0] in given
         else f"{path}{place_in_file(tree, place)}: {field_of(place, kind)}: {words}"
-        for place, words in ((fault["loc"], wording(fault, models)) for fault in own)
+        for place, words in ((fault["loc"], wording(fault, models, tree)) for fault in own)
     )
     sentences = list(dict.fromkeys(lines))
     return [
@@ -118,16 +118,26 @@ def field_of(location: Location, kind: str = "recipe") -> str:
     return joined.lstrip(".") or kind
 
 
-def wording(fault: Any, models: dict[str, type[BaseModel]]) -> str:
+def wording(fault: Any, models: dict[str, type[BaseModel]], tree: Any = None) -> str:
     if fault["type"] == "extra_forbidden":
         return unknown_field(fault["loc"], models)
     message = WORDS.get(fault["type"]) or re.sub(r"^Value error, ", "", fault["msg"]).replace("\n", " ")
     for words, plainer in PHRASES.items():
         message = re.sub(words, plainer, message)
+    if fault["type"] == "string_type" and (word := unquoted_word(tree, fault["loc"])):
+        message = f"{message}; {word} means something else in YAML, so write it in quotes"
     if fault["type"] != "missing" and is_plain(fault["input"]) and SECRETIVE not in message:
         value = repr(fault["input"])
         return f"{message} (found {value if len(value) <= LONGEST else value[:LONGEST] + '...'})"
     return message
+
+
+def unquoted_word(node: Any, location: Location) -> str:
+    """Return what is written at a place where YAML reads a text without quotes as another kind of value."""
+    for step in location:
+        node = node_below(node, step)
+    is_read_otherwise = isinstance(node, yaml.ScalarNode) and node.tag != "tag:yaml.org,2002:str"
+    return node.value if is_read_otherwise and not node.style else ""
 
 
 def is_plain(value: Any) -> bool:

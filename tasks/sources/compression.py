@@ -14,6 +14,7 @@ import lz4.frame
 import zstandard
 from isal import isal_zlib
 
+from tasks.limits import limits
 from tasks.sources import bzip2_blocks, zstd_dictionaries
 from tasks.sources.bzip2_blocks import CRC_BITS, MARK_BITS, MAX_BLOCK, Mark, decompressed, next_mark
 from tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
@@ -47,6 +48,10 @@ class Lz4Error(Exception):
     """What lz4 raises as a RuntimeError."""
 
 
+class Swollen(Exception):
+    """More was decompressed than a file of its kind holds."""
+
+
 DAMAGED_MEMBER: tuple[type[Exception], ...] = (
     EOFError,
     GzipError,
@@ -54,6 +59,7 @@ DAMAGED_MEMBER: tuple[type[Exception], ...] = (
     Bzip2Error,
     Lz4Error,
     BadDictionary,
+    Swollen,
 )
 
 
@@ -327,11 +333,25 @@ def plain_blocks(stream: Stream) -> Iterator[Block]:
 
 
 def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
-    """Yield what a stream holds, decompressed. Raises one of DAMAGED_MEMBER where it is damaged or cut off."""
+    """Yield what a stream holds, decompressed. Raises one of DAMAGED_MEMBER, such as Swollen."""
+    size, growth, growth_from = 0, limits().growth, limits().growth_from
     for block in Members(stream, compression):
         if isinstance(block, Broken):
             raise block.error
         yield block.content
+        size += len(block.content)
+        if compression and size > growth_from and size > growth * stream.tell():
+            raise Swollen(f"it decompresses to more than {growth:,} times its size")
+
+
+def whole_content(stream: Stream, compression: str | None, most: int) -> bytes:
+    """Return what a stream holds, decompressed: at most so many bytes. Raises one of DAMAGED_MEMBER."""
+    content = bytearray()
+    for chunk in chunks_of(stream, compression):
+        content += chunk
+        if len(content) > most:
+            raise Swollen(f"it has more than {most:,} bytes, decompressed")
+    return bytes(content)
 
 
 def compression_of(url: str) -> str | None:

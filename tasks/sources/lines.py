@@ -6,6 +6,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from tasks.limits import limits
 from tasks.sources.compression import DAMAGED_MEMBER, chunks_of, compression_of
 from tasks.storage.stores import Stream
 
@@ -18,8 +19,6 @@ DAMAGED: tuple[type[Exception], ...] = (
     ValueError,
 )
 SPLIT_AT_ONCE = 1 << 20
-MAX_LINE = 1 << 26  # bytes: of a document that is one, a worker has to hold several copies
-MAX_CONTENT = 1 << 20  # of a bad row, so much is kept beside its reason
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Lines:
     """
 
     def __init__(self, stream: Stream, longest: int | None = None) -> None:
-        self.stream, self.longest = stream, MAX_LINE if longest is None else longest
+        self.stream, self.longest = stream, limits().line_bytes if longest is None else longest
         self.chunks = chunks_of(stream, compression_of(stream.url))
         self.ends = 0
         self.is_open = False
@@ -56,7 +55,7 @@ class Lines:
             parts.append(first)
             held += len(first)
             if held > self.longest:
-                parts = [b"".join(parts)[:MAX_CONTENT]]
+                parts = [b"".join(parts)[: limits().bad_row_bytes]]
             if following:
                 yield self.whole_line(parts, held)
                 yield from following[:-1]
@@ -67,7 +66,7 @@ class Lines:
 
     def whole_line(self, parts: list[bytes], held: int) -> bytes | LongLine:
         if held > self.longest:
-            return LongLine(b"".join(parts)[:MAX_CONTENT])
+            return LongLine(b"".join(parts)[: limits().bad_row_bytes])
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -8,6 +8,7 @@ number, and the old one's documents leave the corpus.
 import hashlib
 import io
 import os
+import re
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +22,11 @@ from fsspec.implementations.local import LocalFileSystem
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
+from tasks.limits import limits
 from tasks.recipe.file_lists import FilesFrom, selected
 from tasks.recipe.source import Source
 from tasks.recipe.values import has_commits
-from tasks.sources.compression import DAMAGED_MEMBER, chunks_of, compression_in
+from tasks.sources.compression import COMPRESSIONS, DAMAGED_MEMBER, compression_in, whole_content
 from tasks.sources.file_systems import file_system_of, is_passing, version_of
 from tasks.sources.hub import as_in_pattern, at_commit, commit_of
 from tasks.sources.streams import open_input
@@ -196,16 +198,22 @@ def read_list(source: str, one: FilesFrom) -> str:
     files = matches(source, one.url)
     if len(files) != 1:
         raise bad_input(source, f"there is no list of files at {one.url}")
-    content = read_listed(source, files[0])
+    content = read_listed(source, files[0], limits().file_list_bytes)
     try:
         stream = Stream(one.url, io.BytesIO(content))
-        return b"".join(chunks_of(stream, compression_in(content))).decode("utf-8-sig")
+        return whole_content(stream, compression_in(content), limits().file_list_bytes).decode("utf-8-sig")
     except NO_LIST as error:
         raise bad_input(source, f"no list of files: {first_line(error)}", file=one.url) from error
 
 
-def read_listed(source: str, file: InputFile) -> bytes:
-    """Read a file where it was listed. Raises BadInput where it is not, or no longer, as it was then."""
+def read_listed(source: str, file: InputFile, most: int | None = None) -> bytes:
+    """Read a file where it was listed. Raises BadInput where it is not, or no longer, as it was then, or too large.
+
+    most: bytes that it may have; without, as many as a list or a file of an evaluation set.
+    """
+    most = limits().list_bytes if most is None else most
+    if file.size > most:
+        raise bad_input(source, f"it has {file.size:,} bytes, expected at most {most:,}", file=file.url)
     location = file.location or Location(url="", version=file.version)
     with open_input(source, file.url, file.size, location.version, location.url, at_random=False) as stream:
         content = b"".join(iter(lambda: stream.read(1 << 20), b""))
@@ -224,7 +232,8 @@ def matches(source: str, pattern: str, revision: str | None = None) -> list[Inpu
             commit = commit_of(pattern, revision)
         fs, path = file_system_of(at_commit(pattern, commit) if commit else pattern)
         fs.invalidate_cache()
-        infos = [info for info in infos_of(fs, path) if info["type"] != "directory"]
+        found = [file for info in infos_of(fs, path) for file in files_of(fs, info)]
+        infos = [*{str(file["name"]): file for file in found}.values()]
     files = [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
     if not commit:
         return files
@@ -255,6 +264,26 @@ def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:
         return [alone]
     infos = fs.glob(path, detail=True).values() if any(mark in path for mark in MARKS) else ()
     return [info if info.get("size") is not None else info_of(fs, info["name"]) or info for info in infos]
+
+
+def files_of(fs: Any, info: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a file alone; of a folder with an ending, as Spark's `x.parquet`, the files in it with that ending.
+
+    Names that begin with a dot or an underscore are marks of the program that wrote the folder.
+    """
+    if info["type"] != "directory":
+        return [info]
+    folder = str(info["name"]).rstrip("/")
+    ending = os.path.splitext(folder)[1].lower()
+    if not ending:
+        return []
+    endings = tuple(f"{ending}{compression}" for compression in ("", *COMPRESSIONS))
+    below = fs.find(folder, detail=True)
+    return [
+        one
+        for path, one in sorted(below.items())
+        if path.lower().endswith(endings) and not re.search(r"/[._]", path[len(folder) :])
+    ]
 
 
 def info_of(fs: Any, path: str) -> dict[str, Any] | None:

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import bad_row
-from tasks.sources.lines import MAX_CONTENT
+from tasks.limits import limits
 from tasks.sources.rows import BadRow, Chunk, Tally, checked_columns
 from tasks.sources.selection import Selection
 from tasks.sources.streams import Input
 
 CHUNK_BYTES = 32 << 20
-CHUNK_OTHERS = 1 << 20  # of those that are no documents
+CHUNK_OTHERS = 1 << 16  # of those that are no documents
 INSPECTED = 100
 
 
@@ -60,7 +60,7 @@ class Gathered:
         if isinstance(outcome, Skip):
             self.skipped.append((row, outcome.reason))
         elif isinstance(outcome, Bad):
-            content = outcome.content[:MAX_CONTENT]
+            content = outcome.content[: limits().bad_row_bytes]
             self.size += len(content)
             self.bad.append(BadRow(row, outcome.reason, content, outcome.is_rest))
         else:

@@ -10,7 +10,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tasks.errors import BadInput, bad_input
+from tasks.errors import BadInput, bad_input, first_line
+from tasks.limits import limits
 from tasks.sources.compression import COMPRESSIONS
 from tasks.sources.formats import (
     arrow,
@@ -24,7 +25,7 @@ from tasks.sources.formats import (
 )
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import InputFile, Location, Piece
-from tasks.sources.rows import Chunk, Tally
+from tasks.sources.rows import Chunk, Tally, rest_of_file
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage, open_input
 
@@ -63,7 +64,7 @@ class Format(Protocol):
         """
 
 
-UNINSPECTABLE: tuple[type[Exception], ...] = (*DAMAGED, BadInput)
+UNINSPECTABLE: tuple[type[Exception], ...] = (*DAMAGED, BadInput, MemoryError)
 FORMATS: tuple[Format, ...] = (
     parquet, jsonl, arrow, warc, whole_files.HTML, wikipedia, arxiv, csv_files, whole_files.TEXT,
 )  # fmt: skip
@@ -190,12 +191,40 @@ def read(
 
     Raises BadInput where the file is not what was listed: before a row is called bad, and at the end.
     """
-    kind = format_of(source, file)
+    kind, tally = format_of(source, file), tally if tally is not None else Tally()
     with opened(source, file, kind) as stream:
         is_bad = False
-        for chunk in kind.read(stream, piece, text, tally or Tally(), selection):
+        for chunk in bounded(kind.read(stream, piece, text, tally, selection), piece, text, tally):
             if chunk.bad and not is_bad:
                 stream.expect_unchanged()
                 is_bad = True
             yield chunk
         stream.expect_unchanged()
+
+
+def bounded(chunks: Iterator[Chunk], piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+    """Yield chunks up to where they ask for too much memory, or too many rows in a row have no text.
+
+    Then one bad row stands for all that follows.
+    """
+    row, without_text, fault = piece.first_row, 0, ""
+    try:
+        for chunk in chunks:
+            yield chunk
+            row += chunk.count(tally)
+            without_text = (
+                0 if chunk.has_text(text) else without_text + chunk.count(tally) - len(chunk.skipped)
+            )
+            if without_text > limits().rows_without_text:
+                fault = (
+                    f"more than {limits().rows_without_text:,} rows in a row have no text; no more are read"
+                )
+                break
+    except MemoryError as error:
+        fault = f"it needs too much memory: {first_line(error)}"
+    if fault:
+        tally.rows = row - piece.first_row
+        yield rest_of_file(row, f"the file is not read from here on: {fault}", tally)
+    if tally.rests and piece.rows is not None and row < piece.first_row + piece.rows:
+        tally.unread.append(range(row, piece.first_row + piece.rows))
+        tally.rows = piece.rows

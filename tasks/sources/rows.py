@@ -12,21 +12,22 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tasks.errors import bad_input
+from tasks.limits import limits
 from tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
-from tasks.sources.lines import MAX_CONTENT
 from tasks.sources.streams import Input
 
 NO_ROWS = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BadRow:
     """A row that cannot be a document: its place in the file, why, and what was there.
 
-    One with `is_rest` stands for all that follows in its file, which nobody could read or count.
+    One with `is_rest` stands for several: all that follows in its file, or a range of rows in its `Tally`.
     """
 
     row: int
@@ -48,16 +49,48 @@ class Chunk:
     blank: NDArray[np.int64] = field(default_factory=NO_ROWS.copy)
     skipped: list[tuple[int, str]] = field(default_factory=list)
 
+    def count(self, tally: "Tally") -> int:
+        """Count its rows. tally: has the ranges that one bad row stands for."""
+        ranges = {rows.start: len(rows) for rows in tally.unread}
+        bad = sum(ranges.get(row.row, 0) if row.is_rest else 1 for row in self.bad)
+        return len(self.rows) + len(self.blank) + len(self.skipped) + bad
+
+    def has_text(self, text: str) -> bool:
+        """Say whether a document of it has a text that is not empty."""
+        return bool(len(self.rows)) and pc.max(pc.binary_length(self.table.column(text))).as_py() > 0
+
 
 @dataclass
 class Tally:
     """How many rows a piece has by its footer, its batches or the ends of its lines, once it was read.
 
-    `rests` counts the bad rows that stand for all that follows.
+    `rests` counts the bad rows that stand for several. `unread` are the rows that such a one stands for, if their
+    number is known. `damaged` counts the rows of damaged parts that are bad rows each.
     """
 
     rows: int = 0
     rests: int = 0
+    unread: list[range] = field(default_factory=list)
+    damaged: int = 0
+
+    def read_ranges(self, first_row: int) -> Iterator[range]:
+        """Yield the rows that are counted one by one, of a piece whose first row is given."""
+        start = first_row
+        for rows in self.unread:
+            yield range(start, rows.start)
+            start = rows.stop
+        yield range(start, first_row + self.rows)
+
+
+def unreadable(rows: range, reason: str, tally: Tally) -> Chunk:
+    """Return the chunk of rows that cannot be read: a bad row for each, or one for all where they are too many."""
+    tally.damaged += len(rows)
+    if tally.damaged <= limits().damaged_rows:
+        return Chunk(NO_ROWS, pa.table({}), [BadRow(row, reason) for row in rows])
+    tally.rests += 1
+    tally.unread.append(rows)
+    reason = f"rows {rows.start:,} to {rows.stop - 1:,}: {reason}"
+    return Chunk(NO_ROWS, pa.table({}), [BadRow(rows.start, reason, is_rest=True)])
 
 
 def rest_of_file(row: int, reason: str, tally: Tally) -> Chunk:
@@ -96,7 +129,10 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
         reasons |= {i: fault for i, fault in faults.items() if fault}
     for name in table.column_names:
         reasons = not_utf8(name, table.column(name)) | reasons if name != text else reasons
-    bad = [BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[:MAX_CONTENT]) for i in sorted(reasons)]
+    bad = [
+        BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[: limits().bad_row_bytes])
+        for i in sorted(reasons)
+    ]
     if bad:
         good = np.setdiff1d(np.arange(len(table)), list(reasons))
         table, texts, rows = table.take(good), texts.take(good), rows[good]

@@ -9,8 +9,9 @@ from hashlib import sha256
 from pydantic import Field
 
 from tasks.errors import BadInput
+from tasks.limits import limits
 from tasks.recipe.source import Source
-from tasks.sources.compression import chunks_of, compression_in
+from tasks.sources.compression import compression_in, whole_content
 from tasks.sources.listing import InputFile, list_files, read_listed
 from tasks.storage.records import Record
 from tasks.storage.stores import Stream
@@ -23,21 +24,23 @@ class PlannedFile(Record):
     sha256: str
 
 
-def planned_files(name: str, urls: tuple[str, ...], revision: str | None = None) -> tuple[PlannedFile, ...]:
-    """Find files. name: says whose they are in errors.
+def planned_files(
+    name: str, urls: tuple[str, ...], revision: str | None = None, most: int | None = None
+) -> tuple[PlannedFile, ...]:
+    """Find files. name: says whose they are in errors. most: bytes that each may have, those of a list without.
 
-    Raises BadInput where there are none, Denied, Unavailable.
+    Raises BadInput where there are none or one is too large, Denied, Unavailable.
     """
     source = Source.model_construct(name=name, files=urls, revision=revision)
     with of_no_source(name):
         return tuple(
-            PlannedFile(listed=file, sha256=digest_as_listed(name, file)) for file in list_files(source)
+            PlannedFile(listed=file, sha256=digest_as_listed(name, file, most)) for file in list_files(source)
         )
 
 
 @lru_cache(maxsize=1024)
-def digest_as_listed(name: str, file: InputFile) -> str:
-    return sha256(read_listed(name, file)).hexdigest()
+def digest_as_listed(name: str, file: InputFile, most: int | None) -> str:
+    return sha256(read_listed(name, file, most)).hexdigest()
 
 
 @contextmanager
@@ -49,10 +52,13 @@ def of_no_source(name: str) -> Iterator[None]:
         raise BadInput(str(error).replace(f"source {name}", name, 1)) from error
 
 
-def content_of(name: str, file: PlannedFile) -> bytes:
-    """Read a file as it was planned. Raises BadInput where it has changed."""
+def content_of(name: str, file: PlannedFile, most: int | None = None) -> bytes:
+    """Read a file as it was planned. Raises BadInput where it has changed, or has more than `most` bytes.
+
+    Without `most` it is a list, or a file of an evaluation set.
+    """
     with of_no_source(name):
-        content = read_listed(name, file.listed)
+        content = read_listed(name, file.listed, most)
     if sha256(content).hexdigest() != file.sha256:
         raise BadInput(f"{name}, file {file.listed.url}: it has changed since the build began; build again")
     return content
@@ -61,4 +67,4 @@ def content_of(name: str, file: PlannedFile) -> bytes:
 def decompressed(content: bytes, where: str) -> bytes:
     """Return what is compressed as it was before, and anything else as it is. Raises what `lines.DAMAGED` names."""
     compression = compression_in(content)
-    return b"".join(chunks_of(Stream(where, io.BytesIO(content)), compression)) if compression else content
+    return whole_content(Stream(where, io.BytesIO(content)), compression, limits().list_bytes)

@@ -51,6 +51,7 @@ class Input(Stream):
         self.is_far, self.remedy = False, remedy
         self.block = 1  # bytes that its store is asked for at once, where it is read from end to end
         self.ranges: list[range] = []
+        self.watch: Callable[[int, bytes], None] | None = None  # is shown each part of the file that is read
         self.held = (range(0), b"")
         self.expect_size(getattr(stream, "size", None))
 
@@ -92,6 +93,12 @@ class Input(Stream):
     def read(self, size: int = -1) -> bytes:
         """Read so many bytes, or to the end; fewer only at the end. Raises Unavailable, BadInput."""
         place = self.tell()
+        content = self.content_at(place, size)
+        if self.watch is not None:
+            self.watch(place, content)
+        return content
+
+    def content_at(self, place: int, size: int) -> bytes:
         if size > 0 and (known := self.range_of(place, place + size)):
             if self.held[0] != known:
                 self.held = (range(0), b"")

@@ -7,11 +7,13 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from tasks.errors import BadRecipe, Damaged
+from tasks.limits import limits
 from tasks.log import warn
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.tokens.engine import Engine
+from tasks.tokens.trial import fault_of_tokenizer
 
 EXACT = "ZYDA_TOKENS"  # in the environment of a build: `exact` has tokenizers count alone
 UNHEARD_OF = "zydaq \U0010fffd"
@@ -24,7 +26,13 @@ def load_tokenizer(name: str) -> Tokenizer:
         is_file = name.endswith(".json") or Path(name).is_file()
         # It warns of each retry, and says at the end that all failed.
         getLogger("huggingface_hub").setLevel(ERROR)
-        tokenizer = Tokenizer.from_file(name) if is_file else Tokenizer.from_pretrained(name)
+        path = Path(name) if is_file else path_on_hub(name)
+        if (size := path.stat().st_size) > limits().tokenizer_bytes:
+            raise ValueError(f"it has {size:,} bytes, expected at most {limits().tokenizer_bytes:,}")
+        written = path.read_text(encoding="utf-8")
+        if fault := fault_of_tokenizer(written):
+            raise ValueError(fault)
+        tokenizer = Tokenizer.from_str(written)
         tokenizer.encode(
             UNHEARD_OF, add_special_tokens=False
         )  # fails where there is no token for what is unknown
@@ -34,6 +42,13 @@ def load_tokenizer(name: str) -> Tokenizer:
             f"tokenizer: {name} cannot be loaded: {error}; "
             "expected a tokenizer.json or the hub name of a repository with one"
         ) from error
+
+
+def path_on_hub(name: str) -> Path:
+    """Return where the tokenizer.json of a repository on the hub is kept on this machine."""
+    from huggingface_hub import hf_hub_download  # late: it imports much
+
+    return Path(hf_hub_download(name, "tokenizer.json"))
 
 
 def store_tokenizer(folder: Folder, name: str) -> str:

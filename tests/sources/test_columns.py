@@ -267,4 +267,4 @@ def test_names_that_we_need_are_changed_alike_in_every_file(corpus):
 def test_good_parquet_rows_are_not_touched_one_by_one(monkeypatch):
     table = pa.table({"text": ["a"] * 9, "n": range(9), "meta": [{"a": 1.5}] * 9})
     monkeypatch.setattr(columns, "array_as_json", None)
-    assert rows.arrow_chunk(table, "text", 0).table.schema.names == ["text", "n", "meta"]
+    assert rows.arrow_chunk(table, {}, "text", 0).table.schema.names == ["text", "n", "meta"]

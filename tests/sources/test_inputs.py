@@ -24,10 +24,12 @@ from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
 from tasks.ingest import pieces
 from tasks.ingest.ingest import ingest
 from tasks.ingest.numbering import Reader
+from tasks.limits import replaced_limits
 from tasks.planning.prepare import prepare
 from tasks.recipe.source import Source
-from tasks.sources import compression, lines
+from tasks.sources import compression
 from tasks.sources.formats import arrow, jsonl, parquet
+from tasks.sources.lines import Lines
 from tasks.sources.listing import Piece, list_files, load_listing, sampled_files
 from tasks.sources.reading import read
 from tasks.sources.register import load_register
@@ -465,10 +467,10 @@ def test_array_of_objects_is_said_to_be_no_json_lines(corpus):
             built(corpus, "x.json", content.encode(), on_bad_rows="set_aside")
 
 
-def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus, monkeypatch):
-    monkeypatch.setattr(lines, "MAX_LINE", 1 << 20)
+def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus):
     long = json.dumps({"text": "long " * 500_000}).encode() + b"\n"
-    _, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
+    with replaced_limits(line_bytes=1 << 20):
+        _, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
     assert (done.out.documents, done.set_aside.documents) == (2, 2)
 
 
@@ -497,7 +499,7 @@ def test_each_byte_of_a_long_line_is_looked_at_a_few_times_however_long_it_is():
     size = 16 << 20
     content = io.BytesIO(b"x" * size + b"\n" + LINE)
     stream = SimpleNamespace(url="x.jsonl", read=lambda block: LookedAt(content.read(block)))
-    assert [len(line) for line in lines.Lines(stream)] == [size, len(LINE) - 1]
+    assert [len(line) for line in Lines(stream)] == [size, len(LINE) - 1]
     assert size < LookedAt.total < 4 * size
 
 
@@ -636,8 +638,9 @@ def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
     file = load_listing(recipe.folder, plan.listing)[0]
     engine = stored_engine(recipe.folder, plan.parameters.tokenizer)
     reader = Reader("best", file, 0, plan.parameters, engine, **limits)
+    aside = SimpleNamespace(add=list)
     with pytest.raises(BadInput, match=said):
-        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, Tally()), []))
+        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, Tally()), aside))
 
 
 def test_damaged_place_in_gzip_costs_what_comes_after_it_and_little_before(corpus):

@@ -16,10 +16,11 @@ from small_corpus import TOKENIZER, build_here, prose
 from web_archives import read_file
 
 from tasks.errors import BadInput
+from tasks.limits import replaced_limits
 from tasks.recipe.file_lists import selected
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.source import Source
-from tasks.sources.formats import csv_files, wikipedia
+from tasks.sources.formats import wikipedia
 from tasks.sources.listing import list_files
 
 CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshort\r\nthree,c,d\r\nlast,é\r\n'
@@ -426,12 +427,12 @@ def test_list_without_its_files_is_told(tmp_path, lines, fields, said):
         files_of_list(tmp_path, lines, **fields)
 
 
-def test_line_of_csv_is_held_up_to_the_limit_of_a_record(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_files, "MAX_RECORD", 3 << 20)
+def test_line_of_csv_is_held_up_to_the_limit_of_a_record(tmp_path):
     long = b"2," + b"long " * 8_000_000 + b"\n"
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"id,text\n1,two\n" + long + b"3,three\n", 1))
     tracemalloc.start()
-    documents, bad, _ = read_file(tmp_path / "x.csv.gz")
+    with replaced_limits(record_bytes=3 << 20):
+        documents, bad, _ = read_file(tmp_path / "x.csv.gz")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [row["id"] for row in documents] == ["1", "3"]

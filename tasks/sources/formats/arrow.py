@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.sources import lines
 from tasks.sources.columns import as_bytes, plain_schema
 from tasks.sources.listing import Piece
-from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
+from tasks.sources.rows import Chunk, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
@@ -53,8 +53,7 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
                 yield rest_of_file(first, f"the file is damaged from here on: {fault}", tally)
                 return
             tally.rows += rows
-            bad = [BadRow(row, f"batch {number} is damaged: {fault}") for row in range(first, first + rows)]
-            yield Chunk(NO_ROWS, pa.table({}), bad)
+            yield unreadable(range(first, first + rows), f"batch {number} is damaged: {fault}", tally)
         else:
             tally.rows += rows
             yield arrow_chunk(pa.Table.from_batches([batch]), {}, text, first)

@@ -1,18 +1,19 @@
 """CSV and tables with tabs: a row of names, then a row for each document; all columns are texts.
 
-Fields in quotes may go over several lines. Where quotes are not as they should be, the line with which a record
-begins is no row, and the next line is taken for the beginning of another: a quote too many would hide all that
-follows.
+A field that begins with a quote may have several lines. A quote in another place of a field is a character of it.
+If a quote that opens a field has no end, or something follows its end, the line with which the record begins is a
+bad row, and the next line is read as the beginning of another. A line of a table with tabs is then split at its
+tabs: most programs write such tables without quoting.
 """
 
 import csv
-import io
 from collections import deque
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from tasks.errors import bad_input
+from tasks.limits import limits
 from tasks.sources.compression import COMPRESSIONS
 from tasks.sources.lines import UNREADABLE, Lines, LongLine
 from tasks.sources.listing import Piece
@@ -24,10 +25,18 @@ from tasks.sources.streams import Input, damage
 NAME = "csv"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".csv", ".tsv") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 1
-MAX_RECORD = 1 << 26  # bytes of the lines of one record
+VERSION = 2
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = Skip("blank line")
+CSV_FAULTS = {
+    "unexpected end of data": "a quote that opens a field has no end",
+    "',' expected after '\"'": "something follows the quote that ends a field",
+    "'\t' expected after '\"'": "something follows the quote that ends a field",
+}
+
+
+class UnboundedQuotes(ValueError):
+    """Lines that were read again and again, because quotes that open fields have no end."""
 
 
 class Records:
@@ -37,15 +46,16 @@ class Records:
     """
 
     def __init__(self, stream: Input) -> None:
-        self.stream, self.count = stream, 0
-        self.lines, self.waiting = iter(Lines(stream, MAX_RECORD)), deque[bytes]()
+        self.stream, self.count, self.rescanned = stream, 0, 0
+        self.names = list[str]()
+        self.lines, self.waiting = iter(Lines(stream, limits().record_bytes)), deque[bytes | LongLine]()
         self.delimiter = "\t" if ".tsv" in stream.url.lower().rpartition("/")[2] else ","
-        csv.field_size_limit(MAX_RECORD)
+        csv.field_size_limit(limits().record_bytes)
         names = self.record(begins=True)
         if not isinstance(names, list) or not any(names):
             fault = names.reason if isinstance(names, Bad) else "its first line has no names of columns"
             raise bad_input(stream.source, fault, file=stream.url, row=0)
-        self.names: list[str] = names
+        self.names = names
         check_names(stream.source, stream.url, self.schema)
 
     @property
@@ -57,7 +67,7 @@ class Records:
             while (record := self.record()) is not None:
                 self.count += 1
                 yield self.outcome(record)
-        except UNREADABLE as error:
+        except (*UNREADABLE, UnboundedQuotes) as error:
             reason = f"the file is damaged from here on: {damage(self.stream, error)}"
             yield Bad(reason, is_rest=True)
 
@@ -74,41 +84,77 @@ class Records:
 
     def record(self, *, begins: bool = False) -> list[str] | Bad | Skip | None:
         """Return the fields of the next record, or what it is instead; None at the end."""
-        taken, size, quotes = list[bytes](), 0, 0
-        while True:
-            line = self.next_line()
-            if line is None and not taken:
-                return None
-            if line is None or isinstance(line, LongLine) or (size := size + len(line)) > MAX_RECORD:
-                return self.given_up(taken, line, "a quote that opens a field has no end")
-            line = line.removeprefix(BYTE_ORDER_MARK) if begins and not taken else line
-            if not taken and not line.strip():
-                return BLANK
-            taken.append(line)
-            quotes += line.count(b'"')
-            if quotes % 2 == 0:  # else it ends within quotes
-                parsed = self.parsed(b"\n".join(taken))
-                return parsed if isinstance(parsed, list) else self.given_up(taken, None, parsed.reason)
+        line = self.next_line()
+        if line is None:
+            return None
+        if isinstance(line, LongLine):
+            return Bad(f"a line of more than {limits().record_bytes:,} bytes", line.start)
+        line = line.removeprefix(BYTE_ORDER_MARK) if begins else line
+        if not line.strip():
+            return BLANK
+        taken: list[bytes | LongLine] = [line]
+        parsed = self.parsed(taken)
+        if self.delimiter == "\t" and b'"' in line and not self.is_quoted(parsed, taken):
+            literal = line.decode(errors="replace").removesuffix("\r").split("\t")
+            if begins or len(literal) == len(self.names):
+                parsed = utf8_bad(line) or literal
+                self.give_back(taken)
+        if isinstance(parsed, Bad):
+            self.give_back(taken)
+        return parsed
 
-    def given_up(self, taken: list[bytes], line: bytes | LongLine | None, reason: str) -> Bad:
-        """Take the first of some lines for a bad row, and the others for what follows it."""
-        if not taken:
-            start = line.start if isinstance(line, LongLine) else line or b""
-            return Bad(f"a line of more than {MAX_RECORD:,} bytes", start)
-        following = [*taken[1:], *([line] if isinstance(line, bytes) else [])]
-        self.waiting.extendleft(reversed(following))
-        return Bad(reason, taken[0])
+    def is_quoted(self, parsed: list[str] | Bad, taken: list[bytes | LongLine]) -> bool:
+        """Say whether lines of a table with tabs are one record with quotes: not if each is a row by itself."""
+        if isinstance(parsed, Bad) or (self.names and len(parsed) != len(self.names)):
+            return False
+        tabs = {one.count(b"\t") for one in taken if isinstance(one, bytes)}
+        return not (len(taken) > 1 and len(self.names) > 1 and tabs == {len(self.names) - 1})
 
-    def parsed(self, content: bytes) -> list[str] | Bad:
-        """Return the fields of some lines."""
-        if fault := utf8_fault(content):
-            return Bad(fault)
-        lines = io.StringIO(content.decode().removesuffix("\r"), newline="")
+    def give_back(self, taken: list[bytes | LongLine]) -> None:
+        """Read the lines after the first one again. Raises UnboundedQuotes if that was done too often."""
+        self.waiting.extendleft(reversed(taken[1:]))
+        self.rescanned += sum(len(line) for line in taken[1:] if isinstance(line, bytes))
+        if self.rescanned > limits().rescanned_bytes:
+            raise UnboundedQuotes(
+                f"quotes without an end, in more than {limits().rescanned_bytes:,} bytes of lines"
+            )
+        del taken[1:]
+
+    def parsed(self, taken: list[bytes | LongLine]) -> list[str] | Bad:
+        """Return the fields of the record that begins with a line. The other lines that it spans are appended."""
+        if fault := utf8_bad(taken[0]):
+            return fault
         try:
-            records = list(csv.reader(lines, delimiter=self.delimiter, strict=True))
+            fields = next(csv.reader(self.spanned(taken), delimiter=self.delimiter, strict=True))
         except csv.Error as error:
-            return Bad(f"no record of CSV: {error}")
-        return records[0] if len(records) == 1 else Bad("a quote stands in the middle of a field")
+            return Bad(f"no record of CSV: {CSV_FAULTS.get(str(error), error)}", start_of(taken[0]))
+        return fields
+
+    def spanned(self, taken: list[bytes | LongLine]) -> Iterator[str]:
+        """Yield the first line, then the lines that are asked for because a quote is open."""
+        line, size = taken[0], 0
+        while isinstance(line, bytes):
+            size += len(line)
+            if size > limits().record_bytes:
+                return
+            try:
+                yield line.decode() + "\n"
+            except UnicodeDecodeError:
+                return
+            following = self.next_line()
+            if following is None:
+                return
+            taken.append(following)
+            line = following
+
+
+def utf8_bad(line: bytes | LongLine) -> Bad | None:
+    fault = utf8_fault(start_of(line))
+    return Bad(fault, start_of(line)) if fault else None
+
+
+def start_of(line: bytes | LongLine) -> bytes:
+    return line.start if isinstance(line, LongLine) else line
 
 
 def inspect(

@@ -1,6 +1,7 @@
 """JSON Lines, plain or compressed: an object on each line."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -11,10 +12,11 @@ import orjson
 import pyarrow as pa
 
 from tasks.errors import bad_input, bad_row, first_line
+from tasks.limits import limits
 from tasks.sources.columns import TooWide, table_of
 from tasks.sources.compression import BLOCK, COMPRESSIONS
 from tasks.sources.json_text import TooDeep, has_large_number
-from tasks.sources.lines import MAX_CONTENT, MAX_LINE, UNREADABLE, Lines, LongLine
+from tasks.sources.lines import UNREADABLE, Lines, LongLine
 from tasks.sources.listing import Piece
 from tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
 from tasks.sources.selection import ALL, Selection
@@ -26,9 +28,11 @@ ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for en
 AT_RANDOM = False
 VERSION = 2
 CHUNK_BYTES = 32 << 20
-CHUNK_LINES = 1 << 20  # of those that are no documents: they have few bytes to count, or none
+CHUNK_LINES = 1 << 16  # of those that are no documents: they have few bytes to count, or none
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 INSPECTED_LINES = 1000
+VALUE_BYTES = 64  # of a list or an object that is empty
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 JSON_KINDS: dict[type, str] = {
     dict: "an object", list: "a list", str: "a string", int: "a number", float: "a number", bool: "true or false",
     type(None): "null",
@@ -69,13 +73,13 @@ class GatheredRows:
 
     def add(self, row: int, line: bytes | LongLine, text: str) -> None:
         content = line.start if isinstance(line, LongLine) else line
-        self.size += len(content)
+        self.size += weight(line)
         if not content or not content.strip():
             self.blank.append(row)
             return
         parsed = parse_line(line, text)
         if isinstance(parsed, str):
-            self.bad.append(BadRow(row, parsed, content[:MAX_CONTENT]))
+            self.bad.append(BadRow(row, parsed, content[: limits().bad_row_bytes]))
         else:
             self.rows.append(row)
             self.objects.append(self.selected(parsed, text))
@@ -119,7 +123,9 @@ def chunks_of_lines(
 def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
     """Decode one line: the object, or the reason why it is not a document."""
     if isinstance(line, LongLine):
-        return f"a line of more than {MAX_LINE:,} bytes"
+        return f"a line of more than {limits().line_bytes:,} bytes"
+    if count_values(line) > limits().line_values:
+        return f"more than {limits().line_values:,} values in one line"
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -137,6 +143,20 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
         return str(error)
     except ValueError:  # Python's own limit
         return f"a whole number of more than {sys.get_int_max_str_digits():,} digits"
+
+
+def count_values(line: bytes) -> int:
+    """Count the lists, objects and elements of a line, at most what its brackets and commas allow."""
+    count = sum(map(line.count, (b",", b"[", b"{")))
+    if count <= limits().line_values:
+        return count
+    return sum(map(STRING.sub(b"", line).count, (b",", b"[", b"{")))
+
+
+def weight(line: bytes | LongLine) -> int:
+    """Return about how many bytes a decoded line has: a line of brackets has many times its own."""
+    content = line.start if isinstance(line, LongLine) else line
+    return max(len(content), VALUE_BYTES * (content.count(b"[") + content.count(b"{")))
 
 
 def json_fault(error: orjson.JSONDecodeError) -> str:
@@ -166,7 +186,7 @@ def is_one_value(start: bytes) -> bool:
 
 def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
     """Return the columns of the first lines, or None where there is no object among them."""
-    objects, first_bad, row = list[dict[str, Any]](), None, -1
+    objects, first_bad, row, size = list[dict[str, Any]](), None, -1, 0
     try:
         if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
             shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
@@ -174,6 +194,9 @@ def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: b
         for row, line in enumerate(islice(lines, INSPECTED_LINES)):
             objects += objects_of(line)
             first_bad = first_bad or bad_line(row, line, text)
+            size += weight(line)
+            if size > limits().inspected_bytes:
+                break
     except UNREADABLE as error:
         reason = damage(lines.stream, error)
         first_bad = first_bad or (row + 1, f"the file is damaged from here on: {reason}")
@@ -202,7 +225,7 @@ def bad_line(row: int, line: bytes | LongLine, text: str) -> tuple[int, str] | N
 
 def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
     """Return the object of a line, or nothing: ingest will say what is wrong with it."""
-    if isinstance(line, LongLine):
+    if isinstance(line, LongLine) or count_values(line) > limits().line_values:
         return []
     try:
         value = orjson.loads(line.removeprefix(BYTE_ORDER_MARK))

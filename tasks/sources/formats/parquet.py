@@ -3,8 +3,10 @@
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -14,9 +16,10 @@ import pyarrow.parquet as pq
 from tasks.sources.columns import plain_schema
 from tasks.sources.footers import ASKER
 from tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
+from tasks.sources.formats.parquet_pages import PageBounds, SmallerBatches, columns_in
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import Piece
-from tasks.sources.rows import NO_ROWS, BadRow, Chunk, Tally, arrow_chunk, checked_columns, rest_of_file
+from tasks.sources.rows import Chunk, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
@@ -60,6 +63,8 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
         stream.expect_reads([range(stream.expected)])
     try:
         footer = footer_of(stream)
+        if not ASKER.is_safe(footer):  # where its columns lie is asked below
+            raise ValueError("its footer is damaged, or columns are encrypted, and nobody has their key here")
         parquet = open_parquet(stream, footer, pre_buffer=True, page_checksum_verification=True)
         int96 = Int96Columns(parquet, partial(open_parquet, stream, footer, page_checksum_verification=True))
     except DAMAGED as error:
@@ -67,15 +72,13 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
         return
     groups = range(parquet.num_row_groups) if piece.row_groups is None else piece.row_groups
     names = selection.of(parquet.schema_arrow.names, text)
-    if stream.is_far and not is_small and ASKER.is_safe(footer):
+    if stream.is_far and not is_small:
         stream.expect_reads(ranges_of(parquet.metadata, groups, {*names}))
+    reader = GroupReader(stream, parquet, int96, text, names if selection != ALL else None, tally)
     for group in groups:
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
         tally.rows += rows
-        of_rows = range(row, row + rows)
-        yield from read_row_group(
-            stream, parquet, int96, group, of_rows, text, names if selection != ALL else None
-        )
+        yield from reader.chunks(group, range(row, row + rows))
 
 
 def open_parquet(stream: Input, footer: bytes, unit: str = MICROSECONDS, **options: Any) -> pq.ParquetFile:
@@ -107,35 +110,48 @@ def last_bytes(stream: Input, size: int) -> bytes:
     return stream.read(size)
 
 
-def read_row_group(
-    stream: Input,
-    parquet: pq.ParquetFile,
-    int96: Int96Columns,
-    group: int,
-    rows: range,
-    text: str,
-    names: list[str] | None = None,
-) -> Iterator[Chunk]:
-    """Read a row group; a damaged one gives a bad row for each of its rows that could not be read.
+@dataclass(frozen=True)
+class GroupReader:
+    """What reads the row groups of a file. names: of the columns to read, or None for all."""
 
-    names: of the columns to read, or None for all.
-    """
-    batches, row = parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=names), rows.start
-    others = int96.batches(BATCH_ROWS, group, names or parquet.schema_arrow.names)
-    while True:
+    stream: Input
+    parquet: pq.ParquetFile
+    int96: Int96Columns
+    text: str
+    names: list[str] | None
+    tally: Tally
+
+    def chunks(self, group: int, rows: range) -> Iterator[Chunk]:
+        """Read a row group; what cannot be read of a damaged one is bad rows."""
+        row = rows.start
         try:
-            batch = next(batches, None)
-            times = next(others, ())
+            for batch, times in self.batches(group):
+                yield arrow_chunk(*exact_times(batch, times), self.text, row)
+                row += batch.num_rows
+            fault = f"it ends after {row - rows.start:,} of {len(rows):,} rows"
         except DAMAGED as error:
-            reason = f"row group {group} is damaged: {damage(stream, error)}"
-            yield Chunk(NO_ROWS, pa.table({}), [BadRow(place, reason) for place in range(row, rows.stop)])
-            return
-        if batch is None:
-            return
-        # A column of a structure and one whose name has a dot can be called the same: pyarrow reads both.
-        batch = batch.select(names) if names is not None else batch
-        yield arrow_chunk(*exact_times(batch, times), text, row)
-        row += batch.num_rows
+            fault = damage(self.stream, error)
+        if row < rows.stop:
+            yield unreadable(range(row, rows.stop), f"row group {group} is damaged: {fault}", self.tally)
+
+    def batches(self, group: int) -> Iterator[tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]]:
+        """Yield the batches of a row group, each with its INT96 columns in other units."""
+        names = self.names or self.parquet.schema_arrow.names
+        places = [*numbered_chunks(self.parquet.metadata.row_group(group), {*names})]
+        rows = BATCH_ROWS
+        while True:
+            columns = columns_in(self.parquet.metadata, group, places)
+            self.stream.watch = PageBounds(columns, rows).see
+            batches = self.parquet.iter_batches(rows, row_groups=[group], columns=self.names)
+            others = self.int96.batches(rows, group, names)
+            try:
+                first = next(batches, None)
+                break
+            except SmallerBatches as error:  # the first batch is made once all its columns are read
+                rows = error.rows
+        for batch in chain([] if first is None else [first], batches):
+            # A column of a structure and one whose name has a dot can be called the same: pyarrow reads both.
+            yield batch.select(self.names) if self.names is not None else batch, next(others, ())
 
 
 def ranges_of(metadata: pq.FileMetaData, groups: Iterable[int], names: Collection[str]) -> list[range]:
@@ -156,11 +172,16 @@ def ranges_of(metadata: pq.FileMetaData, groups: Iterable[int], names: Collectio
 
 def chunks_of(group: pq.RowGroupMetaData, names: Collection[str]) -> Iterator[range]:
     """Yield where some columns of a row group lie in their file."""
-    for column in map(group.column, range(group.num_columns)):
+    yield from (place for _, place in numbered_chunks(group, names))
+
+
+def numbered_chunks(group: pq.RowGroupMetaData, names: Collection[str]) -> Iterator[tuple[int, range]]:
+    """Yield the numbers of some columns of a row group, and where they lie in their file."""
+    for number, column in enumerate(map(group.column, range(group.num_columns))):
         if column.path_in_schema.split(".")[0] in names or column.path_in_schema in names:
             starts = [column.data_page_offset]
             starts += [column.dictionary_page_offset] if column.has_dictionary_page else []
-            yield range(min(starts), min(starts) + column.total_compressed_size)
+            yield number, range(min(starts), min(starts) + column.total_compressed_size)
 
 
 def close_ranges(ranges: Iterable[range]) -> list[range]:

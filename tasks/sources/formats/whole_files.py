@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tasks.errors import first_line
 from tasks.extraction.decoding import decoded
+from tasks.limits import limits
 from tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
 from tasks.sources.lines import UNREADABLE
 from tasks.sources.listing import Piece
@@ -20,7 +21,6 @@ from tasks.sources.streams import Input, damage
 
 # Of a file on a disk only its name: where it lies is nobody's business who reads the corpus.
 SCHEMA = pa.schema([("text", pa.large_string()), ("url", pa.string()), ("file", pa.string())])
-MAX_FILE = 1 << 26
 Decode = Callable[[bytes], str]  # raises ValueError
 
 
@@ -58,8 +58,10 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
     try:
         for chunk in chunks_of(stream, compression_of(stream.url)):
             content += chunk
-            if len(content) > MAX_FILE:
-                return Bad(f"it has more than {MAX_FILE:,} bytes, which are too many for one document")
+            if len(content) > limits().file_bytes:
+                return Bad(
+                    f"it has more than {limits().file_bytes:,} bytes, which are too many for one document"
+                )
         url = stream.url if "://" in stream.url else None
         return {"text": decode(bytes(content)), "url": url, "file": stream.url.rpartition("/")[2]}
     except UnicodeDecodeError as error:

@@ -1,0 +1,210 @@
+"""The pages of Parquet files: what they decode to is known from their heads, before Arrow decodes them.
+
+A page says how many bytes it has, decompressed, and how many values. A dictionary, a run length or a delta makes
+many values of a few bytes, and Arrow decodes a batch of rows at once. So the columns of a row group are looked
+through as they pass from the store to Arrow, and a batch has only as many rows as fit into a bound.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.limits import limits
+from tasks.sources.formats.thrift import Malformed, struct_at, varint_at
+
+DATA, DICTIONARY, DATA_V2 = 0, 2, 3  # kinds of pages
+PLAIN_DICTIONARY, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 2, 7, 8  # encodings
+KIND, SIZE, COMPRESSED_SIZE, HEAD, HEAD_V2 = 1, 2, 3, 5, 8  # fields of a page's head
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+LEVELS = 4  # bytes of the two levels of a value
+FEWER_ROWS = (128, 16, 1)  # of a batch
+
+
+class SmallerBatches(ValueError):
+    """The rows of a batch would need too much memory. rows: how many a batch may have."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(f"only {rows} rows fit into a batch")
+        self.rows = rows
+
+
+@dataclass(frozen=True)
+class Page:
+    """A data page: the rows that begin in it, its size, and the most bytes of one value and of all its values."""
+
+    rows: int
+    size: int
+    of_value: int
+    of_all: int
+
+
+@dataclass(frozen=True)
+class ColumnPages:
+    """A column of a row group. width: bytes of a value, or None for texts. levels: of repetition, 0 if flat."""
+
+    place: range
+    codec: str
+    width: int | None
+    levels: int
+
+    def look_through(self, content: bytes) -> list[Page]:
+        """Return the data pages of the column. Raises ValueError if one is too large."""
+        pages = [*self.pages(content, counts_rows=False)]
+        if self.levels and sum(page.of_all for page in pages) > limits().batch_bytes:
+            return [*self.pages(content, counts_rows=True)]
+        return pages
+
+    def pages(self, content: bytes, *, counts_rows: bool) -> Iterator[Page]:
+        place = longest = 0
+        with suppress(Malformed):  # which Arrow is about to see
+            while place < len(content):
+                head, start = struct_at(content, place)
+                size, place = max(0, int(head[SIZE])), start + max(0, int(head[COMPRESSED_SIZE]))
+                if size > limits().page_bytes:
+                    raise ValueError(f"a page of {size:,} bytes, expected at most {limits().page_bytes:,}")
+                body = content[start:place]
+                if head[KIND] == DICTIONARY:
+                    longest = self.longest_of(body, size)
+                elif head[KIND] in (DATA, DATA_V2):
+                    yield self.page(head, body, longest, counts_rows=counts_rows)
+
+    def longest_of(self, body: bytes, size: int) -> int:
+        """Return the length of the longest value of a dictionary; its size, if that is small or nobody knows."""
+        longest = place = 0
+        if self.width is not None or size < SMALL_DICTIONARY:
+            return size
+        with suppress(pa.ArrowException, ValueError, OSError):
+            content = self.decompressed(body, size)
+            while place + 4 <= len(content):
+                length = int.from_bytes(content[place : place + 4], "little")
+                longest, place = max(longest, length), place + 4 + length
+            return longest
+        return size
+
+    def page(self, head: dict[int, Any], body: bytes, longest: int, *, counts_rows: bool) -> Page:
+        size, is_second = int(head[SIZE]), head[KIND] == DATA_V2
+        own = head.get(HEAD_V2 if is_second else HEAD) or {}
+        values, encoding = max(0, int(own.get(1, 0))), own.get(4 if is_second else 2)
+        of_value = size
+        if self.width is not None:
+            of_value = self.width
+        elif encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY):
+            of_value = longest
+        repeats = self.width is not None or encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY, DELTA_BYTE_ARRAY)
+        of_all = values * (of_value + LEVELS) if repeats else size + values * LEVELS
+        rows = values
+        if self.levels:
+            rows = max(0, int(own.get(3, 0))) if is_second else 0
+            if counts_rows and not is_second:
+                rows = self.rows_in(body, size, values)
+        return Page(rows, size, of_value + LEVELS, of_all)
+
+    def rows_in(self, body: bytes, size: int, values: int) -> int:
+        """Count the rows that begin in a page of the first version; 0 where nobody knows."""
+        with suppress(pa.ArrowException, ValueError, OSError):
+            content = self.decompressed(body, size)
+            levels = content[4 : 4 + int.from_bytes(content[:4], "little")]
+            return count_zeros(levels, values, self.levels.bit_length())
+        return 0
+
+    def decompressed(self, body: bytes, size: int) -> bytes:
+        if self.codec == "UNCOMPRESSED":
+            return body
+        name = "lz4_raw" if self.codec == "LZ4" else self.codec.lower()
+        return bytes(pa.Codec(name).decompress(body, size, asbytes=True))
+
+
+SMALL_DICTIONARY = 1 << 16
+
+
+def count_zeros(levels: bytes, count: int, width: int) -> int:
+    """Count the zeros among levels of so many bits, in Parquet's mixture of runs and packed values."""
+    place = zeros = seen = 0
+    while place < len(levels) and seen < count:
+        head, place = varint_at(levels, place)
+        most, size = count - seen, (width + 7) // 8
+        if head & 1:
+            most, size = min(most, 8 * (head >> 1)), width * (head >> 1)
+            bits = np.unpackbits(np.frombuffer(levels[place : place + size], np.uint8), bitorder="little")
+            packed = bits[: len(bits) // width * width].reshape(-1, width)[:most]
+            zeros += len(packed) - int(np.count_nonzero(packed.any(axis=1)))
+        else:
+            most = min(most, head >> 1)
+            zeros += most if not any(levels[place : place + size]) else 0
+        place, seen = place + size, seen + max(1, most)
+    return zeros
+
+
+def most_bytes(pages: Sequence[Page], rows: int, *, is_nested: bool) -> int:
+    """Return the most bytes that a number of rows one after another decode to."""
+    if not is_nested:
+        sizes = [min(page.of_all, rows * page.of_value) for page in pages]
+        if rows == 1:
+            return max(sizes, default=0)
+    else:
+        sizes = [page.of_all for page in pages]
+    before = [0, *accumulate(page.rows for page in pages)]
+    bytes_before = [0, *accumulate(sizes)]
+    most = first = 0
+    for last in range(len(pages)):
+        while first < last and before[last] - before[first + 1] >= rows:  # the pages between have that many
+            first += 1
+        most = max(most, bytes_before[last + 1] - bytes_before[first])
+    return most
+
+
+class PageBounds:
+    """The columns of a row group that Arrow is to read, each looked through once its bytes have come."""
+
+    def __init__(self, columns: Iterable[ColumnPages], rows: int) -> None:
+        self.left, self.rows = list(columns), rows
+        self.seen = list[tuple[ColumnPages, list[Page]]]()
+
+    def see(self, place: int, content: bytes) -> None:
+        """Look at bytes of the file. Raises SmallerBatches, and ValueError if no batch is small enough."""
+        end = place + len(content)
+        here = [one for one in self.left if place <= one.place.start and one.place.stop <= end]
+        for one in here:
+            self.left.remove(one)
+            pages = one.look_through(content[one.place.start - place : one.place.stop - place])
+            self.seen.append((one, pages))
+        if here:
+            self.judge()
+
+    def judge(self) -> None:
+        most, largest = (
+            limits().page_bytes,
+            sum(max((p.size for p in pages), default=0) for _, pages in self.seen),
+        )
+        if largest > most:
+            raise ValueError(f"pages of {largest:,} bytes in one row group, expected at most {most:,}")
+        if self.batch_size(self.rows) <= limits().batch_bytes:
+            return
+        fewer = [rows for rows in FEWER_ROWS if rows < self.rows]
+        for rows in fewer:
+            if self.batch_size(rows) <= limits().batch_bytes:
+                raise SmallerBatches(rows)
+        if (size := self.batch_size(1)) > most:
+            raise ValueError(f"a row of up to {size:,} bytes, expected at most {most:,}")
+        if fewer:
+            raise SmallerBatches(1)
+
+    def batch_size(self, rows: int) -> int:
+        return sum(most_bytes(pages, rows, is_nested=column.levels > 0) for column, pages in self.seen)
+
+
+def columns_in(
+    metadata: pq.FileMetaData, group: int, places: Iterable[tuple[int, range]]
+) -> Iterator[ColumnPages]:
+    """Yield the columns of a row group that have some numbers and places."""
+    for number, place in places:
+        schema = metadata.schema.column(number)
+        width = WIDTHS.get(schema.physical_type, schema.length if schema.length > 0 else None)
+        codec = metadata.row_group(group).column(number).compression
+        yield ColumnPages(place, codec, width, schema.max_repetition_level)

@@ -1,0 +1,84 @@
+"""Thrift's compact protocol, as far as the heads of Parquet's pages need it: numbers and structs are read."""
+
+from typing import Any
+
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+MOST_LEVELS = 8
+
+
+class Malformed(ValueError):
+    """Bytes that are no Thrift."""
+
+
+def struct_at(data: bytes, place: int, level: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the fields of a struct that are numbers or structs, by their ids, and the place behind it."""
+    fields, number = dict[int, Any](), 0
+    if level > MOST_LEVELS:
+        raise Malformed("structs in too many levels")
+    while True:
+        head, place = byte_at(data, place)
+        if head == 0:
+            return fields, place
+        number += head >> 4
+        if not head >> 4:
+            number, place = signed_at(data, place)
+        fields[number], place = value_at(data, place, head & 15, level)
+
+
+def value_at(data: bytes, place: int, kind: int, level: int) -> tuple[Any, int]:
+    """Read a value of a kind: a number, a struct, or None for others, and the place behind it."""
+    if kind in (TRUE, FALSE):
+        return kind == TRUE, place
+    if kind == BYTE:
+        return byte_at(data, place)
+    if kind in (I16, I32, I64):
+        return signed_at(data, place)
+    if kind == DOUBLE:
+        return None, place + 8
+    if kind == BINARY:
+        size, place = varint_at(data, place)
+        return None, place + size
+    if kind in (LIST, SET):
+        return None, after_list(data, place, level)
+    if kind == STRUCT:
+        return struct_at(data, place, level + 1)
+    raise Malformed(f"a value of kind {kind}")
+
+
+def after_list(data: bytes, place: int, level: int) -> int:
+    """Return the place behind a list."""
+    head, place = byte_at(data, place)
+    count = head >> 4
+    if count == 15:
+        count, place = varint_at(data, place)
+    for _ in range(count):
+        if place >= len(data):
+            raise Malformed("a list without an end")
+        _, place = (
+            (None, place + 1) if head & 15 in (TRUE, FALSE) else value_at(data, place, head & 15, level + 1)
+        )
+    return place
+
+
+def byte_at(data: bytes, place: int) -> tuple[int, int]:
+    if not 0 <= place < len(data):
+        raise Malformed("it ends within a struct")
+    return data[place], place + 1
+
+
+def varint_at(data: bytes, place: int) -> tuple[int, int]:
+    """Read a whole number of seven bits a byte, the lowest first."""
+    number = shift = 0
+    while True:
+        byte, place = byte_at(data, place)
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return number, place
+        if shift > 63:
+            raise Malformed("a number of more than 64 bits")
+
+
+def signed_at(data: bytes, place: int) -> tuple[int, int]:
+    number, place = varint_at(data, place)
+    return number >> 1 ^ -(number & 1), place
