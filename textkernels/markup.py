@@ -37,6 +37,7 @@ IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_I
 IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH = 256, 512, 1024
 HTML, SVG, MATH = 0, 1, 2  # namespaces
 BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them
+ATTRIBUTE_PAIR = 4  # work for two attributes of a tag, which are compared with each other
 NAMES = 1 << 12  # places of a table of names, which is nearly empty
 ROOM = 4096  # more than any limit on the depth
 TAB, LINE_FEED, FORM_FEED, RETURN, SPACE = 9, 10, 12, 13, 32
@@ -362,7 +363,7 @@ def nesting(data, hashes, kinds, limit, places):
 
     They are the tags, the work, the options, whether it has an element of STRUCTURE, or an image or script that
     may be a formula, and how many places were found. The work is the sum over bytes, and over tags, which count as
-    BYTES_OF_TAG, of how deep they stand, and of the squares of the attributes of tags.
+    BYTES_OF_TAG, of how deep they stand, and of the squares of the attributes of tags, times ATTRIBUTE_PAIR.
     data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled with
     the places after characters that resiliparse drops because they are a whole text node, and, as ~place, of the
     start tags of IN_SENTENCES, as many as it has room for.
@@ -381,7 +382,14 @@ def nesting(data, hashes, kinds, limit, places):
         if place >= 0:
             found = noted(places, found, place)
         if i + 1 >= len(data):
-            return deepest, tags, work + of_roots * of_roots, options, seen & IS_STRUCTURE > 0, found
+            return (
+                deepest,
+                tags,
+                work + ATTRIBUTE_PAIR * of_roots * of_roots,
+                options,
+                seen & IS_STRUCTURE > 0,
+                found,
+            )
         byte, begin = data[i + 1], i
         if byte == EXCLAMATION or byte == QUESTION:
             end = end_of_cdata(data, i) if roots and byte == EXCLAMATION and begins_cdata(data, i) else 0
@@ -404,7 +412,7 @@ def nesting(data, hashes, kinds, limit, places):
             name, end = read_name(data, i + 1)
             attributes, is_closed, i = read_attributes(data, end)
             kind, around = kind_of(name, hashes, kinds), within[depth - 1] if depth > 0 else HTML
-            work += attributes * attributes
+            work += ATTRIBUTE_PAIR * attributes * attributes
             seen |= kind
             if kind & IS_IN_SENTENCE:
                 found = noted(places, found, ~begin)

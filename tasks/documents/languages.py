@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.documents.language_rules import SCORE, language_rules
 from tasks.errors import BadInput
@@ -26,7 +27,7 @@ RULES = {
 PUBLISHED = {"language": LANGUAGE, "language_probability": PROBABILITY, "language_script": SCRIPT}
 TYPES = {"language": pa.string(), "language_probability": pa.float64(), "language_script": pa.string()}
 NONE = "(none)"
-VERSION = "2"  # raised when a text gets another language
+VERSION = "3"  # raised when a text gets another language
 
 
 class PlannedLanguages(Record):
@@ -84,9 +85,10 @@ def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> d
     model = model_of(planned.model)
     places, probabilities = (found[:, 0] for found in best(model, texts, 1))
     labels = pa.array(model.labels, pa.string())
-    is_known = places >= 0
+    is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0).to_numpy(zero_copy_only=False)
+    is_known = (places >= 0) & ~is_blank  # a model has a label for no text, too
     language = labels.take(pa.array(np.maximum(places, 0), mask=~is_known))
-    probability = np.minimum(probabilities.astype(np.float64), 1.0)
+    probability = np.where(is_known, np.minimum(probabilities.astype(np.float64), 1.0), 0.0)
     columns = {
         LANGUAGE: language,
         PROBABILITY: pa.array(probability, mask=~is_known),

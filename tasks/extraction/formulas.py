@@ -18,7 +18,7 @@ IMAGE_CLASS = re.compile(r"(?:^|[\s_-])(?:tex|latex|math|ql-img|mwe-math|imgmath
 IMAGES = 'img[class*="tex"], img[class*="math"], img[class*="ql-img"], img[class*="equation"]'
 SOURCES = frozenset({"application/x-tex", "text/x-tex", "application/x-latex", "tex", "latex", "text/latex"})
 IN_DOLLARS = re.compile(r"^(?:\$\$(.*)\$\$|\$(.*)\$|\\\((.*)\\\)|\\\[(.*)\\\])$", re.DOTALL)
-IN_STYLE = re.compile(r"^\{\s*\\(?:displaystyle|textstyle)\b\s*(.*)\}$", re.DOTALL)
+IN_STYLE = re.compile(r"^\{\s*\\(?:displaystyle|textstyle)\b(.*)\}$", re.DOTALL)
 ROOTS = frozenset({"html", "head", "body"})  # which stay, whatever their classes say
 
 

@@ -9,18 +9,24 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tasks.extraction.nesting import Bytes, Places
+from tasks.extraction.nesting import Bytes, Places, lone_places
 
 # Control characters that are no white space, and code points that stand for no character.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
 REFERENCE = re.compile(r"&#(?:x0*([0-9a-f]{1,4})|0*([0-9]{1,5}))(?![0-9a-f])", re.IGNORECASE)
 
 
-def with_lone(page: str, extract: Callable[[str], str], data: Bytes, places: Places) -> str:
-    """Extract the text of a page that has such text nodes; raise ValueError where no character can be a mark.
+def with_lone(
+    page: str, extract: Callable[[str], str], data: Bytes | None = None, places: Places | None = None
+) -> str:
+    """Extract the text of a page that may have such text nodes.
 
-    data: the page in UTF-8. places: after these characters, in bytes, (n,).
+    data: the page in UTF-8. places: after these characters, in bytes, (n,). Both are found where they are None.
+    Raises ValueError where no character can be a mark.
     """
+    if data is None or places is None:
+        data = np.frombuffer(page.encode(), np.uint8)
+        places = lone_places(data)
     if not len(places):
         return extract(page)
     mark = unused_character(page)

@@ -14,9 +14,9 @@ OPEN, CLOSE, CODE, NO_CODE = f"{SIGN}o", f"{SIGN}c", f"{SIGN}`", f"{SIGN}'"
 ESCAPED = re.compile(r"&#(?:x0*fdd0(?![0-9a-f])|0*64976(?![0-9]));?", re.IGNORECASE)
 MARK = re.compile(f"{SIGN}([oc])([0-9]+);")
 INLINE_CODE = re.compile(f"{CODE}([^{SIGN}]*){NO_CODE}")
-LEFT_OVER = re.compile(f"{SIGN}(?:[oc][0-9]+;|[`'])?")
+LEFT_OVER = re.compile(f"{SIGN}(?:[oc][0-9]+;|n-?[0-9]+;|[`'])?")
 BACKTICKS = re.compile("`+")
-TAG = re.compile("<[^>]*>")
+TAG = re.compile("<[^<>]*>")
 
 
 @dataclass(frozen=True)

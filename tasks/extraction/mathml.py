@@ -14,6 +14,7 @@ from tasks.extraction.symbols import FUNCTIONS, LETTERS, LIMITED, OVER, SPACED, 
 from tasks.limits import limits
 
 SPACES = " \xa0\u2003\u2009\u200a\u2061\u2062\u2063\u2064"
+LONGEST_COMMAND = 40  # characters
 WIDTH = re.compile(r"(\d{0,3}\.?\d{1,9})em")
 
 
@@ -59,8 +60,8 @@ def joined(parts: list[str]) -> str:
 
 
 def ends_in_command(text: str) -> bool:
-    start = text.rfind("\\")
-    return start >= 0 and start + 1 < len(text) and text[start + 1 :].isalpha()
+    _, backslash, name = text[-LONGEST_COMMAND:].rpartition("\\")
+    return bool(backslash) and name.isalpha()
 
 
 def symbols(text: str) -> str:

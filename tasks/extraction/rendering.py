@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from tasks.extraction.code_blocks import fenced
 from tasks.extraction.marks import SIGN, Piece, finished, opening, with_pieces, without_left_over
 
-TOKEN = re.compile(f"(</?(?:h[1-6]|p|[uo]l|li|pre)>|<br>|{SIGN}o[0-9]+;)")
+TOKEN = re.compile(f"(</?(?:h[1-6]|p|[uo]l|li|pre)>|<br>|{SIGN}o[0-9]+;|{SIGN}n-?[0-9]+;)")
 LOOKS_LIKE_ONE = re.compile("#{1,6} |```[^`]*$")  # a heading or a fence, which a line of a paragraph is not
 PARAGRAPH, LINE = 2, 1
+DEEPEST = 80  # spaces before a line: further in, lists that nest look alike
 
 
 def markdown(html: str, pieces: Sequence[Piece]) -> str:
@@ -45,7 +46,9 @@ class Page:
     code: list[str] | None = None
 
     def add_mark(self, token: str) -> None:
-        if token[0] == SIGN:
+        if token[:2] == f"{SIGN}n":
+            self.set_number(int(token[2:-1]))
+        elif token[0] == SIGN:
             self.add_piece(self.pieces[int(token[2:-1])])
         elif token in {"<pre>", "</pre>"}:
             self.add_code(is_end=token[1] == "/")
@@ -114,6 +117,12 @@ class Page:
             self.numbers[-1] += 1
         self.widths.append(len(self.bullet))
 
+    def set_number(self, number: int) -> None:
+        """Give the item that begins here its number."""
+        if self.bullet and self.numbers:
+            self.bullet, self.numbers[-1] = f"{number}. ", number + 1
+            self.widths[-1] = len(self.bullet)
+
     def end_item(self) -> None:
         self.bullet = ""
         if self.widths:
@@ -133,7 +142,7 @@ class Page:
         """Write a line after the margin due, with the bullet due, and as far in as its item is."""
         margin = max(margin, self.margin)
         if self.widths:
-            depth = " " * sum(self.widths[: -1 if self.bullet else None])
+            depth = " " * min(DEEPEST, sum(self.widths[: -1 if self.bullet else None]))
             text = f"{depth}{self.bullet}{text}" if text else ""
             if self.bullet and self.widths[1:]:
                 margin = min(margin, LINE)

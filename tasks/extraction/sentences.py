@@ -11,7 +11,7 @@ import numpy as np
 from tasks.extraction.nesting import Measured, lone_places
 from textkernels.markup import IN_SENTENCES
 
-WINDOW = 400  # bytes looked at before and behind an element
+WINDOW = 200  # bytes looked at before and behind an element
 LONGEST = 300  # bytes of an element that is part of a sentence
 NAME = re.compile(rb"[a-zA-Z]+")
 END = {

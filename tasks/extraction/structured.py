@@ -8,15 +8,15 @@ walk over a whole tree in Python, which was several times slower than both toget
 
 import re
 
-import numpy as np
 from resiliparse.extract.html2text import extract_plain_text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from tasks.extraction.code_blocks import CODE_CELLS, code_text, fenced, language_of
 from tasks.extraction.formulas import DRAWN, IMAGES, ROOTS, SCRIPTS, formulas_of, in_dollars
+from tasks.extraction.lists import with_numbers
 from tasks.extraction.lone_characters import with_lone
 from tasks.extraction.marks import CODE, NO_CODE, Piece, closing, opening, with_pieces, without_marks
-from tasks.extraction.nesting import Bytes, lone_places, measured
+from tasks.extraction.nesting import Bytes, measured
 from tasks.extraction.rendering import markdown
 from tasks.extraction.sentences import with_sentences
 from tasks.extraction.tables import table_markdown
@@ -25,7 +25,7 @@ from tasks.extraction.tables import table_markdown
 POWER = re.compile(r"<sup(?: [^<>]*)?>\s*((?:[-+\u2212]|&minus;)?[0-9]{1,3})\s*</sup>")
 BASE = re.compile(r"(?:[0-9)\]]|(?<![A-Za-z])[A-Za-z]{1,2})(?:</(?:i|em|b|strong|var)>)?$")
 LONGEST_BASE = 12  # characters
-BODY = re.compile(r"<body\b[^>]*>", re.IGNORECASE)
+BODY = re.compile(r"<body\b[^>]*", re.IGNORECASE)
 # resiliparse takes lists near the root for navigation, which they are not in pages without a layout.
 ROOM = "<div>" * 3
 ANCHORS = "a.headerlink, a.anchor-link, a.anchorjs-link, a.anchor[aria-hidden], .mw-editsection, .copybtn"
@@ -35,6 +35,8 @@ INLINE = "code, tt, kbd, samp"
 IN_BLOCKS = "pre code, pre tt, pre kbd, pre samp, code code, dt.sig code"
 OF_INTEREST = f"pre, table, math, mjx-container, {INLINE}, {SCRIPTS}, {IMAGES}, {CODE_CELLS}"
 CHROME = [
+    ".mw-editsection",
+    ".editsection",
     "footer",
     ".footer",
     "#footer",
@@ -57,11 +59,8 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
         page = POWER.sub(power, page)
     if found.has_structure:
         page = with_marks(page, pieces)
-    page = roomy(page)
-    if not len(found.lone):
-        return markdown(reduced(page), pieces)
-    data = np.frombuffer(page.encode(), np.uint8)
-    return markdown(with_lone(page, reduced, data, lone_places(data)), pieces)
+    page = roomy(with_numbers(page))
+    return markdown(with_lone(page, reduced) if len(found.lone) else reduced(page), pieces)
 
 
 def reduced(page: str) -> str:
@@ -80,9 +79,10 @@ def power(found: re.Match[str]) -> str:
 def roomy(page: str) -> str:
     """Return a page with its content deeper in."""
     place = page.find("<body")
-    if match := BODY.search(page, max(0, place)):
-        return f"{page[: match.end()]}{ROOM}{page[match.end() :]}"
-    return page
+    match = BODY.search(page, max(0, place))
+    if match is None or match.end() == len(page):
+        return page
+    return f"{page[: match.end() + 1]}{ROOM}{page[match.end() + 1 :]}"
 
 
 def with_marks(html: str, pieces: list[Piece]) -> str:

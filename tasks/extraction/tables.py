@@ -18,6 +18,7 @@ DROPPED = frozenset({"script", "style", "template", "button", "select", "textare
 DATA = re.compile(
     r"(?:^|\s)(?:docutils|wikitable|dataframe|data-?table|infobox|sortable)(?:\s|$)", re.IGNORECASE
 )
+FENCE = re.compile("`{3,}")
 HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 Resolve = Callable[[str], str]  # puts pieces where their marks are
 Rows = list[list[tuple[LexborNode, str]]]
@@ -31,6 +32,8 @@ def table_markdown(table: LexborNode, resolved: Resolve) -> str:
     if not is_data(table, rows):
         return ""
     grid = grid_of(rows)
+    if grid is None:
+        return ""
     lines = [f"| {' | '.join(row)} |" for row in grid]
     caption = table.css_first("caption")
     title = cell_text(caption, resolved, " ") if caption is not None else ""
@@ -65,8 +68,11 @@ def is_data(table: LexborNode, rows: Rows) -> bool:
     return empty <= MOST_EMPTY * len(texts) and size <= CELL_WITHOUT_HEADER * len(texts)
 
 
-def grid_of(rows: Rows) -> list[list[str]]:
-    """Return texts by row and column, as wide as the widest row; the places that a cell spans further are empty."""
+def grid_of(rows: Rows) -> list[list[str]] | None:
+    """Return texts by row and column, or None where they are too many.
+
+    All rows are as wide as the widest one. Where a cell spans further places, these are empty.
+    """
     taken, grid, places, most_columns = dict[int, int](), list[list[str]](), 0, limits().table_columns
     for row in rows:
         line, column = list[str](), 0
@@ -83,13 +89,15 @@ def grid_of(rows: Rows) -> list[list[str]]:
         grid.append(line)
         places += len(line)
         if places > limits().table_cells:
-            break
+            return None
     return padded(grid)
 
 
-def padded(grid: list[list[str]]) -> list[list[str]]:
-    """Return rows of one width, without empty columns at the end; rows that are empty are left out."""
+def padded(grid: list[list[str]]) -> list[list[str]] | None:
+    """Return rows of one width, without empty columns at the end and empty rows; None where cells are too many."""
     width = max((k + 1 for line in grid for k, text in enumerate(line) if text), default=1)
+    if width * len(grid) > limits().table_cells:
+        return None
     return [[*line[:width], *[""] * (width - len(line))] for line in grid if any(line)] or [[""]]
 
 
@@ -101,8 +109,19 @@ def span(cell: LexborNode, name: str, most: int) -> int:
 def cell_text(cell: LexborNode, resolved: Resolve, line_break: str) -> str:
     """Return the text of a cell on one line of Markdown, in which `line_break` stands for ends of lines."""
     text = resolved("".join(texts_of(cell)))
-    lines = [" ".join(line.split()) for line in text.split("\n")]
-    return finished(line_break.join(filter(None, lines))).replace("|", "\\|")
+    return finished(line_break.join(lines_of(text))).replace("|", "\\|")
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a cell: of code as they are, of other text without the white space that browsers drop."""
+    fence = ""
+    for line in text.split("\n"):
+        if fence:
+            yield line.rstrip()
+            fence = "" if line == fence else fence
+        elif line := " ".join(line.split()):
+            yield line
+            fence = match[0] if (match := FENCE.match(line)) else ""
 
 
 def texts_of(cell: LexborNode) -> Iterator[str]:
