@@ -6,7 +6,13 @@ from deployments.certificates import tls_environment
 from deployments.processes import ServiceProcess
 from flows.server.local_server import NoServer, home
 from flows.server.login import Api, saved_api, write_private
-from tasks.workers.dask_cluster import ALLOCATOR, ALLOWED_DEATHS, WORKER_TTL, no_workers_timeout
+from tasks.workers.dask_cluster import (
+    ALLOCATOR,
+    ALLOWED_DEATHS,
+    SHORT_LOGS,
+    WORKER_TTL,
+    no_workers_timeout,
+)
 
 NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
 
@@ -43,12 +49,19 @@ def api_of(stack: Stack) -> Api:
 
 
 def scheduling() -> dict[str, str]:
-    """Return how long a build's work waits for workers, and for one of them, and how many may die of it."""
+    """Return how long a build's work waits for workers, how many may die of it, and what Dask keeps of it."""
     return {
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(ALLOWED_DEATHS),
         "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": WORKER_TTL,
         NO_WORKERS_TIMEOUT: no_workers_timeout(),
+        **short_logs(),
     }
+
+
+def short_logs() -> dict[str, str]:
+    """Return what keeps Dask's processes from growing with each build."""
+    variables = {name.upper().replace(".", "__").replace("-", "_"): n for name, n in SHORT_LOGS.items()}
+    return {f"DASK_{name}": str(n) for name, n in variables.items()}
 
 
 def environment(stack: Stack) -> dict[str, str]:

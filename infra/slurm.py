@@ -23,11 +23,21 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import dask
 import dask.utils
 from dask_jobqueue import SLURMCluster
 
 from deployments.certificates import make_certificate, security_of, tls_environment
-from tasks.workers.dask_cluster import ALLOCATOR, ALLOWED_DEATHS, CPU, GPU_FLAGS, GPU_THREADS
+from deployments.stack import short_logs
+from tasks.workers.dask_cluster import (
+    ALLOCATOR,
+    ALLOWED_DEATHS,
+    CPU,
+    GPU_FLAGS,
+    GPU_THREADS,
+    SHORT_LOGS,
+    scheduler_preloads,
+)
 
 
 def count(text: str) -> int:
@@ -71,16 +81,19 @@ def main() -> None:
         help="let UCX choose the network, without a key: on nodes of your own alone",
     )
     arguments = parser.parse_args()
-    settings, security = dict[str, str](), None
+    dask.config.set(SHORT_LOGS)  # of the scheduler, which is in this process
+    settings, security = short_logs(), None
     if not arguments.ucx:
         arguments.tls.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_certificate(arguments.tls)
-        settings, security = tls_environment(arguments.tls.absolute()), security_of(arguments.tls.absolute())
+        settings |= tls_environment(arguments.tls.absolute())
+        security = security_of(arguments.tls.absolute())
     cluster = SLURMCluster(
         queue=arguments.queue, cores=arguments.cores, processes=arguments.cores, memory=arguments.memory,
         walltime=arguments.walltime, interface=arguments.interface,
         security=security, protocol="ucx://" if arguments.ucx else "tls://",
-        scheduler_options={"allowed_failures": ALLOWED_DEATHS},  # no end to waiting: jobs may be queued
+        # no end to waiting: jobs may be queued
+        scheduler_options={"allowed_failures": ALLOWED_DEATHS, "preload": scheduler_preloads()},
         worker_extra_args=["--resources", f"{CPU}=1"] if arguments.gpu_jobs else [],
         job_script_prologue=[f"export {name}={value}" for name, value in {**ALLOCATOR, **settings}.items()],
     )  # fmt: skip

@@ -22,6 +22,7 @@ from tasks.workers.ports import LOOPBACK, free_port
 START_SECONDS = 600  # on a machine with much else to do; a server that cannot start ends at once
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
+VACUUM = "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED"
 SERVED_API = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
 HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
 SERVER = ["-m", "flows.server.prefect_server", "server"]
@@ -107,6 +108,7 @@ def start_server(
         certificate=str(certificate_in(log.parent)), page=f"http://{LOOPBACK}:{port}",
     )  # fmt: skip
     settings = {
+        **retention(),
         SERVED_API: api.model_dump_json(),
         "PREFECT_SERVER_API_AUTH_STRING": str(api.login),
         # Nobody else's page may read what it answers: its own asks it without leave.
@@ -129,6 +131,17 @@ def start_server(
             stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True, umask=0o077,
         )  # fmt: skip
     return process, api
+
+
+def retention() -> dict[str, str]:
+    """Return the settings by which a server deletes old runs with their logs and artifacts.
+
+    The user's own come first. Prefect deletes old events by itself. docs/operations.md has both ages.
+    """
+    from prefect.settings import get_current_settings
+
+    is_chosen = "enabled" in get_current_settings().server.services.db_vacuum.model_fields_set
+    return {} if is_chosen else {VACUUM: "events,flow_runs"}
 
 
 class Pollable(Protocol):

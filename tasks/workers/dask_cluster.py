@@ -30,18 +30,25 @@ ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gi
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
 # Dask's dashboard talks to its own pages alone; by default it does to every page that a browser shows.
 WEBSOCKETS = "distributed.scheduler.dashboard.bokeh-application.allow_websocket_origin"
-PRELOAD, OWN_HOSTS = "distributed.scheduler.preload", "tasks.workers.own_hosts"
+PRELOAD, OWN_SCHEDULER = "distributed.scheduler.preload", "tasks.workers.own_scheduler"
 SCHEDULER_PRELOAD = "DASK_DISTRIBUTED__SCHEDULER__PRELOAD"
 OWN_PAGES = "DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__BOKEH_APPLICATION__ALLOW_WEBSOCKET_ORIGIN"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
 # Dask starts a worker again that has not been heard of for so long: it is stopped, or its machine has no time for
-# it. By default it looks every five minutes.
+# it. By default that is five minutes.
 TTL, WORKER_TTL = "distributed.scheduler.worker-ttl", "120s"
 # Dask closes a nanny for good so long after it lost its worker, by default after 15 seconds, if the worker is
 # not there at that very moment. One that has died again by then is about to be started again, and never is: of a
 # cluster with one worker, none is left. Nannies start their workers again by themselves.
 LOST, NEVER = "distributed.deploy.lost-worker-timeout", "365 days"
+# Schedulers, workers and clients keep the last messages that they have sent, each with whole tasks, for developers
+# of Dask, and the dashboard what the last tasks took. By default 1,000 and 100,000.
+MESSAGES_KEPT, TASKS_KEPT = 10, 1000
+SHORT_LOGS = {
+    "distributed.admin.low-level-log-length": MESSAGES_KEPT,
+    "distributed.scheduler.dashboard.tasks.task-stream-length": TASKS_KEPT,
+}
 CLOSE_SECONDS = 30
 WORKER_PROCESS = "tasks.workers.process"
 SILENT = 50  # Dask's own log, of which every worker writes one
@@ -150,7 +157,7 @@ def open_cluster(threads: int = 1) -> Any:
     Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
     workers and clients know each other by a certificate that is made for this cluster alone.
     """
-    dask.config.set({LOST: NEVER})  # it is looked up whenever a worker is lost
+    dask.config.set({LOST: NEVER, **SHORT_LOGS})  # they are looked up later, too
     dashboard = free_port()
     common = {
         "dashboard_address": f"{LOOPBACK}:{dashboard}",
@@ -191,7 +198,7 @@ def open_cluster(threads: int = 1) -> Any:
 
 def scheduler_preloads() -> list[str]:
     """Return what a scheduler on this machine loads first: what people have configured, and who may ask it."""
-    return [*dask.config.get(PRELOAD), OWN_HOSTS]
+    return [*dask.config.get(PRELOAD), OWN_SCHEDULER]
 
 
 def dashboard_origins(port: int) -> list[str]:
