@@ -25,7 +25,7 @@ def clean(
     the same recipe can use again.
     """
     recipe = load(recipe_path, storage, sample)
-    from tasks.lookup.verify_and_clean import orphans_of, remove  # late
+    from tasks.lookup.verify_and_clean import orphans_of, remove, strangers_in  # late
 
     waste = orphans_of(recipe, dry_run=dry_run)
     sizes = dict[str, int]()
@@ -38,3 +38,5 @@ def clean(
     if not dry_run:
         remove(recipe, waste)
     say(f"{counted(len(waste), 'file')}, {as_size(sum(sizes.values()))}: {verb}")
+    if strangers := strangers_in(recipe):
+        say(f"{counted(len(strangers), 'file')} in work/ written by no build, and kept: {strangers[0]}")

@@ -31,24 +31,29 @@ def verify(
 ) -> None:
     """Read every published file, and all that it was made by, and compare each with its digest.
 
-    The exit status is 0 only when all is as it was written, or has been repaired.
+    The exit status is 0 only when all is as it was written, or has been repaired, and published/ has nothing else.
     """
     recipe = load(recipe_path, storage, sample)
-    faults = verify_corpus(recipe)
+    faults, strangers = verify_corpus(recipe)
     if faults and not repair:
         raise Denied(f"{counted(len(faults), 'file')} not as written; zyda verify --repair makes them again")
     if faults:
         mend(recipe, faults)
         build_and_show(recipe_path, storage, sample, recipe)
+    if strangers:
+        raise Denied(f"{counted(len(strangers), 'file')} in published/ of no build: move them away")
 
 
-def verify_corpus(recipe: "Recipe") -> "list[Fault]":
-    """Read all that a corpus consists of and was made by; print and return what is not as it was."""
+def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
+    """Read all that a corpus consists of and was made by; print and return what is not as it was.
+
+    Returns the damaged files, and the files among the published ones that no build has published.
+    """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
     from tasks.accounts.published import saved_stamps  # late
     from tasks.accounts.readings import moment  # late
-    from tasks.lookup.verify_and_clean import faults_of, files_to_check  # late
+    from tasks.lookup.verify_and_clean import faults_of, files_to_check, strangers_published  # late
 
     before, begun = saved_stamps(recipe.folder), moment()
     items, faults = files_to_check(recipe)
@@ -62,11 +67,14 @@ def verify_corpus(recipe: "Recipe") -> "list[Fault]":
     url = recipe.folder.url
     for fault in faults:
         say(f"{url}/{fault.path} {fault.found}")
+    strangers = strangers_published(recipe, items)
+    for path in strangers:
+        say(f"{url}/{path} is of no build of this corpus: who reads the folder reads it, too")
     say(
         f"{counted(len(items), 'file')}, {as_size(size)}: "
         + (f"{len(faults):,} not as written" if faults else "all as written")
     )
-    return faults
+    return faults, strangers
 
 
 def note_read(

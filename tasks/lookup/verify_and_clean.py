@@ -28,6 +28,7 @@ from tasks.planning.watching import WATCHED
 from tasks.recipe.fields import Recipe
 from tasks.sources.listing import Listing
 from tasks.sources.register import REGISTER
+from tasks.stage.jobs import ATTEMPTS
 from tasks.storage.artifacts import WORK
 from tasks.storage.artifacts import Manifest as StageManifest
 from tasks.storage.folder import Folder
@@ -39,6 +40,8 @@ READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
 KEPT = (f"{REGISTER}/", TOKENIZER, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
 NOT_ITSELF = "is cut or changed, or of another place or version"
+# What builds write into the work folder, below a stage and a source: all else is somebody else's.
+OURS = re.compile(rf"{WORK}/([^/]+/){{0,2}}([^/]*-)?[0-9a-f]{{20}}(\.(parquet|json)){{0,2}}")
 AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, and is no build
 
 
@@ -113,6 +116,12 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
     return list({item.path: item for item in items}.values()), faults
 
 
+def strangers_published(recipe: Recipe, items: Iterable[CheckedFile]) -> list[str]:
+    """List the files in a corpus's published folder that no build has published. items: those that builds have."""
+    known = {item.path for item in items} | {f"{PUBLISHED}/{MANIFEST}"}
+    return [path for path in recipe.folder.files(PUBLISHED) if path not in known]
+
+
 def record_faults(folder: Folder) -> Iterator[Fault]:
     """Yield the records of a corpus that are cut, changed or gone, its register before all."""
     whole_register(folder)
@@ -147,14 +156,16 @@ def faults_of(
 
 
 def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
-    """List what lies in a corpus's work folder and is needed by nothing.
+    """List what builds have left in a corpus's work folder and nothing needs.
 
     Needed is what the last finished build lists, and all that was written since, by a build that has not
     come to its end. Raises Denied where nothing has been built, and where a build seems to be running, unless it
     is a dry run.
     """
     folder, _ = corpus_of(recipe)
-    written = folder.written(WORK)
+    written = {
+        path: found for path, found in folder.written(WORK).items() if path == BUILT or OURS.fullmatch(path)
+    }
     built = last_build(folder)
     if built is None:
         raise Denied(f"{folder.url}: no build has been finished yet, so all that is there is needed")
@@ -173,6 +184,13 @@ def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
         for path, (size, when) in sorted(written.items())
         if when <= finished and not path.startswith(KEPT) and not needed.intersection(KEY.findall(path))
     ]
+
+
+def strangers_in(recipe: Recipe) -> list[str]:
+    """List the files in a corpus's work folder that no build has written."""
+    known = (*KEPT, f"{ATTEMPTS}/")
+    paths = recipe.folder.files(WORK)
+    return [path for path in paths if not (path.startswith(known) or OURS.fullmatch(path))]
 
 
 def needed_by(folder: Folder, built: BuildRecord) -> set[str]:

@@ -7,6 +7,7 @@ that it listed before and are of no use any more go then.
 
 import hashlib
 import io
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from tasks.accounts.published import PUBLISHED, File, Published, corpus_of, published_manifest
+from tasks.accounts.published import MANIFEST, PUBLISHED, File, Published, corpus_of, published_manifest
 from tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
 from tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import is_json
 from tasks.sources.json_text import plain_values
+from tasks.sources.register import REGISTER
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, pack
@@ -33,6 +35,7 @@ from tasks.storage.scratch import SCRATCH
 from tasks.storage.tables import footer_of, open_table, parquet_writer
 
 TABLE = "exported.parquet"
+CORPUS_MARKS = (f"{PUBLISHED}/{MANIFEST}", REGISTER)  # by which a folder is known to be a corpus's
 FORMATS = ("jsonl.zst", "jsonl", "parquet")
 READERS = 8
 LINES_AT_ONCE = 1 << 12
@@ -179,6 +182,7 @@ class Export:
         files = self.files_to_read()
         with explained(self.folder, self.manifest):
             planned = planned_files(self.folder, to, files, options)
+        expect_no_corpus(to, {folder_of(job.path) for job in planned})
         before = {one.path: one for one in listed_before(to)}
         sizes = {path: int(info["size"]) for path, info in to.listed("").items()} if before else {}
         self.before = before
@@ -265,6 +269,25 @@ def expect_elsewhere(recipe: Recipe, to: Folder) -> None:
                     f"--to {to.url}: source {source.name} reads {pattern}, which may take what is exported for its "
                     "own; choose another folder"
                 )
+
+
+def expect_no_corpus(to: Folder, places: Iterable[str]) -> None:
+    """Raise BadInput where files would lie in the folder of a corpus, of whichever recipe. places: below `to`."""
+    url = os.path.realpath(to.path("")) if to.is_local else to.url.rstrip("/")
+    below = {f"{url}/{place}" for place in places}
+    for folder in map(Folder, sorted({*below, *above(url)})):
+        with suppress(Denied):  # who may not look there cannot have chosen it
+            if any(map(folder.exists, CORPUS_MARKS)):
+                raise BadInput(
+                    f"--to {to.url}: {folder.url} is the folder of a corpus; choose another folder"
+                )
+
+
+def above(url: str) -> Iterator[str]:
+    """Yield a folder, and each that it lies in, up to the root or the bucket."""
+    while url.rpartition("/")[0].rstrip("/:"):
+        yield url
+        url = url.rpartition("/")[0]
 
 
 def listed_before(to: Folder) -> list[ExportedFile]:

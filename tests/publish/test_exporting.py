@@ -7,9 +7,21 @@ from io import BytesIO
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from small_corpus import Corpus, build_here, of_many_files, prose, published, rows, table_of, write_rows, zyda
+from small_corpus import (
+    Corpus,
+    build_here,
+    contents,
+    of_many_files,
+    prose,
+    published,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+)
 
 from tasks.errors import BadInput, Denied
+from tasks.lookup.verify_and_clean import files_to_check, strangers_published
 from tasks.publish import exporting
 from tasks.publish.exporting import Export, ExportOptions
 from tasks.storage.folder import Folder
@@ -245,6 +257,35 @@ def test_an_export_into_the_corpus_itself_or_over_another_table_is_refused(corpu
     with pytest.raises(BadInput, match="is not what an export writes"):
         exported(corpus, tmp_path / "to")
     assert (tmp_path / "to/exported.parquet").read_bytes() == b"mine"
+
+
+def test_an_export_into_any_corpus_is_refused_before_anything_is_written(corpus, tmp_path):
+    other = Corpus(tmp_path)
+    other.recipe["name"] = "other"
+    build_here(other.load())
+    (tmp_path / "link").symlink_to(tmp_path / "out/other")
+    (tmp_path / "parent").mkdir()
+    (tmp_path / "parent/best").symlink_to(tmp_path / "out/other")  # as the folder of a source
+    before = contents(other.load())
+    for place in (
+        "out/other",
+        "out/other/published",
+        "out/other/published/best",
+        "link/new",
+        "link",
+        "out/other/a/b",
+    ):
+        with pytest.raises(BadInput, match=r"out/other is the folder of a corpus; choose another folder"):
+            exported(corpus, tmp_path / place)
+    with pytest.raises(BadInput, match=r"parent/best is the folder of a corpus"):
+        exported(corpus, tmp_path / "parent")
+    assert contents(other.load()) == before
+    assert not list((tmp_path / "out").rglob("exported.parquet"))
+    assert exported(corpus, tmp_path / "out/beside")  # a folder of corpora is none
+    (tmp_path / "out/other/published/best/stray.parquet").write_bytes(b"stray")
+    items, faults = files_to_check(other.load())
+    assert strangers_published(other.load(), items) == ["published/best/stray.parquet"]
+    assert not faults
 
 
 def test_damage_of_the_corpus_and_a_build_meanwhile_are_told_apart(corpus, tmp_path):

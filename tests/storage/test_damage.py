@@ -410,10 +410,22 @@ def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(
     assert said.returncode == 0, said.stderr
     assert set(folder.files("work")) == before
     assert "would be removed" in said.stdout
-    assert zyda("clean", str(corpus.path)).returncode == 0
+    strangers = [
+        "work/notes.txt", "work/mine/data.parquet", f"work/repository/.git/objects/ab/{'c' * 38}",
+        f"work/ingest/{'c' * 40}", f"work/a/b/c/d-{'0' * 20}.parquet",
+    ]  # fmt: skip
+    for path in strangers:
+        folder.write(path, b"mine")
+        os.utime(folder.path(path), (0, 0))
+    said = zyda("clean", str(corpus.path))
+    assert said.returncode == 0, said.stderr
+    assert "5 files in work/ written by no build, and kept: work/" in said.stdout
     left = set(folder.files("work"))
-    assert needed <= left
+    assert needed | set(strangers) <= left
     assert len(left) < len(before)
+    for path in strangers:
+        folder.delete(path)
+        left.remove(path)
     undisturbed = contents(recipe)
     build_here(recipe)
     assert set(folder.files("work")) == left
@@ -428,7 +440,7 @@ def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path):
     corpus = Corpus(tmp_path)
     recipe = corpus.load()
     build_here(recipe)
-    recipe.folder.write("work/ingest/best/being-written.parquet", b"x")
+    recipe.folder.write(f"work/ingest/best/being-written-{'0' * 20}.parquet", b"x")
     said = zyda("clean", str(corpus.path))
     assert said.returncode == 1
     assert "a build seems to be running" in said.stderr
