@@ -36,6 +36,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for i
 # What takes a minute of patience for people takes a moment here.
 IMPATIENT = {
     "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "1",
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "5",
     "PREFECT_WORKER_QUERY_SECONDS": "1",
     "PREFECT_TASK_DEFAULT_RETRY_DELAY_SECONDS": "2",
     "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",

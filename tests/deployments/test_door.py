@@ -221,7 +221,7 @@ def test_dasks_dashboard_talks_to_its_own_pages_alone(stack, monkeypatch):
     as_bokeh = {"subprotocols": ["bokeh", "token"]}
     assert asyncio.run(answer_to("http://evil.example", "/status/ws", **as_bokeh)) == 403
     assert asyncio.run(answer_to(ours, "/status/ws", **as_bokeh)) == 101
-    assert asyncio.run(answer_to(ours, "/eventstream")) == 101
+    assert asyncio.run(answer_to(ours, "/eventstream")) == 404
     # A page whose name becomes our address asks by its own name.
     for path, upgrade in (("/status", ""), ("/eventstream", UPGRADE), ("/status/ws", UPGRADE)):
         with socket.create_connection(("127.0.0.1", port)) as connection:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -15,11 +16,25 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from browser import new_page, taken_over
+from patience import HANG, wait_for
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterId, FlowRunFilter, FlowRunFilterId
+from prefect.context import FlowRunContext
 from prefect.events.clients import get_events_subscriber
+from prefect.logging import get_run_logger
+from prefect.settings import PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED, temporary_settings
 
 from flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
 from flows.server.health import is_healthy, refuses_login
-from flows.server.local_server import NoServer, start_server, wait_until_healthy
+from flows.server.local_server import (
+    NoServer,
+    flush_logs_and_events,
+    retention,
+    start_server,
+    wait_until_healthy,
+)
 from flows.server.login import Api, use_api
 from tasks.workers.ports import free_port
 from tasks.workers.security import new_certificate
@@ -177,6 +192,46 @@ def test_a_tab_that_outlives_its_server_gives_nobody_a_login_of_any_use(browser,
 def test_the_login_of_a_server_of_the_users_own_stands_in_no_address():
     theirs = Api(url="https://prefect.example/api", login="admin:lasting")
     assert theirs.link == theirs.dashboard == "https://prefect.example"
+
+
+def test_runs_that_ended_long_ago_are_deleted_with_their_logs_and_artifacts(server, prefect_home, request):
+    """Before, each build added a megabyte to Prefect's database for ever."""
+    if request.config.getoption("postgres"):
+        pytest.skip("changes times in SQLite")
+
+    @flow(persist_result=False)
+    def noted():
+        get_run_logger().warning("noted")
+        return create_markdown_artifact("noted"), FlowRunContext.get().flow_run.id
+
+    ended = {days: noted() for days in (100, 80)}
+    flush_logs_and_events()
+    with sqlite3.connect(prefect_home / "prefect.db", timeout=HANG) as database:
+        for days, (_, run) in ended.items():
+            database.execute(
+                "UPDATE flow_run SET end_time = datetime('now', ?) WHERE replace(id, '-', '') = ?",
+                (f"-{days} days", run.hex),
+            )
+    with get_client(sync_client=True) as client:
+
+        def left():
+            runs = FlowRunFilter(id=FlowRunFilterId(any_=[run for _, run in ended.values()]))
+            artifacts = ArtifactFilter(id=ArtifactFilterId(any_=[artifact for artifact, _ in ended.values()]))
+            of_runs = {run for _, run in ended.values()}
+            return (
+                {one.id for one in client.read_flow_runs(flow_run_filter=runs)},
+                {one.id for one in client.read_artifacts(artifact_filter=artifacts)},
+                {one.flow_run_id for one in client.read_logs() if one.flow_run_id in of_runs},
+            )
+
+        kept = ended[80]
+        wait_for(lambda: left() == ({kept[1]}, {kept[0]}, {kept[1]}), every=1)
+
+
+def test_the_users_own_retention_comes_first():
+    assert retention() == {"PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs"}
+    with temporary_settings({PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED: "events"}):
+        assert retention() == {}
 
 
 def test_no_click_is_lost_while_many_write(server):
