@@ -86,7 +86,13 @@ def plans_of(sources: int, files: int, *_: Any, **__: Any) -> list[Any]:
     """Plan the sources of a simulation as `prepare` does, with an item for each file."""
     fan_out(nothing, range(sources * files), stage="prepare", source=None)
     parameters = IngestParameters(
-        text="text", classified=False, set_aside=False, shard_bytes=1, tokenizer="", sample_rows=1
+        text="text",
+        classified=False,
+        set_aside=False,
+        shard_bytes=1,
+        tokenizer="",
+        special_tokens="text",
+        sample_rows=1,
     )
     return [SourcePlan(source=f"s{i}", number=i, listing="", parameters=parameters) for i in range(sources)]
 

@@ -103,6 +103,8 @@ def print_ledger(ledger: "Ledger") -> None:
             f"{counted(sum(line.skipped.values()), 'record')} of {line.source} skipped, which are no documents: "
             f"{said}{more}", soft_wrap=True
         )  # fmt: skip
+    for line in (line for line in ledger.lines if line.special_tokens):
+        console().print(line.special_sentence(), soft_wrap=True, markup=False)
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:
         console().print(

@@ -119,6 +119,7 @@ def plan_lines(mixing: "Mixing") -> list[str]:
             lines.append(
                 f"of near-duplicates in another corpus, {recall:.1%} are found at a likeness of {LIKENESS}"
             )
+    lines += special_lines(mixing)
     if plan.left_out:
         lines.append(f"of no part: {counted(plan.left_out, 'document')}")
     lines += [
@@ -128,6 +129,25 @@ def plan_lines(mixing: "Mixing") -> list[str]:
         if abs(amount.tokens - amount.target) > FAR * amount.target
     ]
     return lines
+
+
+def special_lines(mixing: "Mixing") -> list[str]:
+    """Return what texts hold of special tokens, and which corpora count them otherwise."""
+    documents, times = (
+        sum(getattr(tally, name) for tally in mixing.plan.tallies)
+        for name in ("special_documents", "special_tokens")
+    )
+    became = {"text": "text", "control": "control tokens"}[mixing.encoding.special_tokens]
+    lines = [
+        f"special tokens are written in {counted(documents, 'document')}, {counted(times, 'time')}; "
+        f"they become {became}"
+    ] * (documents > 0)
+    return lines + [
+        f"corpus {corpus.label} was counted with another `special_tokens` than this mixture has: its n_tokens "
+        "differ for documents that hold any"
+        for number, corpus in enumerate(mixing.inputs.corpora)
+        if mixing.inputs.is_counted_otherwise(number)
+    ]
 
 
 def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:

@@ -27,7 +27,10 @@ MOST_CHARACTERS = 2000
 
 
 def trace_(
-    mixture: Annotated[str, typer.Argument(metavar="MIX", help="The mixture's folder, with mixture.json.")],
+    mixture: Annotated[
+        str,
+        typer.Argument(metavar="MIX", help="The mixture's YAML file, or its folder, or that of a version."),
+    ],
     position: Annotated[int, typer.Argument(min=0, metavar="POSITION", help="Counted from 0.")],
     by: Annotated[
         str, typer.Option(help="What is counted: token, sequence, or a trainer's sample or step.")
@@ -52,6 +55,7 @@ def trace_(
 
     Of a range, such as a batch, it is a table of all documents, or what the range is made of.
     """
+    from tasks.mixing.mixture import load_mixture  # late
     from tasks.mixing.tracing import Trace  # late
     from tasks.storage.folder import absolute  # late
 
@@ -61,7 +65,8 @@ def trace_(
         raise BadInput("--cache is the folder of Megatron's index files, for --by sample and --by step")
     if to is not None and to <= position:
         raise BadInput(f"--to {to}: expected more than {position}")
-    found = Trace.at(absolute(mixture))
+    is_file = mixture.endswith((".yaml", ".yml"))
+    found = Trace.at(load_mixture(mixture).folder.url if is_file else absolute(mixture))
     if to is None and by == "token" and not sources:
         output, at = found.output(file, position)
         print_piece(found, next(found.pieces(output, at, at + 1), None), at)

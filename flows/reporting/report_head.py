@@ -20,6 +20,7 @@ BESIDE = (
     "reasons.parquet",
     "cleaned.parquet",
     "skipped.parquet",
+    "special_tokens.parquet",
     "components.parquet",
     "sources.parquet",
 )

@@ -1,14 +1,15 @@
 """The ledger: documents, tokens and bytes of every source at every stage, and the check of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from tasks.errors import NotConserved
-from tasks.storage.artifacts import CleaningCounts, Counts, Receipt, Skipping, total, totals
+from tasks.storage.artifacts import CleaningCounts, Counts, RareCounts, Receipt, SpecialCounts, total, totals
 from tasks.storage.records import Record
+from tasks.words import counted
 
 LEDGER = pa.schema(
     [
@@ -31,14 +32,18 @@ CLEANED = pa.schema(
     [("source", pa.string()), ("cleaning", pa.string())]
     + [(unit, pa.int64()) for unit in ("documents", "characters_before", "characters_after", "replaced")]
 )
+MOST_TOKENS = 5  # special tokens that a sentence names
+SPECIAL_TOKENS = pa.schema(
+    [("source", pa.string()), ("token", pa.string()), ("documents", pa.int64()), ("occurrences", pa.int64())]
+)
 SKIPPED = pa.schema([("source", pa.string()), ("reason", pa.string()), ("records", pa.int64())])
 
 
-class Line(Skipping):
+class Line(RareCounts):
     """What a stage did to a source: what came out of it, and what did not.
 
     removed_by: the documents that were removed, by reason. cleaned: what each cleaning changed, by its name.
-    skipped: records of files that are no documents, by what they are.
+    skipped: records of files that are no documents, by what they are. special_tokens: those that texts hold.
     """
 
     stage: str
@@ -48,6 +53,15 @@ class Line(Skipping):
     set_aside: Counts
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
+
+    def special_sentence(self) -> str:
+        """Return how many documents hold special tokens as characters."""
+        held = ", ".join(
+            f"`{token}` {counted(of.occurrences, 'time')} in {counted(of.documents, 'document')}"
+            for token, of in most_first(self.special_tokens)[:MOST_TOKENS]
+        )
+        more = ", and others; special_tokens.parquet has all" * (len(self.special_tokens) > MOST_TOKENS)
+        return f"texts of {self.source} hold special tokens as characters: {held}{more}"
 
 
 class Ledger(Record):
@@ -128,6 +142,19 @@ class Ledger(Record):
         ]
         return pa.Table.from_pylist(rows, SKIPPED)
 
+    def special_tokens(self) -> pa.Table:
+        """Return the special tokens that texts hold as characters, as it is published: SPECIAL_TOKENS."""
+        rows = [
+            {"source": line.source, "token": token, **counts.model_dump()}
+            for line in self.lines
+            for token, counts in line.special_tokens.items()
+        ]
+        return pa.Table.from_pylist(rows, SPECIAL_TOKENS)
+
+
+def most_first(counts: Mapping[str, SpecialCounts]) -> list[tuple[str, SpecialCounts]]:
+    return sorted(counts.items(), key=lambda one: (-one[1].occurrences, one[0]))
+
 
 def row_of(line: Line) -> dict[str, str | int]:
     counts = {"": line.out, "removed_": line.removed, "set_aside_": line.set_aside}
@@ -170,6 +197,7 @@ def line_of(receipt: Receipt) -> Line:
         removed_by=receipt.removed_by,
         cleaned=receipt.cleaned,
         skipped=receipt.skipped,
+        special_tokens=receipt.special_tokens,
         set_aside=receipt.set_aside,
     )
 

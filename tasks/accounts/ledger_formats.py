@@ -29,7 +29,9 @@ def as_json(ledger: Ledger) -> str:
 
 def details_of(line: Line) -> dict[str, Any]:
     return line.model_dump(
-        include={name for name in ("removed_by", "cleaned", "skipped") if getattr(line, name)}
+        include={
+            name for name in ("removed_by", "cleaned", "skipped", "special_tokens") if getattr(line, name)
+        }
     )
 
 

@@ -153,6 +153,7 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -
         set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
         cleaned=totals(piece.cleaned for piece in pieces),
         skipped=dict(sum((Counter(piece.skipped) for piece in pieces), Counter[str]())),
+        special_tokens=totals(piece.special_tokens for piece in pieces),
         facts=Ingested(
             packed=pack(common_schema(pieces)),
             set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),

@@ -23,7 +23,7 @@ from tasks.sources.columns import as_one_array
 from tasks.sources.components import COMPONENT, components_of
 from tasks.sources.listing import InputFile
 from tasks.sources.rows import BadRow, Chunk, Tally
-from tasks.storage.artifacts import CleaningCounts, totals
+from tasks.storage.artifacts import CleaningCounts, SpecialCounts, totals
 from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.tokens.engine import Engine
 
@@ -58,7 +58,8 @@ class Reader:
 
     `max_rows` is how many a file may have, and `max_text` how many bytes a text. `blank` counts the rows of
     nothing that were passed, `skipped` those of no document, by what they are. `cleaned` is what each cleaning
-    has changed. Of `forgotten` ids counts alone are stored.
+    has changed. `special_tokens` are those of the tokenizer that texts hold. Of `forgotten` ids counts alone are
+    stored.
     """
 
     source: str
@@ -71,6 +72,7 @@ class Reader:
     blank: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
+    special_tokens: dict[str, SpecialCounts] = field(default_factory=dict)
     forgotten: frozenset[int] = frozenset()
 
     def chosen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -135,6 +137,7 @@ class Reader:
             tokens = self.engine.count(texts)
         except BadInput as error:
             raise bad_input(self.source, str(error), file=self.file.url) from error
+        self.special_tokens = totals([self.special_tokens, self.engine.special.counted(texts)])
         counted = [
             pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
             pa.array(tokens),

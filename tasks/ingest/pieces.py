@@ -25,14 +25,15 @@ from tasks.sources.reading import read, version_of
 from tasks.sources.rows import Chunk, Tally
 from tasks.sources.type_unification import ValueRanges, value_ranges
 from tasks.stage.jobs import RecordJob
-from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, artifact_path, total
+from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, SpecialCounts, artifact_path, total
 from tasks.storage.documents import DOCUMENT_COUNTS
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from tasks.tokens.engine import Engine, EngineDiffers
 from tasks.tokens.stored import stored_engine
 
-VERSION = 4
+VERSION = 5
+RARE = ("differing", "skipped", "special_tokens")
 ROW_GROUP_BYTES = 32 << 20
 
 
@@ -40,8 +41,9 @@ class IngestedPiece(Record):
     """The record of one piece: its shards, and every row of it accounted for.
 
     `rows` is how many it has by its footer, its batches or the ends of its lines. `cleaned` is what each
-    cleaning changed. `skipped` counts the records that are no documents, by what they are. `differing` is how
-    many documents the fast library of tokens was found to see otherwise than its judge.
+    cleaning changed. `skipped` counts the records that are no documents, by what they are. `special_tokens` are
+    those of the tokenizer that texts hold. `differing` is how many documents the fast library of tokens was found
+    to see otherwise than its judge.
     """
 
     shards: tuple[Artifact, ...]
@@ -51,14 +53,13 @@ class IngestedPiece(Record):
     rows: int
     cleaned: dict[str, CleaningCounts] = {}
     skipped: dict[str, int] = {}
+    special_tokens: dict[str, SpecialCounts] = {}
     differing: int = 0
 
     @model_serializer(mode="wrap")
     def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what hardly any has: a record of before is as it was written."""
-        return {
-            name: value for name, value in dump(self).items() if name not in ("differing", "skipped") or value
-        }
+        return {name: value for name, value in dump(self).items() if name not in RARE or value}
 
     @property
     def seen(self) -> Counts:
@@ -121,7 +122,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
 
 def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -> IngestedPiece:
     """Ingest a piece, and once more by `tokenizers` alone where a document was found to have other tokens by it."""
-    stored = partial(stored_engine, job.folder, job.parameters.tokenizer)
+    stored = partial(stored_engine, job.folder, job.parameters.tokenizer, job.parameters.special_tokens)
     try:
         return ingest(stored(is_exact=job.parameters.is_exact))
     except EngineDiffers:
@@ -160,6 +161,7 @@ def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, eng
         rows=reader.entering(job.piece.first_row, tally),
         cleaned=reader.cleaned,
         skipped=dict(reader.skipped),
+        special_tokens=reader.special_tokens,
     )
 
 

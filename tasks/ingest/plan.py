@@ -7,6 +7,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from tasks.documents.planning import DocumentPlan
 from tasks.quality.forms import Model
 from tasks.recipe.source import ComponentOf
+from tasks.recipe.values import SpecialAs
 from tasks.sources.listing import NumberedSource
 from tasks.sources.selection import ALL, Selection
 from tasks.storage.records import Record
@@ -23,6 +24,7 @@ class IngestParameters(Record):
     set_aside: bool
     shard_bytes: int
     tokenizer: str
+    special_tokens: SpecialAs
     sample_rows: float
     selection: Selection = ALL
     documents: DocumentPlan = DocumentPlan()

@@ -21,13 +21,15 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from tasks.storage.tables import read_table
 
+SPECIAL = ("special_documents", "special_tokens")
 LEAST = 1e-9  # of an epoch that is a part of one
 
 
 class PartTally(Record):
     """What a part has: documents, and the tokens of one epoch, of which `repeated` are copies in it.
 
-    unused: documents that leave their share of a cluster's copies to others of it.
+    unused: documents that leave their share of a cluster's copies to others of it. special_documents,
+    special_tokens: documents, those held out included, that hold special tokens as characters, and how often.
     """
 
     name: str
@@ -37,6 +39,8 @@ class PartTally(Record):
     held_out: int = 0
     held_out_tokens: int = 0
     unused: int = 0
+    special_documents: int = 0
+    special_tokens: int = 0
 
 
 class Amount(Record):
@@ -64,17 +68,19 @@ class Tallies:
 
 def tallies_of(folder: Folder, mixture: Mixture, artifacts: Iterable[Artifact]) -> Tallies:
     """Add up what the files give each part."""
-    names = ("documents", "tokens", "repeated", "unused", "held_out", "held_out_tokens")
+    names = ("documents", "tokens", "repeated", "unused", "held_out", "held_out_tokens", *SPECIAL)
     sums = np.zeros((len(mixture.parts), len(names)), np.int64)
     bins = np.zeros((len(mixture.parts), BINS), np.int64)
     for artifact in artifacts:
         table = read_table(folder, artifact)
-        part, place, held_out, documents, tokens, repeated, unused = (
+        part, place, held_out, documents, tokens, repeated, unused, *special = (
             column.to_numpy() for column in table.columns
         )
         np.add.at(bins, (part[~held_out], place[~held_out]), tokens[~held_out].astype(np.int64))
         for column, values in enumerate((documents, tokens, repeated, unused)):
             np.add.at(sums[:, column], part[~held_out], values[~held_out].astype(np.int64))
+        for column, values in enumerate(special, names.index(SPECIAL[0])):
+            np.add.at(sums[:, column], part, values.astype(np.int64))
         np.add.at(sums[:, 4], part[held_out], documents[held_out].astype(np.int64))
         np.add.at(sums[:, 5], part[held_out], tokens[held_out].astype(np.int64))
     parts = (

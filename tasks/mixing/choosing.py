@@ -12,6 +12,7 @@ from tasks.errors import BadInput, NotConserved
 from tasks.ids import hash_ids
 from tasks.mixing.file_jobs import FileJob
 from tasks.mixing.neighbours import draws_of, may_be_held_out
+from tasks.mixing.tokenising import COUNTS
 from tasks.quality.keep import columns_of, keep_mask
 from tasks.quality.keep_parser import BadKeep
 from tasks.stage.jobs import ArtifactJob
@@ -22,11 +23,12 @@ VERSION = 2
 NO_PART = 65_535
 CHOSEN = pa.schema(
     [("doc_id", pa.uint64()), ("part", pa.uint16()), ("copies", pa.uint8()), ("is_held_out", pa.bool_()),
-     ("draw", pa.uint64()), ("n_tokens", pa.uint32())]
+     ("draw", pa.uint64()), ("n_tokens", pa.uint32()), ("n_special", pa.uint32())]
 )  # fmt: skip
 TALLY = pa.schema(
     [("part", pa.uint16()), ("bin", pa.uint16()), ("is_held_out", pa.bool_()), ("documents", pa.uint64()),
-     ("tokens", pa.uint64()), ("repeated", pa.uint64()), ("unused", pa.uint64())]
+     ("tokens", pa.uint64()), ("repeated", pa.uint64()), ("unused", pa.uint64()),
+     ("special_documents", pa.uint64()), ("special_tokens", pa.uint64())]
 )  # fmt: skip
 BINS = 1 << 16
 SHIFT = np.uint64(48)
@@ -79,11 +81,13 @@ class ChosenOfFile(FileJob):
                 self.corpus.folder, self.artifact, list(dict.fromkeys(["doc_id", *sizes, *own]))
             )
             found = [self.chosen(table, sizes) for table in tables]
-        chosen = pa.concat_tables([CHOSEN.empty_table().drop_columns(["n_tokens"]), *found])
-        lengths = read_table(self.folder, self.tokens, ["doc_id", "n_tokens"])
+        chosen = pa.concat_tables([CHOSEN.empty_table().drop_columns(COUNTS), *found])
+        lengths = read_table(self.folder, self.tokens, ["doc_id", *COUNTS])
         if lengths.column("doc_id") != chosen.column("doc_id"):
             raise NotConserved(f"{self.whose}: its tokens are not of its documents")
-        chosen = chosen.append_column("n_tokens", lengths.column("n_tokens")).cast(CHOSEN)
+        for name in COUNTS:
+            chosen = chosen.append_column(name, lengths.column(name))
+        chosen = chosen.cast(CHOSEN)
         is_in = chosen.column("part").to_numpy() != NO_PART
         return write_table(self.folder, self.path, self.name, chosen.filter(pa.array(is_in)))
 
@@ -110,7 +114,7 @@ class ChosenOfFile(FileJob):
             is_held_out &= ~np.isin(ids, others)
         copies = np.where(is_held_out, np.uint8(1), copies)
         columns = [pa.array(one) for one in (ids, part, copies, is_held_out, draw)]
-        return pa.table(columns, names=CHOSEN.names[:-1])
+        return pa.table(columns, names=CHOSEN.names[: -len(COUNTS)])
 
     def mask(self, where: str | None, table: pa.Table) -> NDArray[np.bool_]:
         try:
@@ -155,7 +159,7 @@ class TallyOfFile(ArtifactJob):
 
     def make(self) -> Artifact:
         table = read_table(self.folder, self.chosen)
-        part, copies, is_held_out, draw, n_tokens = (
+        part, copies, is_held_out, draw, n_tokens, n_special = (
             table.column(name).to_numpy() for name in CHOSEN.names[1:]
         )
         copies, lengths = copies.astype(np.uint64), n_tokens.astype(np.uint64) + np.uint64(self.around)
@@ -177,6 +181,7 @@ class TallyOfFile(ArtifactJob):
             (codes >> np.uint64(17)).astype(np.uint16), (codes & np.uint64(BINS - 1)).astype(np.uint16),
             (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), added(is_used),
             added(copies * lengths), added(more * lengths), added(np.uint64(1) - is_used),
+            added(is_used * (n_special > 0)), added(is_used * n_special),
         ]  # fmt: skip
         return write_table(
             self.folder, self.path, self.name, pa.table([*map(pa.array, columns)], schema=TALLY)

@@ -35,11 +35,12 @@ Spread = Callable[[Sequence[Callable[[], Any]], str], list[Any]]  # calls each j
 
 
 class CorpusMixed(Record):
-    """A corpus of a mixture: where it was, what it is called, the SHA-256 of its manifest."""
+    """A corpus of a mixture: where it was, its name, the SHA-256 of its manifest, its sources by their numbers."""
 
     url: str
     label: str
     digest: str
+    sources: dict[int, str]
 
 
 class PartMixed(Record):
@@ -47,7 +48,8 @@ class PartMixed(Record):
 
     documents, tokens: of one epoch, each document once. repeated: what one epoch has of them more than once.
     epochs: how often that is read. planned, copies, written: tokens that were to be written, documents and tokens
-    that were. held_out: documents and tokens of them.
+    that were. held_out: documents and tokens of them. special_documents, special_tokens: documents, those held out
+    included, that hold special tokens as characters, and how often they do.
     """
 
     name: str
@@ -61,6 +63,8 @@ class PartMixed(Record):
     written: int
     held_out: int
     held_out_tokens: int
+    special_documents: int
+    special_tokens: int
 
 
 class Mixed(Record):
@@ -116,7 +120,8 @@ class Mixing:
         jobs = [
             TokensOfFile(
                 self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
-                self.encoding.digest, self.encoding.width, self.inputs.has_keys_of(file.corpus),
+                self.encoding.digest, self.encoding.special_tokens, self.encoding.width,
+                self.inputs.is_counted(file.corpus),
             )
             for file, _ in self.files
         ]  # fmt: skip
@@ -302,7 +307,11 @@ class Mixing:
             mixture=self.mixture.model_dump(mode="json", exclude_none=True, exclude={"tokenizer"}),
             tokenizer={"name": self.tokenizer_name, "digest": self.encoding.digest},
             corpora=tuple(
-                CorpusMixed(url=one.url, label=one.label, digest=one.digest) for one in self.inputs.corpora
+                CorpusMixed(
+                    url=one.url, label=one.label, digest=one.digest,
+                    sources={made.number: made.source for made in one.manifest.made_of},
+                )
+                for one in self.inputs.corpora
             ),
             width=self.encoding.width,
             parts=parts,
@@ -332,7 +341,8 @@ class Mixing:
                     name=part.name, documents=tally.documents, tokens=tally.tokens - tally.repeated,
                     repeated=tally.repeated, weight=part.weight, epochs=amount.epochs, planned=amount.target,
                     copies=found.copies or of_texts.copies, written=amount.tokens, held_out=tally.held_out,
-                    held_out_tokens=tally.held_out_tokens,
+                    held_out_tokens=tally.held_out_tokens, special_documents=tally.special_documents,
+                    special_tokens=tally.special_tokens,
                 )
             )  # fmt: skip
         return tuple(accounts)

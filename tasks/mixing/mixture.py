@@ -19,7 +19,7 @@ from tasks.errors import BadRecipe
 from tasks.recipe.faults import faults
 from tasks.recipe.loading import NumberedKeys, read_mapping
 from tasks.recipe.source import Name
-from tasks.recipe.values import Number, OneOrMore, Strict, Url, one_or_more, without_credentials
+from tasks.recipe.values import Number, OneOrMore, SpecialAs, Strict, Url, one_or_more, without_credentials
 from tasks.storage.folder import Folder, absolute
 
 Format = Literal["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
@@ -110,6 +110,11 @@ class Mixture(Strict):
     storage: Url = Field(min_length=1, exclude=True, description="Any fsspec URL of a folder.")
     tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
         min_length=1, description="A hub name or a tokenizer.json."
+    )
+    special_tokens: SpecialAs = Field(
+        "text",
+        description="What special tokens that are written in a text, `<|endoftext|>` say, become: the `text` that "
+        "they are, or the `control` tokens that they name.",
     )
     corpora: Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)] = (
         Field(exclude=True, min_length=1, description="Published corpora, each by the URL of its folder.")

@@ -13,6 +13,7 @@ from tasks.errors import BadRecipe, Denied, ZydaError
 from tasks.ids import BITS
 from tasks.mixing.mixture import Mixture, Part
 from tasks.quality.keep import fault
+from tasks.recipe.values import SpecialAs
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
@@ -33,9 +34,14 @@ class PublishedFile(Record):
 
 @dataclass(frozen=True)
 class Encoding:
-    """How documents become ids. digest: of the tokenizer. width: bytes of an id. before, after: ids around each."""
+    """How documents become ids.
+
+    digest: of the tokenizer. special_tokens: what those in texts become. width: bytes of an id. before, after: ids
+    around each document.
+    """
 
     digest: str
+    special_tokens: SpecialAs
     vocabulary: int
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -87,9 +93,17 @@ class Inputs:
             and (not part.sources or file.source in part.sources)
         ]
 
-    def has_keys_of(self, corpus: int) -> bool:
-        """Say whether the token counts that a corpus publishes are by the mixture's tokenizer."""
+    def is_counted(self, corpus: int) -> bool:
+        """Return whether the token counts that a corpus publishes are those of the mixture."""
+        return self.has_tokenizer_of(corpus) and not self.is_counted_otherwise(corpus)
+
+    def has_tokenizer_of(self, corpus: int) -> bool:
         return self.corpora[corpus].manifest.tokenizer.get("digest") == self.encoding.digest
+
+    def is_counted_otherwise(self, corpus: int) -> bool:
+        """Return whether only the special tokens in texts are something else in the counts of a corpus."""
+        became = self.corpora[corpus].manifest.tokenizer.get("special_tokens")
+        return self.has_tokenizer_of(corpus) and became != self.encoding.special_tokens
 
 
 def salt_of(*words: object) -> int:
@@ -150,7 +164,9 @@ def encoding_of(mixture: Mixture) -> Encoding:
     if mixture.packed and not around["end"]:
         raise BadRecipe("packed: sequences are filled with the token that ends a document; name it as `end`")
     digest = store_tokenizer(mixture.folder, mixture.tokenizer)
-    return Encoding(digest, max(vocabulary, largest + 1), around["begin"], around["end"])
+    return Encoding(
+        digest, mixture.special_tokens, max(vocabulary, largest + 1), around["begin"], around["end"]
+    )
 
 
 def token_id(tokenizer: Tokenizer, name: str, token: str) -> int:

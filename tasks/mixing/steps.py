@@ -26,7 +26,7 @@ class SamplePiece(NamedTuple):
     tokens: how many; None for all up to its end.
     """
 
-    prefix: str
+    prefix: "Prefix"
     document: int
     first: int
     tokens: int | None
@@ -36,15 +36,57 @@ class Prefix:
     """The index files of one file prefix, by the beginning of their names."""
 
     def __init__(self, beginning: Path, description: dict[str, Any]) -> None:
-        self.beginning, self.path = beginning, str(description["dataset_path"])
+        self.beginning, self.description = beginning, description
+        self.path = str(description["dataset_path"])
 
     @cached_property
     def arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The document index, (d,), the sample index, (s + 1, 2), and the shuffle index, (s,)."""
+        """The document index, (d,), the sample index, (s + 1, 2), and the shuffle index, (s,). Raises Denied."""
         documents, samples, shuffle = (
             load(Path(f"{self.beginning}-{name}_index.npy")) for name in ("document", "sample", "shuffle")
         )
+        is_form = documents.ndim == shuffle.ndim == 1 and samples.ndim == 2 and samples.shape[1] == 2
+        if not is_form or any(one.dtype.kind not in "iu" for one in (documents, samples, shuffle)):
+            raise Denied(f"{self.beginning}-*_index.npy: their arrays are not those that Megatron writes")
         return documents, samples, shuffle
+
+    def check(self, lengths: NDArray[np.int64]) -> None:
+        """Raise Denied where the arrays do not belong to a file with sequences of these lengths, (n,).
+
+        All epochs hold all documents of the split, and each sample begins where the one before ends.
+        """
+        documents, samples, shuffle = self.arrays
+        fault = f"{self.beginning}-*_index.npy: these index files are not of this mixture: "
+        found = np.unique(documents)
+        first, end = self.split(len(lengths))
+        if (
+            not len(found)
+            or found[0] < first
+            or found[-1] >= end
+            or (end - first not in (len(found), np.inf))
+        ):
+            raise Denied(
+                f"{fault}they have {len(found):,} documents of {self.path}, and this mixture {len(lengths):,}"
+            )
+        own = lengths[documents]
+        places, offsets = (column.astype(np.int64) for column in samples.T)
+        if len(places) < 2 or min(places.min(), offsets.min()) < 0 or places.max() >= len(own):
+            raise Denied(f"{fault}a sample lies beyond the documents")
+        steps = np.diff((np.cumsum(own) - own)[places] + offsets)
+        size = self.description.get("sequence_length", steps[0])
+        if (steps != size).any() or (offsets > own[places]).any():
+            raise Denied(f"{fault}the documents of {self.path} have other lengths")
+        if not len(shuffle) or shuffle.min() < 0 or shuffle.max() >= len(steps):
+            raise Denied(f"{fault}the shuffle index names samples that do not exist")
+
+    def split(self, count: int) -> tuple[int, float]:
+        """Return which of so many documents the split has: from the first on, up to the end."""
+        matrix: Any = self.description.get("split_matrix")
+        try:
+            begin, end = matrix[("train", "valid", "test").index(self.description["index_split"])]
+            return round(float(begin) * count), round(float(end) * count)
+        except (TypeError, ValueError, LookupError):  # a run with a blend for each split has no matrix
+            return 0, np.inf
 
     def __len__(self) -> int:
         return len(self.arrays[2])
@@ -52,11 +94,15 @@ class Prefix:
     def pieces(self, sample: int) -> Iterator[SamplePiece]:
         """Yield the pieces of a sample, in their order; with the token after them, which is its last label."""
         documents, samples, shuffle = self.arrays
-        (begin, first), (end, last) = samples[shuffle[sample] : shuffle[sample] + 2].tolist()
-        for place in range(begin, end + 1):
+        try:
+            (begin, first), (end, last) = samples[shuffle[sample] : shuffle[sample] + 2].tolist()
+            numbers = [int(documents[place]) for place in range(begin, end + 1)]
+        except (IndexError, ValueError) as error:
+            raise Denied(f"{self.beginning}-*_index.npy: there is no sample {sample:,} in them") from error
+        for place, number in enumerate(numbers, begin):
             start = first if place == begin else 0
             tokens = last + 1 - start if place == end else None
-            yield SamplePiece(self.path, int(documents[place]), start, tokens)
+            yield SamplePiece(self, number, start, tokens)
 
 
 class Samples:
@@ -91,6 +137,10 @@ class Samples:
             self.order = (
                 load(Path(f"{beginning}-dataset_index.npy")), load(Path(f"{beginning}-dataset_sample_index.npy"))
             )  # fmt: skip
+            if any(one.ndim != 1 or one.dtype.kind not in "iu" for one in self.order):
+                raise Denied(f"{beginning}-dataset_index.npy: it is not what Megatron writes")
+            if len(self.order[0]) != len(self.order[1]):
+                raise Denied(f"{beginning}-dataset_index.npy: it has not as many samples as its companion")
 
     def __len__(self) -> int:
         return len(self.prefixes[0]) if self.order is None else len(self.order[0])
@@ -103,7 +153,12 @@ class Samples:
             yield from self.prefixes[0].pieces(sample)
         else:
             prefixes, samples = self.order
-            yield from self.prefixes[int(prefixes[sample])].pieces(int(samples[sample]))
+            yield from self.prefix(int(prefixes[sample])).pieces(int(samples[sample]))
+
+    def prefix(self, number: int) -> Prefix:
+        if not 0 <= number < len(self.prefixes):
+            raise Denied(f"the dataset index names prefix {number}, and the blend has {len(self.prefixes)}")
+        return self.prefixes[number]
 
 
 def beginning_of(description: Path) -> Path:
@@ -114,8 +169,10 @@ def described_in(path: Path) -> dict[str, Any]:
     """Read what Megatron says of some index files. Raises Denied."""
     try:
         found = json.loads(path.read_text())
+        is_blend = found.get("class") == "BlendedDataset"
+        found["datasets" if is_blend else "dataset_path"]
         return dict(found)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise Denied(f"{path}: it cannot be read: it is not what Megatron writes") from error
 
 

@@ -13,39 +13,51 @@ from tasks.dedup.reference.corpora import belongs_to
 from tasks.errors import NotConserved
 from tasks.log import warn
 from tasks.mixing.file_jobs import FileJob
+from tasks.recipe.values import SpecialAs
 from tasks.sources.columns import as_one_array
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
 from tasks.tokens.stored import stored_engine
 
-VERSION = 1
-TOKENS = pa.schema([("doc_id", pa.uint64()), ("n_tokens", pa.uint32()), ("ids", pa.large_binary())])
+VERSION = 2
+TOKENS = pa.schema(
+    [
+        ("doc_id", pa.uint64()),
+        ("n_tokens", pa.uint32()),
+        ("n_special", pa.uint32()),
+        ("ids", pa.large_binary()),
+    ]
+)
+
+COUNTS = ["n_tokens", "n_special"]
 
 
 @dataclass(frozen=True)
 class TokensOfFile(FileJob):
     """The ids of each document of a published file: TOKENS, ids as little-endian numbers of `width` bytes.
 
-    is_counted: whether the file's own `n_tokens` are by this tokenizer, and so have to be the same.
+    special_tokens: what those in texts become. n_special: how often they are written there. is_counted: whether the
+    file's own `n_tokens` are by this tokenizer, and so have to be the same.
     """
 
     stage, version = "tokens", VERSION
 
     tokenizer: str
+    special_tokens: SpecialAs
     width: int
     is_counted: bool
 
     @property
     def params(self) -> Any:
-        return [self.tokenizer, self.width, self.artifact.path]
+        return [self.tokenizer, self.special_tokens, self.width, self.artifact.path]
 
     @property
     def inputs(self) -> tuple[str, ...]:
         return (self.artifact.digest,)
 
     def make(self) -> Artifact:
-        stored = partial(stored_engine, self.folder, self.tokenizer)
+        stored = partial(stored_engine, self.folder, self.tokenizer, self.special_tokens)
         try:
             return self.made_by(stored(is_exact=False))
         except EngineDiffers:
@@ -60,14 +72,16 @@ class TokensOfFile(FileJob):
 
         def fill(scratch: Path) -> Counts:
             counts = Counts()
-            with parquet_writer(scratch, TOKENS, compression="none", use_dictionary=["n_tokens"]) as writer:
+            with parquet_writer(
+                scratch, TOKENS, compression="none", use_dictionary=["n_tokens", "n_special"]
+            ) as writer:
                 for table in tables_of(self.corpus.folder, self.artifact, columns):
-                    found = [
-                        engine.encode_batch(part) for part in batches(as_one_array(table.column("text")))
-                    ]
+                    texts = as_one_array(table.column("text"))
+                    found = [engine.encode_batch(part) for part in batches(texts)]
                     n_tokens = np.concatenate([np.empty(0, np.uint32), *(part.counts for part in found)])
                     self.check_counts(table, n_tokens)
-                    own = [table.column("doc_id"), pa.array(n_tokens), as_binary(found, kind)]
+                    n_special = pa.array(engine.special.per_text(texts))
+                    own = [table.column("doc_id"), pa.array(n_tokens), n_special, as_binary(found, kind)]
                     writer.write_table(pa.table(own, schema=TOKENS))
                     counts += Counts(documents=len(table), tokens=int(n_tokens.sum(dtype=np.int64)))
             return counts

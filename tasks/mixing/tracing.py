@@ -1,26 +1,32 @@
 """From a position in a mixture back to the document that is there, its source, its file, its row and its text."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from cachetools import LRUCache
+from numpy.typing import NDArray
 
 from tasks.accounts.published_files import PublishedFiles
 from tasks.dedup.reference.corpora import corpus_at
-from tasks.errors import BadInput, Denied, ZydaError
+from tasks.errors import BadInput, Denied
 from tasks.ids import split
 from tasks.mixing.gathering import ORIGINS, Output
-from tasks.mixing.mixing import MIXTURE, CorpusMixed, Mixed
-from tasks.mixing.steps import Samples
+from tasks.mixing.mixing import MIXTURE, Mixed
+from tasks.mixing.steps import Prefix, Samples
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from tasks.storage.tables import rows_of
+
+MOST_NAMED = 8  # files, in an error
+VERSIONED = re.compile(r"(?:^|/)([0-9a-f]{12})/megatron/[^/]+$")  # as `Mixing.place` names versions
 
 
 class Found(Record):
@@ -55,14 +61,19 @@ class Trace:
     @classmethod
     def at(cls, url: str) -> "Trace":
         """Open the mixture at a URL. Raises Denied where there is none."""
-        folder = Folder(url)
-        content = folder.read_if_there(MIXTURE)
+        folder = Folder(url.removesuffix(f"/{MIXTURE}"))
+        try:
+            content = folder.read_if_there(MIXTURE)
+        except Denied as error:
+            if not isinstance(error.__cause__, NotADirectoryError):
+                raise
+            content = None
         if content is None:
-            raise Denied(f"{url}: no mixture is there: there is no {MIXTURE}; zyda mix makes it")
+            raise Denied(f"{folder.url}: no mixture is there: there is no {MIXTURE}; zyda mix makes it")
         try:
             mixed = Mixed.model_validate_json(content)
         except ValueError as error:
-            raise Denied(f"{url}/{MIXTURE} is cut or changed, or of another version") from error
+            raise Denied(f"{folder.url}/{MIXTURE} is cut or changed, or of another version") from error
         at = folder if not folder.exists(mixed.place) else folder.folder(mixed.place)
         return cls(at, mixed)
 
@@ -72,12 +83,19 @@ class Trace:
             raise BadInput("this mixture has text alone, and no tokens to trace")
         return list(self.mixed.outputs)
 
+    def named(self, name: str | None) -> list[Output]:
+        """Return the file of a name, or all files. Raises BadInput where there is none."""
+        found = [one for one in self.outputs if name in (None, one.name)]
+        if not found:
+            more = ", ..." * (len(self.outputs) > MOST_NAMED)
+            names = ", ".join(one.name for one in self.outputs[:MOST_NAMED])
+            raise BadInput(f"--file {name}: this mixture has the files {names}{more}")
+        return found
+
     def output(self, name: str | None, token: int) -> tuple[Output, int]:
         """Return the file of a token, and its place there: of a file of this name, or of all in their order."""
         if name is not None:
-            found = next((one for one in self.outputs if one.name == name), None)
-            if found is None:
-                raise BadInput(f"--file {name}: there are {', '.join(one.name for one in self.outputs[:8])}")
+            (found,) = self.named(name)
             if not 0 <= token < found.tokens:
                 raise BadInput(f"{name} has the tokens 0 to {found.tokens - 1:,}, and not {token:,}")
             return found, token
@@ -90,7 +108,7 @@ class Trace:
 
     def by_sequence(self, name: str | None, sequence: int) -> tuple[Output, int, int]:
         """Return the file of a sequence, and its first token there and the one after its last."""
-        at, outputs = sequence, [one for one in self.outputs if name in (None, one.name)]
+        at, outputs = sequence, self.named(name)
         for output in outputs:
             if 0 <= at < output.sequences:
                 rows = self.rows(output, "sequence", at, at + 1)
@@ -131,7 +149,10 @@ class Trace:
     @contextmanager
     def origins(self, output: Output) -> Iterator[pq.ParquetFile]:
         """Open the origins of a file's pieces. Raises Denied where they are not as they were written."""
-        path = next(file.path for file in output.files if "/origins/" in file.path).partition("/")[2]
+        file = next(file for file in output.files if "/origins/" in file.path)
+        path = file.path.partition("/")[2]
+        if self.folder.size_of(path) != file.size:
+            raise Denied(f"{self.folder.url}/{path} is missing, or has another size than was written")
         with self.folder.open(path) as stream:
             try:
                 yield pq.ParquetFile(stream, page_checksum_verification=True)
@@ -140,14 +161,62 @@ class Trace:
 
     def of_sample(self, samples: Samples, sample: int) -> Iterator[tuple[Output, int, int]]:
         """Yield where a trainer's sample is: files, the first token of each piece and the one after it."""
-        names = {output.name: output for output in self.outputs}
         for piece in samples.pieces(sample):
-            name = piece.prefix.rpartition("/")[2]
-            if name not in names:
-                raise Denied(f"the run has read {piece.prefix}, which is no file of this mixture")
-            output, first, end = self.by_sequence(name, piece.document)
+            output = self.read_by(piece.prefix)
+            _, first, end = self.by_sequence(output.name, piece.document)
             start = first + piece.first
             yield output, start, end if piece.tokens is None else min(end, start + piece.tokens)
+
+    def read_by(self, prefix: Prefix) -> Output:
+        """Return the file of which a trainer made its index files. Raises Denied where it is of another mixture.
+
+        The path names the version, whose hash decides all its bytes. The lengths of sequences show index files that
+        are older than what lies under that path.
+        """
+        if prefix.beginning not in self._read_by:
+            output = next((one for one in self.outputs if one.name == prefix.path.rpartition("/")[2]), None)
+            if output is None:
+                raise Denied(f"the run has read {prefix.path}, which is no file of this mixture")
+            lengths = self.lengths(output)
+            self.check_version(prefix, output, is_enough=np.unique(lengths).size > 1)
+            prefix.check(lengths)
+            self._read_by[prefix.beginning] = output
+        return self._read_by[prefix.beginning]
+
+    def check_version(self, prefix: Prefix, output: Output, *, is_enough: bool) -> None:
+        """Raise Denied where a trainer's path is of another version, or is no proof of this one.
+
+        is_enough: whether the lengths of sequences tell one mixture from another.
+        """
+        version = VERSIONED.search(prefix.path)
+        if version and version[1] != self.mixed.place:
+            raise Denied(
+                f"the run has read version {version[1]} of a mixture ({prefix.path}), and this is version "
+                f"{self.mixed.place}; trace the folder of that version"
+            )
+        if version:
+            return
+        recorded = {file.path.rpartition("/")[2]: file for file in output.files if "/megatron/" in file.path}
+        copies = {
+            Path(f"{prefix.path}{end}"): recorded.get(f"{output.name}{end}") for end in (".idx", ".bin")
+        }
+        if all(copy.is_file() for copy in copies):
+            for copy, file in copies.items():
+                there = Folder(str(copy.absolute().parent))
+                if file is None or there.difference(copy.name, file.size, file.sha256) is not None:
+                    raise Denied(f"{copy} is no copy of {output.name} of this mixture")
+        elif not is_enough:
+            raise Denied(
+                f"the run has read {prefix.path}: its path names no version, and no files are there to compare; "
+                f"keep the folders {self.mixed.place}/megatron in the path, or trace where these files are"
+            )
+
+    def lengths(self, output: Output) -> NDArray[np.int64]:
+        """Return the tokens of each sequence of a file: (n,)."""
+        if packed := self.mixed.mixture.get("packed"):
+            return np.full(output.sequences, packed, np.int64)
+        with self.origins(output) as parquet:
+            return parquet.read(["tokens"]).column("tokens").to_numpy().astype(np.int64)
 
     def pieces(self, output: Output, first: int, end: int) -> Iterator[Found]:
         """Yield the pieces of documents in a range of a file's tokens, in their order."""
@@ -155,23 +224,9 @@ class Trace:
             corpus = self.mixed.corpora[row["corpus"]]
             yield Found(
                 output=output.name, start=row["start"], tokens=row["tokens"], sequence=row["sequence"],
-                doc_id=row["doc_id"], corpus=corpus.label, source=self.source_of(corpus, row["doc_id"]),
+                doc_id=row["doc_id"], corpus=corpus.label, source=corpus.sources[split(row["doc_id"])[0]],
                 part=self.mixed.parts[row["part"]].name, copy_number=row["copy"], offset=row["offset"],
             )  # fmt: skip
-
-    def source_of(self, corpus: CorpusMixed, doc_id: int) -> str:
-        number = split(doc_id)[0]
-        return self.sources(corpus).get(number, f"source {number}")
-
-    def sources(self, corpus: CorpusMixed) -> dict[int, str]:
-        """Return the sources of a corpus by their numbers; none where it cannot be read any more."""
-        if corpus.label not in self._sources:
-            try:
-                manifest = corpus_at(corpus.url).manifest
-                self._sources[corpus.label] = {one.number: one.source for one in manifest.made_of}
-            except ZydaError:
-                self._sources[corpus.label] = {}
-        return self._sources[corpus.label]
 
     @cached_property
     def _groups(self) -> dict[str, list[list[int]]]:
@@ -182,7 +237,7 @@ class Trace:
         return LRUCache(64)
 
     @cached_property
-    def _sources(self) -> dict[str, dict[int, str]]:
+    def _read_by(self) -> dict[Path, Output]:
         return {}
 
     def with_text(self, found: Found) -> Found:

@@ -74,6 +74,7 @@ def source_plan(
         set_aside=recipe.on_bad_rows_of(source) == "set_aside",
         shard_bytes=shard_bytes(recipe),
         tokenizer=tokenizer,
+        special_tokens=recipe.special_tokens,
         selection=selection_of(source),
         sample_rows=rows_of_sample(recipe, listed, len(files)),
         documents=documents,

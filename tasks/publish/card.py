@@ -37,7 +37,8 @@ TEXT = """\
 # {name}
 
 {documents:,} documents and {tokens:,} tokens from {count}, {bytes:,} bytes of text. Tokens are
-those of the tokenizer `{tokenizer}` (SHA-256 begins {tokenizer_digest}).
+those of the tokenizer `{tokenizer}` (SHA-256 begins {tokenizer_digest}). Special tokens that are written in a text
+are counted as {special_as}.
 
 Tokens of each source, best-ranked first:
 
@@ -48,7 +49,7 @@ Tokens of each source, best-ranked first:
 
 {removed}
 
-{by_reason}{licenses}{languages}{cleaned}{skipped}{certificate}{audit}
+{by_reason}{licenses}{languages}{cleaned}{special_tokens}{skipped}{certificate}{audit}
 
 {overlaps}## What it was made of
 
@@ -79,7 +80,9 @@ with `clusters` that table, with `removed` what all sources have in common there
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
   `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed,
-  if anything did; `skipped.parquet`: the records of files that were no documents of their kind, if there were any.
+  if anything did; `skipped.parquet`: the records of files that were no documents of their kind, if there were any;
+  `special_tokens.parquet`: the special tokens of the tokenizer that texts held as characters, by documents and
+  occurrences, before any rule removed documents, if there were any.
 - `components.parquet`: the documents of each component, by the stage that let them go and why, null for those
   that are here, if the recipe names components.
 - `licenses.parquet`: the same of each licence, if the recipe says which documents stay for theirs;
@@ -131,6 +134,7 @@ def card(
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
         cleaned=cleaning_lines(manifest),
+        special_tokens=special_lines(manifest),
         skipped=skipped_lines(manifest),
         certificate=certificate(recipe, manifest, evaluation_sets),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
@@ -141,6 +145,7 @@ def card(
         origins=source_lines(manifest),
         tokenizer=manifest.tokenizer["name"],
         tokenizer_digest=manifest.tokenizer["digest"],
+        special_as={"text": "text", "control": "control tokens"}[manifest.tokenizer["special_tokens"]],
         software=manifest.software,
         bits=manifest.id_bits,
         recipe=yaml.safe_dump(manifest.recipe, sort_keys=False, allow_unicode=True),
@@ -303,6 +308,12 @@ def cleaning_lines(manifest: Published) -> str:
         for row in manifest.ledger.cleaned().to_pylist()
         if row["documents"]
     ]
+    return "".join([*lines, "\n"]) if lines else ""
+
+
+def special_lines(manifest: Published) -> str:
+    """Write which special tokens the texts of each source hold as characters."""
+    lines = [f"- {line.special_sentence()}\n" for line in manifest.ledger.lines if line.special_tokens]
     return "".join([*lines, "\n"]) if lines else ""
 
 

@@ -183,12 +183,13 @@ def accounts(
     sets: the evaluation sets that were looked for.
     """
     ledger = manifest.ledger
-    cleaned, skipped = ledger.cleaned(), ledger.skipped()
+    cleaned, skipped, special_tokens = ledger.cleaned(), ledger.skipped(), ledger.special_tokens()
     return {
         "ledger.parquet": as_parquet(ledger.table()),
         "reasons.parquet": as_parquet(ledger.reasons()),
         **({"cleaned.parquet": as_parquet(cleaned)} if len(cleaned) else {}),
         **({"skipped.parquet": as_parquet(skipped)} if len(skipped) else {}),
+        **({"special_tokens.parquet": as_parquet(special_tokens)} if len(special_tokens) else {}),
         **({COMPONENTS_FILE: as_parquet(component_table(components))} if components else {}),
         **({LICENSES_FILE: as_parquet(component_table(licenses, "license"))} if licenses else {}),
         **({LANGUAGES_FILE: as_parquet(component_table(languages, "language"))} if languages else {}),

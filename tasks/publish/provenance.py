@@ -32,8 +32,12 @@ def software() -> str:
 
 
 def tokenizer_of(recipe: Recipe, inputs: Sequence[SourcePlan]) -> dict[str, str]:
-    """Name the tokenizer of the token counts, as the recipe does, with a hash of it."""
-    return {"name": str(recipe.as_written["tokenizer"]), "digest": inputs[0].parameters.tokenizer}
+    """Name the tokenizer of the token counts, with a hash of it and what special tokens in texts are."""
+    return {
+        "name": str(recipe.as_written["tokenizer"]),
+        "digest": inputs[0].parameters.tokenizer,
+        "special_tokens": recipe.special_tokens,
+    }
 
 
 def origins(recipe: Recipe, inputs: Sequence[SourcePlan]) -> tuple[Origin, ...]:

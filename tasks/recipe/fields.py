@@ -23,6 +23,7 @@ from tasks.recipe.values import (
     Duration,
     Number,
     OneOrMore,
+    SpecialAs,
     Strict,
     Url,
     Yes,
@@ -75,6 +76,11 @@ class Recipe(Strict):
     )
     tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
         min_length=1, description="A hub name or a tokenizer.json."
+    )
+    special_tokens: SpecialAs = Field(
+        "text",
+        description="How special tokens that are written in a text, `<|endoftext|>` say, are counted: as the "
+        "`text` that they are, or as the `control` tokens that they name.",
     )
     documents: Annotated[tuple[Step, ...], STEPS] = Field(
         (),

@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import parse_qsl
 
 from fsspec.registry import known_implementations, registry
@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
 HUB = "hf://"
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+SpecialAs = Literal["text", "control"]  # what special tokens that are written in texts become
 DURATION = re.compile("[0-9]{1,4}[mhdw]")
 SECRETIVE = "a recipe holds no credentials"
 SECRET_PARAMETERS = {

@@ -89,19 +89,38 @@ class CleaningCounts(Record):
         )
 
 
-class Skipping(Record):
-    """What has an account of the records of files that are no documents: how many, by what they are."""
+class SpecialCounts(Record):
+    """How many texts hold a special token of the tokenizer, as characters, and how often they do."""
+
+    documents: int = 0
+    occurrences: int = 0
+
+    def __add__(self, other: "SpecialCounts") -> "SpecialCounts":
+        return SpecialCounts(
+            documents=self.documents + other.documents, occurrences=self.occurrences + other.occurrences
+        )
+
+
+class RareCounts(Record):
+    """What most sources have none of.
+
+    skipped: records of files that are no documents, by what they are. special_tokens: those of the tokenizer that
+    texts hold, by their names.
+    """
 
     skipped: dict[str, int] = {}
+    special_tokens: dict[str, SpecialCounts] = {}
 
     @model_serializer(mode="wrap")
     def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what most sources have none of: a record of before is as it was written."""
-        return {name: value for name, value in dump(self).items() if name != "skipped" or value}
+        return {
+            name: value for name, value in dump(self).items() if name not in RareCounts.model_fields or value
+        }
 
 
 FactsOf = TypeVar("FactsOf", bound=Record)
-Addable = TypeVar("Addable", Counts, CleaningCounts)
+Addable = TypeVar("Addable", Counts, CleaningCounts, SpecialCounts)
 Named = TypeVar("Named", bound=Hashable)
 
 
@@ -135,14 +154,14 @@ class Artifact(Record):
     removed_by: dict[str, Counts] = {}
 
 
-class Manifest(Skipping):
+class Manifest(RareCounts):
     """All the artifacts of a stage, in the order of their names, and what they add up to.
 
     `added_columns` are those of these artifacts that are published beside a document that stays, `evidence`
     those that are published of one that goes: a schema, packed. `intermediate` are the paths of others that
     were made on the way, and save work the next time. `removed_by` is `removed` by reason, `cleaned` what each
-    cleaning changed, by its name, `skipped` how many records are no documents, by what they are. `facts` are
-    those of the stage's own kind of `Facts`, as written.
+    cleaning changed, by its name, `skipped` how many records are no documents, by what they are,
+    `special_tokens` how many texts hold each. `facts` are those of the stage's own kind of `Facts`, as written.
     """
 
     stage: str
@@ -170,7 +189,7 @@ class Manifest(Skipping):
         return kind.model_validate(self.facts)
 
 
-class Receipt(Skipping):
+class Receipt(RareCounts):
     """What a finished stage hands on: small enough to travel."""
 
     stage: str

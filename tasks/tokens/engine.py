@@ -4,6 +4,7 @@
 that `fastokens` does not know, is encoded by `tokenizers` alone. Of the documents, one in some is encoded by
 both. What is known to differ goes to the judge at once: with a pattern that ignores case, `fastokens` 0.3.5
 takes the long s (U+017F) and the Kelvin sign (U+212A) for letters of a contraction or not as the judge does not.
+Special tokens that are written in a text are encoded as text, or as the control tokens that they name.
 """
 
 import json
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from tasks.errors import BadInput, first_line
+from tasks.tokens.special import special_names, special_tokens, without_special_words
 from textkernels.buffers import text_buffers
 
 # A worker has one core. Both libraries read it when they begin.
@@ -55,21 +57,40 @@ class EngineDiffers(Exception):
     """A document whose ids are not those of `tokenizers`."""
 
 
-class Engine:
-    """Encodes text as a tokenizer does, without special tokens.
+@dataclass(frozen=True)
+class Fast:
+    """`fastokens`, which encodes special tokens in texts as text or as control tokens."""
 
-    is_exact: by `tokenizers` alone. why_slow: what keeps `fastokens` from it, or None.
+    tokenizer: FastTokenizer
+    special_as_text: bool
+
+    def encode_batch_flat(self, strings: list[str]) -> tuple[bytes, bytes]:
+        ids, ends = self.tokenizer.encode_batch_flat(strings, False, self.special_as_text)
+        return ids, ends
+
+
+class Engine:
+    """Encodes text as a tokenizer does, without adding special tokens.
+
+    is_exact: by `tokenizers` alone. special_as_text: whether special tokens in texts are text, not control tokens.
+    why_slow: what keeps `fastokens` from it, or None. special: what counts special tokens in texts.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, is_exact: bool = False) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, is_exact: bool = False, special_as_text: bool = True) -> None:
+        self.special = special_tokens(special_names(tokenizer))
+        if special_as_text:
+            tokenizer = without_special_words(tokenizer)
+        tokenizer.encode_special_tokens = special_as_text
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self.judge = tokenizer
-        self.fast: FastTokenizer | None = None
+        self.fast: Fast | None = None
         self.why_slow: str | None = "it was asked for"
         self.seen, self.folds = 0, False
         if not is_exact:
-            self.fast, self.why_slow, self.folds = fast_form(tokenizer.to_str())
+            self.fast, self.why_slow, self.folds = fast_form(
+                tokenizer.to_str(), special_as_text=special_as_text
+            )
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
         """Count the tokens of each text: (n,) uint32. Raises what `encode` does."""
@@ -151,7 +172,7 @@ class Engine:
 
 
 @lru_cache(maxsize=2)
-def fast_form(written: str) -> tuple[FastTokenizer | None, str | None, bool]:
+def fast_form(written: str, *, special_as_text: bool) -> tuple[Fast | None, str | None, bool]:
     """Return the fast form of a tokenizer.json, or why there is none; and whether its pattern ignores case."""
     settings = json.loads(written)
     model, folds = settings["model"], "(?i" in json.dumps(settings.get("pre_tokenizer"))
@@ -160,10 +181,11 @@ def fast_form(written: str) -> tuple[FastTokenizer | None, str | None, bool]:
     if model.get("type") != "BPE":  # which are as slow there, and less tried
         return None, f"its model is {model.get('type')}, not BPE", folds
     tokenizer = Tokenizer.from_str(written)
+    tokenizer.encode_special_tokens = special_as_text
     tokenizer.no_truncation()
     tokenizer.no_padding()
     try:
-        fast = FastTokenizer.from_json_str(tokenizer.to_str())
+        fast = Fast(FastTokenizer.from_json_str(tokenizer.to_str()), special_as_text)
         probes = probes_of(tokenizer)
         found, judged = flat(fast, probes), tokenizer.encode_batch_fast(probes, add_special_tokens=False)
     except BaseException as error:
@@ -184,7 +206,7 @@ def probes_of(tokenizer: Tokenizer) -> list[str]:
     return ["", *WORDS, *(text.upper() for text in WORDS), *words, *(f"{word} " for word in words), *inside]
 
 
-def flat(fast: FastTokenizer, strings: list[str]) -> Ids:
+def flat(fast: Fast, strings: list[str]) -> Ids:
     ids, ends = fast.encode_batch_flat(strings)
     return Ids(np.frombuffer(ids, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64))
 

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 from tasks.errors import BadRecipe, Damaged
 from tasks.limits import limits
 from tasks.log import warn
+from tasks.recipe.values import SpecialAs
 from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
@@ -97,6 +98,9 @@ def stored_tokenizer(folder: Folder, digest: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def stored_engine(folder: Folder, digest: str, *, is_exact: bool = False) -> Engine:
+def stored_engine(
+    folder: Folder, digest: str, special_tokens: SpecialAs, *, is_exact: bool = False
+) -> Engine:
     """Load the tokenizer of a corpus once for all the shards that a worker ingests."""
-    return Engine(Tokenizer.from_str(stored_tokenizer(folder, digest)), is_exact=is_exact)
+    tokenizer = Tokenizer.from_str(stored_tokenizer(folder, digest))
+    return Engine(tokenizer, is_exact=is_exact, special_as_text=special_tokens == "text")

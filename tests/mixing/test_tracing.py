@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from small_mixtures import corpus_of, documents, megatron, mixed_in, mixture_fil
 from typer.testing import CliRunner
 
 from flows.command.cli import app
-from tasks.errors import BadInput, Denied
+from tasks.errors import BadInput, BadRecipe, Denied
 from tasks.mixing.steps import Samples
 from tasks.mixing.tracing import Trace
 
@@ -111,7 +112,7 @@ def test_samples_of_a_trainer_are_found_by_its_index_files(traced, tmp_path, is_
     names = [output.name for output in mixed.outputs if output.name.startswith("train")][
         : 2 if is_blend else 1
     ]
-    prefixes = [(f"/elsewhere/megatron/{name}", megatron(place, name)) for name in names]
+    prefixes = [(f"/elsewhere/{place.name}/megatron/{name}", megatron(place, name)) for name in names]
     blend = [(i % 2, i // 2) for i in range(200)] if is_blend else None
     expected = write_index_files(tmp_path, prefixes, blend)
     flat = {name: np.concatenate(sequences) for name, (_, sequences) in zip(names, prefixes, strict=True)}
@@ -124,18 +125,73 @@ def test_samples_of_a_trainer_are_found_by_its_index_files(traced, tmp_path, is_
         list(samples.pieces(len(expected)))
 
 
+def sampled(trace, folder):
+    """Trace the first sample of the index files in a folder."""
+    return list(trace.of_sample(Samples(str(folder)), 0))
+
+
+def test_index_files_of_another_mixture_or_version_are_refused(traced, corpora, tmp_path):
+    """They name a file of the same name, whatever the folder above it: by version, by content or by copies."""
+    mixed, place, trace = traced
+    packed = mixed.mixture.get("packed")
+    other, its_place = mixed_in(mixture_file(tmp_path, corpora, packed=packed or ..., file_gib=1e-5, seed=7))
+    assert {one.name for one in other.outputs} & {one.name for one in mixed.outputs}
+    ours, theirs = megatron(place, "train-00000"), megatron(its_place, "train-00000")
+
+    def index(name, path, sequences):
+        (tmp_path / name).mkdir()
+        write_index_files(tmp_path / name, [(str(path), sequences)])
+        return tmp_path / name
+
+    right = index("a", place / "megatron/train-00000", ours)
+    assert sampled(trace, right)
+    with pytest.raises(Denied, match=f"version {its_place.name}.*and this is version {place.name}"):
+        sampled(trace, index("b", its_place / "megatron/train-00000", theirs))
+    refused = typed("trace", place, 0, "--by", "step", "--cache", tmp_path / "b", "--batch", 2)
+    assert isinstance(refused.exception, Denied)
+    stale = index("c", place / "megatron/train-00000", theirs[:-1])  # made before the file was replaced
+    with pytest.raises(Denied, match="these index files are not of this mixture"):
+        sampled(trace, stale)
+    with pytest.raises(Denied, match=r"not of this mixture|names no version"):
+        sampled(trace, index("d", "/nowhere/train-00000", theirs))
+    copies = tmp_path / "copies"
+    shutil.copytree(place / "megatron", copies)
+    moved = index("e", copies / "train-00000", ours)
+    assert sampled(trace, moved)
+    shutil.copy(its_place / "megatron/train-00000.bin", copies / "train-00000.bin")
+    shutil.copy(its_place / "megatron/train-00000.idx", copies / "train-00000.idx")
+    with pytest.raises(Denied, match="is no copy of train-00000 of this mixture"):
+        sampled(Trace.at(str(place)), moved)
+
+
+def test_origins_of_another_version_are_refused(traced, tmp_path):
+    _, place, _ = traced
+    copied = tmp_path / place.name
+    shutil.copytree(place, copied)
+    origins = copied / "origins/train-00000.parquet"
+    origins.chmod(0o644)
+    origins.write_bytes((place / "origins/train-00001.parquet").read_bytes())
+    with pytest.raises(Denied, match="is missing, or has another size than was written"):
+        list(Trace.at(str(copied)).pieces(Trace.at(str(copied)).outputs[0], 0, 9))
+
+
 def test_index_files_that_are_not_there_or_not_whole_are_one_line(traced, tmp_path):
     mixed, place, trace = traced
     with pytest.raises(Denied, match="no index files of train are there"):
         Samples(str(tmp_path))
-    write_index_files(tmp_path, [("/x/megatron/other", megatron(place, mixed.outputs[0].name))])
+    write_index_files(tmp_path, [(f"/x/{place.name}/megatron/other", megatron(place, mixed.outputs[0].name))])
     with pytest.raises(Denied, match="which is no file of this mixture"):
         list(trace.of_sample(Samples(str(tmp_path)), 0))
     shuffle = next(tmp_path.glob("*shuffle_index.npy"))
     shuffle.write_bytes(shuffle.read_bytes()[:40])
     with pytest.raises(Denied, match="it cannot be read"):
         list(Samples(str(tmp_path)).pieces(0))
-    (tmp_path / "b-GPTDataset-train-description.txt").write_text("{}")
+    description = tmp_path / "b-GPTDataset-train-description.txt"
+    for content in ("{}", "[]", "nothing", '{"class": "BlendedDataset"}'):
+        description.write_text(content)
+        with pytest.raises(Denied, match="it is not what Megatron writes"):
+            Samples(str(tmp_path))
+    description.write_text('{"dataset_path": "/x/other"}')
     with pytest.raises(Denied, match="index files of several runs are there"):
         Samples(str(tmp_path))
 
@@ -166,6 +222,18 @@ def test_commands_mix_and_trace(corpora, tmp_path):
     assert said.count("train-00000") >= 3
     for wrong in (["--by", "word"], ["--by", "step"], ["--to", 0], ["--file", "no"]):
         assert isinstance(typed("trace", mix, 0, *wrong).exception, BadInput)
+    wrong = typed("trace", mix, 0, "--by", "sequence", "--file", "no").exception
+    assert str(wrong) == "--file no: this mixture has the files train-00000, validation-00000"
+    for named in (
+        path,
+        mix / "mixture.json",
+        next(mix.glob("*/mixture.json")),
+        next(mix.glob("*/mixture.json")).parent,
+    ):
+        assert typed("trace", named, 5).output == typed("trace", mix, 5).output
+    assert isinstance(typed("trace", path.parent / "none.yaml", 5).exception, BadRecipe)
+    for no_mixture in (Path(__file__), Path(__file__) / "mixture.json", tmp_path / "none"):
+        assert isinstance(typed("trace", no_mixture, 5).exception, Denied)
     assert isinstance(typed("trace", tmp_path, 0).exception, Denied)
 
 

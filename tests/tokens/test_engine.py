@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_corpus import SHARED, TOKENIZER, Corpus, build_here, prose, rows, write_rows
-from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
+from small_corpus import Corpus, build_here, prose, rows, write_rows
+from tokenizer_kinds import TOKENIZERS, demo_tokenizer
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from tasks.errors import BadInput, BadRecipe, WrongTokens
 from tasks.ingest import ingest
@@ -20,68 +20,6 @@ from tasks.tokens.stored import counted_by, load_tokenizer
 
 SPARSE = 0x40000  # from here on hardly any code point is assigned
 SURROGATES = range(0xD800, 0xE000)
-LLAMA_3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
-    r"\s+(?!\S)|\s+"
-)
-
-
-def demo_tokenizer():
-    return Tokenizer.from_file(str(TOKENIZER))
-
-
-def tokenizer_with_runs():
-    """The demo's tokenizer with added tokens as GPT-NeoX has them, and others that are no runs."""
-    tokenizer = demo_tokenizer()
-    tokenizer.add_tokens([AddedToken(" " * n, normalized=True) for n in range(2, 25)])
-    tokenizer.add_tokens([AddedToken("KEYWORD", normalized=True), AddedToken("\n\n\n", normalized=False)])
-    return tokenizer
-
-
-def tokenizer_with_some_runs():
-    """The demo's tokenizer with tokens of three and four spaces, but none of two."""
-    tokenizer = demo_tokenizer()
-    tokenizer.add_tokens([AddedToken(" " * n, normalized=True) for n in (3, 4)])
-    return tokenizer
-
-
-def tokenizer_that_cuts_as_llama_3():
-    tokenizer = demo_tokenizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(LLAMA_3), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    return tokenizer
-
-
-def published(name):
-    """Return what gives a tokenizer that people use."""
-
-    def load():
-        path = SHARED / "assets" / name
-        if not path.exists():
-            pytest.skip("needs ../shared/assets, which is not part of the project")
-        content = path.read_bytes()
-        return Tokenizer.from_str(
-            (zstandard.decompress(content) if path.suffix == ".zst" else content).decode()
-        )
-
-    return load
-
-
-TOKENIZERS = {
-    "demo": demo_tokenizer,
-    "runs": tokenizer_with_runs,
-    "some-runs": tokenizer_with_some_runs,
-    "as-llama-3": tokenizer_that_cuts_as_llama_3,
-    "neox": published("20B_tokenizer.json"),
-    **{
-        name: published(f"tokenizers/{name}.json.zst")
-        for name in ("llama3_1", "qwen3", "deepseek_v3", "gptoss")
-    },
-}
 
 
 @pytest.fixture(scope="module", params=TOKENIZERS.values(), ids=TOKENIZERS)

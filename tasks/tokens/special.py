@@ -1,0 +1,139 @@
+"""Special tokens that are written in texts: which, how often, and how none of them becomes a control token.
+
+A text may hold the very characters of a special token, `<|endoftext|>` say. `tokenizers` makes its control token of
+them, unless `encode_special_tokens` is set. That is not enough for models that find a special token among their own
+words: then the model's word gets a name that no text has.
+"""
+
+import json
+from collections import Counter
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import AddedToken, Tokenizer, models
+
+from tasks.storage.artifacts import SpecialCounts
+from textkernels.buffers import text_buffers
+
+HIDDEN = "\U0010fffe"  # around a word of a model that no text may become; no character
+REST = "\U0010ffff"
+
+
+class Occurrences(NamedTuple):
+    """Special tokens in texts: of each the text, (m,), and the number of the token, (m,)."""
+
+    texts: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+
+
+class SpecialTokens:
+    """The special tokens of a tokenizer, as they may be written in texts."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.anchors = anchors_of(names)
+        self.finder = Tokenizer(models.WordLevel({REST: 0}, unk_token=REST))
+        self.finder.add_tokens([AddedToken(name, normalized=False) for name in names])
+
+    def found(self, texts: pa.LargeStringArray) -> Occurrences:
+        """Return where special tokens are written, from left to right, of several the longest."""
+        places = self.candidates(texts)
+        strings = [texts[place].as_py() for place in places.tolist()]
+        found = [one.ids for one in self.finder.encode_batch_fast(strings, add_special_tokens=False)]
+        ids = np.concatenate([np.empty(0, np.int64), *(np.array(of, np.int64) for of in found)])
+        of_text = np.repeat(places, [len(of) for of in found])
+        return Occurrences(of_text[ids > 0], ids[ids > 0] - 1)
+
+    def counted(self, texts: pa.LargeStringArray) -> dict[str, SpecialCounts]:
+        """Count the texts that hold each special token, and how often they do."""
+        found = self.found(texts)
+        occurrences = Counter(found.tokens.tolist())
+        documents = Counter(token for _, token in set(zip(*map(np.ndarray.tolist, found), strict=True)))
+        return {
+            self.names[token]: SpecialCounts(documents=documents[token], occurrences=count)
+            for token, count in sorted(occurrences.items())
+        }
+
+    def per_text(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
+        """Count the special tokens in each text: (n,)."""
+        return np.bincount(self.found(texts).texts, minlength=len(texts)).astype(np.uint32)
+
+    def candidates(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
+        """Return the texts that may hold a special token: those with an anchor, ascending."""
+        data, ends = text_buffers(texts)
+        if self.anchors is None or not len(texts):
+            return np.arange(len(texts))
+        data = data[ends[0] : ends[-1]]
+        pairs = (data[shift : shift + (len(data) - shift) // 2 * 2].view("<u2") for shift in (0, 1))
+        places = [
+            2 * np.flatnonzero(of_pairs == anchor) + shift
+            for shift, of_pairs in enumerate(pairs)
+            for anchor in self.anchors
+            if (of_pairs == anchor).any()  # several times as fast as to look for places
+        ]
+        found = np.unique(np.concatenate([np.empty(0, np.int64), *places]))
+        return np.unique(np.searchsorted(ends - ends[0], found, side="right") - 1)
+
+
+def anchors_of(names: tuple[str, ...]) -> tuple[int, ...] | None:
+    """Return pairs of bytes of which every token has one, as little-endian numbers; None where one has none."""
+    left, chosen = {name.encode() for name in names}, list[int]()
+    while left:
+        pairs = Counter(pair for name in left for pair in {name[i : i + 2] for i in range(len(name) - 1)})
+        if not pairs:
+            return None
+        best = max(pairs, key=lambda pair: (pairs[pair], sum(not chr(byte).isalnum() for byte in pair), pair))
+        chosen.append(int.from_bytes(best, "little"))
+        left = {name for name in left if best not in name}
+    return tuple(chosen)
+
+
+@lru_cache(maxsize=4)
+def special_tokens(names: tuple[str, ...]) -> SpecialTokens:
+    return SpecialTokens(names)
+
+
+def special_names(tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Return the special tokens of a tokenizer, in the order of their ids."""
+    added = sorted(tokenizer.get_added_tokens_decoder().items())
+    return tuple(token.content for _, token in added if token.special)
+
+
+def without_special_words(tokenizer: Tokenizer) -> Tokenizer:
+    """Return a tokenizer whose model makes no special token of a text."""
+    if not (names := words_of_model(tokenizer.model, special_names(tokenizer))):
+        return tokenizer
+    settings = json.loads(tokenizer.to_str())
+    hide(settings, names)
+    return Tokenizer.from_str(json.dumps(settings))
+
+
+def words_of_model(model: models.Model, names: tuple[str, ...]) -> set[str]:
+    """Return the special tokens that a model may make of a text: its own words, of BPE those that merges make."""
+    own = {name: number for name in names if (number := model.token_to_id(name)) is not None}
+    if not isinstance(model, models.BPE):
+        return {*own}
+    return {name for name, number in own.items() if any(one.id == number for one in model.tokenize(name))}
+
+
+def merges_of(model: dict[str, Any]) -> list[list[str]]:
+    return [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
+
+
+def hide(settings: dict[str, Any], names: set[str]) -> None:
+    """Give some words of a model, and the tokens that are added as them, names that no text has."""
+    model, hidden = settings["model"], {name: f"{HIDDEN}{name}{HIDDEN}" for name in names}
+    if isinstance(model["vocab"], list):
+        model["vocab"] = [[hidden.get(word, word), score] for word, score in model["vocab"]]
+    else:
+        model["vocab"] = {hidden.get(word, word): number for word, number in model["vocab"].items()}
+    if "merges" in model:
+        pairs = (pair for pair in merges_of(model) if not names.intersection({*pair, "".join(pair)}))
+        model["merges"] = [list(pair) for pair in pairs]
+    if model.get("unk_token") in names:
+        model["unk_token"] = hidden[model["unk_token"]]
+    for token in settings["added_tokens"]:
+        token["content"] = hidden.get(token["content"], token["content"])
