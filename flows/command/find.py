@@ -1,5 +1,6 @@
 """`zyda find`: the published documents that are most like a text, as a table."""
 
+import codecs
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,11 @@ LONGEST_NAME = 4096  # of a file; what is longer is a text
 LONGEST_HINT = 80  # characters of a text, where it may be a name
 NONE = "no published document as a whole is like this text; parts of documents are not looked for"
 LONGEST_TEXT = 64 << 20  # bytes
+# Byte order marks, with the encodings that leave them out of the text. That of UTF-32 begins with that of UTF-16.
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
 
 
 def find(
@@ -76,10 +82,16 @@ def text_of(file_or_text: str) -> str:
         content, name = file_or_text.encode(errors="surrogateescape"), "the text"
     if len(content) > LONGEST_TEXT:
         raise BadInput(f"{name}: a text of more than {LONGEST_TEXT >> 20} MiB; give a part of it")
+    return decoded(content, name)
+
+
+def decoded(content: bytes, name: str) -> str:
+    """Decode a text by its byte order mark, or as UTF-8 without one. Raises BadInput."""
+    encoding = next((encoding for mark, encoding in MARKS if content.startswith(mark)), "utf-8")
     try:
-        return content.decode()
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise BadInput(f"{name}: byte {error.start} is not UTF-8; a text is expected") from error
+        raise BadInput(f"{name}: byte {error.start} is not {encoding.upper()}; a text is expected") from error
 
 
 def is_file(name: str) -> bool:

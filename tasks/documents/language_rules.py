@@ -35,10 +35,17 @@ NAMES = {
 LENGTHS = ("min_avg_word_length", "max_avg_word_length")
 GRAMS = {"top_n_grams": "top_{}_grams", "dup_n_grams": "duplicate_{}_grams"}
 OFF_AT_ZERO = {"duplicate_lines", "alphabetic_words", "mean_word_length"}
-# Scripts of languages that are written without spaces between words, at which words are cut here.
+# Scripts without spaces between words: of the classes ID and SA of Unicode's line breaking (UAX #14), and Tibetan.
 WITHOUT_SPACES = {
-    *["Hani", "Hans", "Hant", "Jpan", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana"]
-}
+    "Hani", "Hans", "Hant", "Jpan", "Hira", "Kana", "Hrkt", "Bopo", "Yiii", "Thai", "Laoo", "Khmr", "Mymr", "Tibt",
+    "Lana", "Tale", "Talu", "Tavt", "Ahom",
+}  # fmt: skip
+# Languages in such scripts, by the codes of ISO 639: labels of models such as lid.176 have no script.
+LANGUAGES_WITHOUT_SPACES = {
+    "ja", "jpn", "zh", "zho", "chi", "cmn", "yue", "wuu", "nan", "gan", "hak", "hsn", "lzh", "cdo", "cjy", "mnp",
+    "cpx", "czh", "czo", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur", "bo", "bod", "tib",
+    "dz", "dzo", "ii", "iii", "nod", "tts", "sou", "shn", "mnw", "khb", "kkh", "tdd", "blt", "rki", "ltc", "och",
+}  # fmt: skip
 MOST_WORDS = 1000
 
 
@@ -135,8 +142,18 @@ def grams_in(name: str, value: Any) -> Iterator[tuple[str, Limits]]:
 
 def check_written_with_spaces(name: str, languages: Mapping[str, LanguageRules]) -> None:
     """Raise BadInput for languages whose words nothing here can tell apart."""
-    if others := [language for language in languages if language.rpartition("_")[2] in WITHOUT_SPACES]:
+    if others := [language for language in languages if is_without_spaces(language)]:
         raise BadInput(
             f"{name}: {others[0]} is written without spaces between words, and the rules count what stands "
             "between spaces; leave its file out, and filter it by a function of your own"
         )
+
+
+def is_without_spaces(label: str) -> bool:
+    """Return whether a language is written without spaces: by the script of its label, or its code without one.
+
+    Labels are those of models of languages: `jpn_Jpan`, `ja`, `zh-Hans`, `zh_CN`.
+    """
+    code, *subtags = label.removeprefix("__label__").replace("-", "_").split("_")
+    scripts = [subtag.title() for subtag in subtags if len(subtag) == 4 and subtag.isalpha()]
+    return bool(WITHOUT_SPACES & {*scripts}) if scripts else code.lower() in LANGUAGES_WITHOUT_SPACES

@@ -1,6 +1,6 @@
 """Asked: a request as somebody makes it, and as the deny list of a corpus keeps it, by hashes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -53,6 +53,17 @@ def hashed(request: Request) -> Request:
     return request
 
 
+def forms_of(text: str) -> Iterator[str]:
+    """Return a text, and it with and without what either an editor or the document may have and the other not.
+
+    That is a byte order mark, a line end after the last line, and line ends of Windows.
+    """
+    bare = text.removeprefix("\ufeff")
+    for marked in (text, bare, f"\ufeff{bare}"):
+        for form in (marked, marked.replace("\r\n", "\n")):
+            yield from (form, form.rstrip("\r\n"))
+
+
 @dataclass
 class Asking:
     """What stands on a command line, read into a request."""
@@ -98,8 +109,7 @@ class Asking:
         """Return the request. Raises BadInput where it asks for nothing."""
         if any(not text.strip() for text in texts):
             raise BadInput("--text: a text is expected, and this one is empty")
-        # An editor ends a file with a line end that the document need not have.
-        texts = [*dict.fromkeys(form for text in texts for form in (text, text.rstrip("\r\n")))]
+        texts = [*dict.fromkeys(form for text in texts for form in forms_of(text))]
         if not self.found and not texts:
             raise BadInput("nothing is asked for: give --urls, --domain, --ids, --column or --text")
         return Asked(tuple(self.found), tuple(texts))

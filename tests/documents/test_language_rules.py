@@ -13,10 +13,10 @@ from small_corpus import REPOSITORY, TOKENIZER, build_here
 from flows.command.try_ import limits
 from tasks.documents import rules as rules_stage
 from tasks.documents.bounds import broken_rules, first_broken
-from tasks.documents.language_rules import language_rules
+from tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
 from tasks.documents.planning import Languages, PlannedStep, bounds_of, bounds_of_step, measures_of
 from tasks.documents.run_steps import Documents, prose_of
-from tasks.errors import BadRecipe, NotConserved
+from tasks.errors import BadInput, BadRecipe, NotConserved
 from tasks.planning.try_rules import try_steps
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.steps import Step
@@ -242,15 +242,38 @@ def test_step_without_what_it_needs_is_told(folder, of_rules, more, said):
         build_here(load_recipe(write_recipe(folder, "wrong", of_rules, **more)))
 
 
-def test_languages_without_spaces_are_refused(folder, tmp_path):
-    train_model(tmp_path, ("tha_Thai", EN))
-    (tmp_path / "tha_Thai.yml").write_text("language_score: 0.9")
+@pytest.mark.parametrize(
+    ("labels", "are_refused"),
+    [
+        ("ja zh th lo km my bo wuu yue", True),  # all such labels of lid.176
+        (
+            "ja_Jpan jpn_Jpan jpn_Hira zho_Hans yue_Hant cmn_Hani lao_Laoo khm_Khmr mya_Mymr bod_Tibt dzo_Tibt",
+            True,
+        ),
+        ("jpn zho cmn tha khm mya bod zh-Hans zh_CN ja-JP __label__ja JA", True),
+        ("zho_Latn nan_Latn_tailo ko kor_Hang vi en deu_Latn hi ar he mt jam_Latn", False),
+    ],
+)
+def test_languages_without_spaces_are_known_by_the_labels_of_all_models(labels, are_refused):
+    for label in labels.split():
+        rules = {label: LanguageRules(language=label)}
+        if not are_refused:
+            check_written_with_spaces("rules", rules)
+            continue
+        with pytest.raises(BadInput, match=f"{label} is written without spaces between words"):
+            check_written_with_spaces("rules", rules)
+
+
+@pytest.mark.parametrize("label", ["tha_Thai", "ja"])
+def test_languages_without_spaces_are_refused(folder, tmp_path, label):
+    train_model(tmp_path, (label, EN))
+    (tmp_path / f"{label}.yml").write_text("language_score: 0.9")
     path = write_recipe(folder, "thai", {"languages": str(tmp_path / "*.yml")}, str(tmp_path / "*.yml"))
     with open(path) as file:
         recipe = file.read().replace("model.bin", str(tmp_path / "model.bin"))
     with open(path, "w") as file:
         file.write(recipe)
-    with pytest.raises(BadRecipe, match="tha_Thai is written without spaces between words"):
+    with pytest.raises(BadRecipe, match=f"{label} is written without spaces between words"):
         build_here(load_recipe(path))
 
 

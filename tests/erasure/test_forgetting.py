@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_LE
 from hashlib import sha256
 
 import numpy as np
@@ -14,6 +15,7 @@ from leaks import decoded, files_with, texts_in, token_ids
 from small_corpus import STEPS, TOKENIZER, build_here, edited, prose, table_of, write_rows, zyda
 from small_mixtures import mixed_in, mixture_file
 
+from flows.command.forget import text_in
 from flows.dashboard.report_artifact import write_report
 from tasks.dedup.reference.corpora import corpus_at
 from tasks.documents.deny_list import Request
@@ -360,10 +362,22 @@ def test_nothing_of_a_document_stays_in_the_accounts(mine):
 
 
 def test_text_of_an_editor_is_that_of_the_document(mine):
-    rows = [{"url": "https://x.example/", "author": "x", "text": "Jane Doe lives at 5 Elm Rd."}]
+    rows = [{"url": "https://x.example/", "author": "x", "text": "Jane Doe lives at 5 Elm Rd.\nŁódź"}]
     write_rows(mine.folder / "in/pages-9.jsonl", rows)
     build_here(mine.load())
-    found, recipe, _ = forget(mine, asking(texts=["Jane Doe lives at 5 Elm Rd.\n"]))
+    content = rows[0]["text"].replace("\n", "\r\n") + "\r\n"
+    file = mine.folder / "text.txt"
+    marks = {
+        "utf-8-sig": b"",
+        "utf-16-le": BOM_UTF16_LE,
+        "utf-16-be": BOM_UTF16_BE,
+        "utf-32-le": BOM_UTF32_LE,
+    }
+    for encoding, mark in marks.items():
+        file.write_bytes(mark + content.encode(encoding))
+        asked = asking(texts=[text_in(str(file))])
+        assert [one.row for one in find(mine.load(), asked, in_turn, alike=False).documents] == [0]
+    found, recipe, _ = forget(mine, asking(texts=[f"{rows[0]['text']}\n"]))
     assert [one.file.rpartition("/")[2] for one in found.documents] == ["pages-9.jsonl"]
     assert rows[0]["text"] not in published_texts(recipe)
 
