@@ -36,7 +36,7 @@ from tasks.recipe.values import Strict
 from tasks.sources.address_lists import Entry, address_of, entry_of, fields_of, lines_of_list, read_entries
 from tasks.sources.named_values import as_text
 from tasks.sources.small_files import PlannedFile, planned_files
-from tasks.sources.web_addresses import domain, folders, normalised, with_parents
+from tasks.sources.web_addresses import domain, folder_ends, normalised, with_parents
 from tasks.storage.records import digest_of
 
 NAME = "deny"
@@ -191,7 +191,7 @@ class DenyList:
         if said is None or (found := normalised(said)) is None:
             return False
         host, address = found
-        is_in_folder = bool(self.folders) and not self.folders.isdisjoint(folders(address))
+        is_in_folder = bool(self.folders) and not self.folders.isdisjoint(self.folders_of(address))
         is_hashed = bool(self.url_hashes) and not self.url_hashes.isdisjoint(hashes_of_address(address))
         return (
             address in self.urls
@@ -200,14 +200,25 @@ class DenyList:
             or not self.domains.isdisjoint(with_parents(host))
         )
 
+    def folders_of(self, address: str) -> Iterator[str]:
+        """Yield the folders of an address that are not longer than all that are asked for."""
+        for end in folder_ends(address):
+            if end > self.longest_folder:
+                return
+            yield address[:end]
+
+    @cached_property
+    def longest_folder(self) -> int:
+        return max(map(len, self.folders), default=0)
+
 
 def hashes_of_address(address: str) -> Iterator[str]:
     """Return the SHA-256 of an address, and of each folder that it is in, as `example.org/folder/*`."""
     yield sha256(address.encode()).hexdigest()
-    of_folder, place = sha256(), 0
-    for folder in folders(address):
-        of_folder.update(address[place : len(folder)].encode())
-        place = len(folder)
+    of_folder, start = sha256(), 0
+    for end in folder_ends(address):
+        of_folder.update(address[start:end].encode())
+        start = end
         whole = of_folder.copy()
         whole.update(b"/*")
         yield whole.hexdigest()

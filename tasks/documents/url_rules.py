@@ -20,7 +20,7 @@ from tasks.recipe.web_steps import UrlRules
 from tasks.sources.address_lists import entries_of, lines_of_list, read_entries
 from tasks.sources.named_values import texts_in
 from tasks.sources.small_files import PlannedFile, planned_files
-from tasks.sources.web_addresses import folders, normalised, with_parents
+from tasks.sources.web_addresses import folder_ends, normalised, with_parents
 from tasks.storage.records import Record
 
 VERSION = "3"  # raised when an address breaks other rules
@@ -117,17 +117,17 @@ def longest_beginning(hashes: NDArray[np.uint64], address: str) -> str | None:
     if not len(hashes):
         return None
     path = address.partition("?")[0]
-    beginnings = [*folders(path), path, address.rstrip("/")]
-    hashed, place, wanted = blake2b(digest_size=8), 0, list[int]()
-    for beginning in beginnings[:-1]:
-        hashed.update(path[place : len(beginning)].encode())
-        place = len(beginning)
+    ends = [*folder_ends(address), len(path)]
+    hashed, start, wanted = blake2b(digest_size=8), 0, list[int]()
+    for end in ends:
+        hashed.update(path[start:end].encode())
+        start = end
         wanted.append(int.from_bytes(hashed.digest(), "little"))
-    wanted.append(hash_of(beginnings[-1]))
-    values = np.array(wanted, np.uint64)
+    whole = address.rstrip("/")
+    values = np.array([*wanted, hash_of(whole)], np.uint64)
     places = np.minimum(np.searchsorted(hashes, values), len(hashes) - 1)
     found = np.flatnonzero(hashes[places] == values)
-    return beginnings[found[-1]] if len(found) else None
+    return address[: [*ends, len(whole)][found[-1]]] if len(found) else None
 
 
 @lru_cache(maxsize=4)

@@ -38,6 +38,8 @@ from tasks.storage.tables import ids_of, tables_of
 SET_ASIDE = "set aside"
 MOST_TEXTS = 100_000  # whose copies are looked for at once
 ADDRESS = re.compile(rb"""https?:[^\s"'<>]+""", re.IGNORECASE)
+# A value of JSON or CSV that may be an address without a scheme.
+VALUE = re.compile(rb"""(?:^|["',;\t])([^\s"',;<>]++)(?=$|["',;\t])""", re.MULTILINE)
 NOT_BUILT = (
     "{url}: the corpus is not what its recipe and its sources say now: build it (zyda build), then ask again"
 )
@@ -275,9 +277,13 @@ def rows_set_aside(
 
 
 def addresses_in(content: bytes) -> Iterator[str]:
-    """Yield the addresses in a row, as they are and as JSON writes them."""
-    for found in ADDRESS.findall(content.replace(b"\\/", b"/")):
+    """Yield the addresses in a row, as they are and as JSON writes them; without a scheme those of whole values."""
+    content = content.replace(b"\\/", b"/")
+    for found in ADDRESS.findall(content):
         yield found.decode(errors="replace")
+    for value in VALUE.findall(content):
+        if b"." in value:
+            yield value.decode(errors="replace")
 
 
 def as_stored(text: str) -> list[bytes]:

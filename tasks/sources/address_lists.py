@@ -29,7 +29,7 @@ BETWEEN = re.compile(r"[\s,;]+")
 BLANK = re.compile(r"\s+")
 DNSMASQ = re.compile(r"(?:address|server|local|ipset|nftset)=/")
 HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-NETWORK = re.compile(r"[0-9.]+/[0-9]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]*/[0-9]+")
+NETWORK = re.compile(r"([0-9a-fA-F:.]+)/[0-9]{1,3}")
 WHOLE_PAGES = {
     "all",
     "doc",
@@ -98,8 +98,9 @@ def fields_of(line: str) -> list[str]:
     if len(words) > 1 and is_number(words[0].partition("%")[0]):
         return [word for word in words[1:] if word.lower() not in LOCAL]
     fields = [field for word in words for field in fields_in(word)]
-    if network := next(filter(NETWORK.fullmatch, fields), None):
-        raise ValueError(f"{network!r} is a network of addresses, no domain")
+    for field in fields:
+        if (found := NETWORK.fullmatch(field)) and is_number(found[1]):
+            raise ValueError(f"{field!r} is a network of addresses, no domain")
     return fields
 
 

@@ -329,6 +329,7 @@ BROKEN_LINES = {
     '{"url": "http://jane.example/me", "text": "cut': True,
     '{"url": "https://jane.example/menu", "text": "cut': False,
     '{"url": "https://elsewhere.example/", "text": ' + json.dumps(ASKED): True,
+    '{"url": "user@JANE.example./me#top", "text": "cut': True,
     '{"author": "Jane Doe", "text": "cut': True,
     '{"author": "Jane Doering", "text": "cut': False,
 }

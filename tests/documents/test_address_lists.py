@@ -1,0 +1,139 @@
+"""Lists of domains and addresses: each published form is read, or the lines that cannot be are named."""
+
+import gzip
+
+import pyarrow as pa
+import pytest
+from growth import grows_linearly
+
+from tasks.documents.deny_list import DenyList, requests_of
+from tasks.documents.url_rules import judged_urls, planned_url_rules
+from tasks.errors import BadInput
+from tasks.recipe.web_steps import UrlRules
+from tasks.sources.address_lists import fields_of
+from tasks.sources.web_addresses import domain, folder_ends, normalised
+
+LISTED = [
+    "ads.example", "track.example", "spam.example", "adult.example", "xn--mller-kva.example", "a.example", "b.example",
+    "c.example", "rule.example", "mask.example", "dns.example", "deep.dns.example", "10.1.2.3", "last.example",
+]  # fmt: skip
+LINES = [
+    "# Title: hosts", "! of an ad blocker", "; of a zone", "[Adblock Plus 2.0]", "", "127.0.0.1 localhost",
+    "::1 ip6-localhost ip6-loopback", "0.0.0.0 0.0.0.0", "0.0.0.0 ads.example", "127.0.0.1\ttrack.example # note",
+    "http://spam.example/", "Adult.Example # note", "müller.example", "a.example, b.example;c.example",
+    "||rule.example^", "*.mask.example", "address=/dns.example/0.0.0.0", "server=/deep.dns.example/", "10.1.2.3",
+    "last.example ; note",
+]  # fmt: skip
+
+
+def judged(folder, content, addresses, kind="domains"):
+    """Return which of some addresses break a rule of one list."""
+    path = folder / "list"
+    path.write_bytes(content)
+    rules = planned_url_rules(UrlRules(**{kind: [str(path)]}))
+    found = judged_urls(rules, pa.table({"url": pa.array(addresses, pa.string())}))
+    return found[f"url_rules.{kind}"].is_valid().to_pylist()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_published_forms_of_lists_of_domains_are_read(tmp_path, encoding, end):
+    content = end.join(LINES).encode(encoding)
+    pages = [f"http://www.{name}/page" if name[0] != "1" else f"http://{name}/" for name in LISTED]
+    others = [
+        "https://localhost/",
+        "https://0.0.0.0/",
+        "http://good.example/x",
+        "http://hosts/",
+        "http://example/",
+    ]
+    assert judged(tmp_path, content, pages + others) == [True] * len(pages) + [False] * len(others)
+    assert judged(tmp_path, gzip.compress(content), pages[:3]) == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("http://page.example/a", "'page.example/a' is an address; list it under `urls`"),
+        ("page.example:8080/", "'page.example:8080/' is an address"),
+        ("page.example:8080", "'page.example:8080' is no domain"),
+        ("two words", "'two' is no domain"),
+        ("@@||page.example^", "is an exception"),
+        ("||page.example^$third-party", "is for some requests only"),
+        ("page.example##.banner", "is no domain"),
+        ("10.0.0.0/8", "is a network"),
+        ("2001:db8::/32", "is a network"),
+        ("address=/#/0.0.0.0", "'#' is no domain"),
+        ("page.example CNAME .", "'CNAME' is no domain"),
+    ],
+)
+def test_lines_in_no_known_form_are_named(tmp_path, line, fault):
+    with pytest.raises(BadInput) as caught:
+        judged(tmp_path, f"# list\nok.example\n{line}\nlast.example\n{line}".encode(), [])
+    said = str(caught.value)
+    assert "url_rules.domains: " in said
+    assert "list: 2 of its 5 lines are not in a form that is known; line 3: " in said
+    assert fault in said
+
+
+def test_lists_of_addresses_have_folders_and_whole_domains(tmp_path):
+    lines = [
+        "page.example/a/*",
+        "https://one.example/x?q=1 # note",
+        "||rule.example/b^",
+        "0.0.0.0 whole.example",
+    ]
+    addresses = ["http://page.example/a/b", "//page.example/a", "page.example/ab", "one.example/x?q=1",
+                 "one.example/x", "https://rule.example/b/c", "whole.example/y"]  # fmt: skip
+    expected = [True, True, False, True, False, True, True]
+    assert judged(tmp_path, "\n".join(lines).encode(), addresses, "urls") == expected
+
+
+WORST = {
+    "dots": "a.".__mul__,
+    "dots before a sign": lambda n: "." * n + "@",
+    "colons": ":".__mul__,
+    "slashes": lambda n: "x.org" + "/" * n,
+    "parts of a path": lambda n: "x.org/" + "a/" * n,
+    "signs": "@".__mul__,
+    "escapes": lambda n: "x.org/" + "%41" * n,
+    "broken escapes": lambda n: "x.org/" + "%4" * n,
+    "brackets": "[".__mul__,
+    "blanks": lambda n: "x.org" + " " * n + "#",
+    "commas": "a,".__mul__,
+    "bars": "|".__mul__,
+    "queries": lambda n: "x.org/" + "?a" * n,
+    "stars": lambda n: "*." * n + "/*",
+}
+
+
+@pytest.fixture(scope="module")
+def long_rules(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lists")
+    for kind in ("domains", "urls", "words", "subwords", "soft_words"):
+        (folder / kind).write_text("listed.example\n")
+    kinds = ("domains", "urls", "words", "subwords", "soft_words")
+    return planned_url_rules(UrlRules(**{kind: [str(folder / kind)] for kind in kinds}))
+
+
+@pytest.mark.parametrize("kind", WORST)
+def test_long_addresses_take_time_in_proportion(long_rules, kind):
+    denied = DenyList(request for line in ("x.example", "y.example/*") for request in requests_of(line))
+    denied.url_hashes.add("0" * 64)
+
+    def all_of_it(text):
+        judged_urls(long_rules, pa.table({"url": pa.array([text, f"https://{text}"])}))
+        denied.has_address(text)
+        domain(text)
+        try:
+            requests_of(text)
+        except ValueError:
+            fields_of("x.org")
+
+    assert grows_linearly(all_of_it, WORST[kind], 4_000)
+
+
+def test_folders_of_an_address_are_those_before_each_slash():
+    address = "x.org/a//b?c/d"
+    assert [address[:end] for end in folder_ends(address)] == ["x.org", "x.org/a", "x.org/a/"]
+    assert normalised("x.org/a/../b//c")[1] == "x.org/b//c"
