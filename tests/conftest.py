@@ -13,6 +13,7 @@ import dask
 import distributed
 import pytest
 from browser import browser, deceived_browser, page  # noqa: F401 (fixtures)
+from clusters import small_cluster
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
@@ -237,9 +238,7 @@ def stack(running_stack):
 @pytest.fixture(scope="session")
 def cluster(server):
     """Give a Dask cluster of two workers that all flows of the tests use."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-    ) as found:
+    with small_cluster(2) as found:
         yield found
 
 

@@ -9,7 +9,17 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_corpus import build_here, contents, listed_files, prose, rows, table_of, write_rows, zyda
+from small_corpus import (
+    build_here,
+    contents,
+    listed_files,
+    prose,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+    zyda_here,
+)
 
 from tasks.accounts.published import STAMPS, File, FileStamps, manifest_if_there, saved_stamps
 from tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
@@ -85,7 +95,7 @@ def test_corpus_from_before_there_was_a_table_is_read_and_goes_on(built, tmp_pat
     assert b'"table"' not in recipe.folder.read("published/manifest.json")
     assert [explain(recipe, str(removed)), nearest(recipe, prose("best alone"))] == answers
     assert ledger_if_complete(recipe) is not None
-    assert zyda("verify", str(built.path)).returncode == 0
+    assert zyda_here("verify", str(built.path)).returncode == 0
     write_rows(built.folder / "in/best-2.parquet", rows(late=prose("late")))
     build_here(recipe)
     assert json.loads(recipe.folder.read("published/manifest.json"))["table"]["rows"] == len(
@@ -159,7 +169,7 @@ def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
         path.write_bytes(content)
     line = rf"{path.name} .*{said}.*; zyda verify --repair mends it"
     assert re.search(line, zyda("status", str(built.path)).stdout)
-    assert re.fullmatch(f"zyda: .*{line}\n", zyda("explain", str(built.path), "0").stderr)
+    assert re.fullmatch(f"zyda: .*{line}\n", zyda_here("explain", str(built.path), "0").stderr)
     assert ledger_if_complete(recipe) is None
     build_here(recipe)
     assert contents(recipe) == undisturbed

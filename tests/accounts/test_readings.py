@@ -17,7 +17,7 @@ from small_corpus import (
     shards_of,
     table_of,
     without_times,
-    zyda,
+    zyda_here,
 )
 
 from flows.command.status import of_corpus
@@ -185,7 +185,7 @@ def test_verify_remembers_what_it_has_read_and_found_whole(built):
     as_if_read(folder, old)
     path = next(file.path for file in listed_files(folder) if file.path.startswith("best/"))
     (built.folder / "out/small/published" / path).unlink()
-    assert zyda("verify", str(built.path)).returncode == 1
+    assert zyda_here("verify", str(built.path)).returncode == 1
     table = stamps_of(folder, saved_stamps(folder), [""])
     checked = {row["path"]: row["checked_at"] for row in table.to_pylist() if row["path"] != "manifest.json"}
     assert checked.pop(path) == old
@@ -229,7 +229,7 @@ def test_changed_digit_in_the_manifest_is_told_by_nobody(built):
             look(recipe)
     _, line = islice(of_corpus(str(built.path), None, None), 2)
     assert line.endswith("published/manifest.json is not as it was published; zyda verify --repair mends it")
-    assert zyda("verify", str(built.path)).returncode == 1
+    assert zyda_here("verify", str(built.path)).returncode == 1
     assert ledger_if_complete(recipe) is None
     build_here(recipe)
     assert contents(recipe) == before

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_corpus import COMMAND, REPOSITORY, build_here, table_of, zyda
+from small_corpus import COMMAND, REPOSITORY, build_here, table_of, zyda, zyda_here
 
 from flows.command.cli import app, main
 from tasks.recipe.loading import load_recipe
@@ -203,7 +203,8 @@ def test_faults_in_the_input_are_lines_and_exit_status_1(corpus, tmp_path, serve
 
 def test_ledger_prints_text_json_and_markdown(corpus, built):
     text, as_json, markdown = (
-        zyda("ledger", str(corpus.path), "--format", form).stdout for form in ("text", "json", "markdown")
+        zyda_here("ledger", str(corpus.path), "--format", form).stdout
+        for form in ("text", "json", "markdown")
     )
     assert "middle" in text
     assert "\nremovals removed " in text
@@ -221,13 +222,13 @@ def test_part_of_the_input_is_more_than_nothing_and_no_more_than_all(corpus):
 
 
 def test_fault_of_an_option_names_the_option_and_no_line_of_the_recipe(corpus):
-    said = zyda("check", corpus.write(), "--storage=nosuch://x")
+    said = zyda_here("check", corpus.write(), "--storage=nosuch://x")
     assert said.returncode == 1
     assert said.stderr.startswith("zyda: --storage: nosuch:// is no kind of URL")
 
 
 def test_ledger_of_nothing_says_so(corpus):
-    said = zyda("ledger", corpus.write())
+    said = zyda_here("ledger", corpus.write())
     assert said.returncode == 1
     assert "nothing is published there yet" in said.stderr
 
@@ -236,7 +237,7 @@ def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
     gone = next(
         row for row in table_of(built, "removed") if row["source"] == "middle" and row["kept_doc_id"] == 0
     )
-    said = zyda("explain", str(corpus.path), str(gone["doc_id"])).stdout
+    said = zyda_here("explain", str(corpus.path), str(gone["doc_id"])).stdout
     assert re.search(r"source middle, file .*in/middle\.jsonl\.gz, row 0", said)
     assert "It was removed by stage removals, reason duplicate" in said
     assert "4 documents" in said
@@ -247,9 +248,9 @@ def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
 
 
 def test_explain_of_a_document_that_stayed_or_was_filtered(corpus, built):
-    assert "It is in the corpus." in zyda("explain", str(corpus.path), "0").stdout
+    assert "It is in the corpus." in zyda_here("explain", str(corpus.path), "0").stdout
     filtered = next(row for row in table_of(built, "removed") if row["reason"] == "keep")
-    said = zyda("explain", str(corpus.path), str(filtered["doc_id"])).stdout
+    said = zyda_here("explain", str(corpus.path), str(filtered["doc_id"])).stdout
     assert "the recipe's `keep` is not true for it" in said
 
 
@@ -263,7 +264,7 @@ def test_explain_of_a_document_that_stayed_or_was_filtered(corpus, built):
     ],
 )
 def test_explain_of_an_id_that_is_none(corpus, built, doc_id, fault):
-    said = zyda("explain", str(corpus.path), doc_id)
+    said = zyda_here("explain", str(corpus.path), doc_id)
     assert said.returncode == 1
     assert fault in said.stderr
 

@@ -17,7 +17,18 @@ from prefect.settings import (
     PREFECT_SERVER_API_AUTH_STRING,
     temporary_settings,
 )
-from small_corpus import COMMAND, Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
+from small_corpus import (
+    COMMAND,
+    Corpus,
+    build_here,
+    edited,
+    prose,
+    rows,
+    table_of,
+    write_rows,
+    zyda,
+    zyda_here,
+)
 
 from flows.command.look import serve_page
 from flows.reporting.look_page import look_page, sample_as_json
@@ -234,7 +245,7 @@ def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp
         row["doc_id"] for row in table_of(corpus.load(), "removed")
     }
     before = all_lookings(corpus.load().folder)
-    added = zyda("look", str(corpus.path), "--add", str(saved))
+    added = zyda_here("look", str(corpus.path), "--add", str(saved))
     assert added.returncode == 0, added.stderr
     (looking,) = [one for one in all_lookings(corpus.load().folder) if one not in before]
     assert looking.who == "cat"
@@ -255,7 +266,7 @@ def test_judgements_of_another_corpus_are_not_added(corpus, tmp_path):
         file.write_text(
             Looking(who="x", began="now", options=SampleOptions(), judgements=(one,)).model_dump_json()
         )
-        said = zyda("look", str(corpus.path), "--add", str(file))
+        said = zyda_here("look", str(corpus.path), "--add", str(file))
         assert said.returncode == 1
         assert said.stderr.count("\n") == 1
         assert str(doc_id) in said.stderr
@@ -271,7 +282,7 @@ def test_what_several_people_save_of_one_page_is_all_kept(corpus, tmp_path):
         )
         file.write_text(looking.model_dump_json(exclude={"added"}))
         for _ in range(2):  # once more changes nothing
-            assert zyda("look", str(corpus.path), "--add", str(file), "--as", who).returncode == 0
+            assert zyda_here("look", str(corpus.path), "--add", str(file), "--as", who).returncode == 0
     found = [one for one in all_lookings(corpus.load().folder) if one.began == "2026-05-05T00:00:00Z"]
     assert [(one.who, one.judgements[0].is_right) for one in found] == [("eve", True), ("fay", False)]
 

@@ -25,7 +25,7 @@ from small_corpus import (
     rows,
     table_of,
     write_rows,
-    zyda,
+    zyda_here,
 )
 
 from tasks.accounts.published import corpus_of
@@ -165,14 +165,14 @@ def test_ledger_card_and_explanation_say_it(old, new):
     ledger = build_here(recipe)
     gone = names_of(recipe, stage="against")
     assert ledger.removed("against").documents == len(gone)
-    assert "against: old, 3" in zyda("check", str(new.path)).stdout
+    assert "against: old, 3" in zyda_here("check", str(new.path)).stdout
     assert ledger.stages[:3] == ("ingest", "against", "minhash")
-    said = zyda("explain", str(new.path), str(gone["exact"]["doc_id"])).stdout
+    said = zyda_here("explain", str(new.path), str(gone["exact"]["doc_id"])).stdout
     there = gone["exact"]["matched_doc_id"]
     assert "removed by stage against, reason in_other_corpus: another corpus" in said
     assert f"matched_corpus old, matched_doc_id {there}" in said
     assert said.endswith("from this document to that of the other corpus:\n(no difference)\n")
-    edit = zyda("explain", str(new.path), str(gone["two_edits"]["doc_id"])).stdout
+    edit = zyda_here("explain", str(new.path), str(gone["two_edits"]["doc_id"])).stdout
     assert "\n-" in edit.partition("from this document to that of the other corpus:")[2]
     assert f"`against` let {len(gone)} documents go" in recipe.folder.read("published/README.md").decode()
 
@@ -293,7 +293,7 @@ def test_manifest_says_which_corpus_it_was_and_explain_knows_when_it_is_another(
     more = {f"late{i}": prose(f"late{i}") for i in range(40)}
     write_rows(corpus.folder / "in/best-0.parquet", rows(**more, best_alone=prose("best alone")))
     build_here(there)
-    said = zyda("explain", str(new.path), str(gone["doc_id"])).stdout
+    said = zyda_here("explain", str(new.path), str(gone["doc_id"])).stdout
     assert "(the corpus there-sample-0.9 is not there any more as it was then)" in said
 
 

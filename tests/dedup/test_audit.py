@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
+from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda_here
 
 from flows.dashboard.report_artifact import write_report
 from tasks.accounts.audited import AuditCounts
@@ -219,7 +219,7 @@ def test_steps_are_those_of_a_search_in_breadth(seed, count):
 def test_audit_is_printed_shown_and_in_the_card(chains):
     recipe = chains.load()
     build_here(recipe)
-    said = zyda("audit", str(chains.path), "--pairs", "20")
+    said = zyda_here("audit", str(chains.path), "--pairs", "20")
     assert said.returncode == 0, said.stderr
     gone = sum(row["reason"] == "duplicate" for row in table_of(recipe, "removed"))
     assert re.match(
@@ -237,13 +237,13 @@ def test_audit_is_printed_shown_and_in_the_card(chains):
 
 
 def test_audit_of_what_is_gone_says_so(corpus):
-    said = zyda("audit", corpus.write())
+    said = zyda_here("audit", corpus.write())
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
     assert "nothing has been built there yet" in said.stderr
     recipe = corpus.load()
     build_here(recipe)
     recipe.folder.delete(next(p for p in recipe.folder.files("work/manifests") if "/audit-" in p))
-    said = zyda("audit", str(corpus.path))
+    said = zyda_here("audit", str(corpus.path))
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
     assert "what the last build left is gone" in said.stderr
     assert (
@@ -259,7 +259,7 @@ def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
         corpus_of(recipe)[1].audits["audit"].sentence()
         == "No document went as a near-duplicate of another one of this corpus."
     )
-    said = zyda("audit", str(corpus.path))
+    said = zyda_here("audit", str(corpus.path))
     assert (said.returncode, said.stdout) == (
         0,
         "No document went as a near-duplicate of another one of this corpus.\n",

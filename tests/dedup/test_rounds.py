@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_corpus import build_here, contents, edited, prose, rows, table_of, write_rows, zyda
+from small_corpus import build_here, contents, edited, prose, rows, table_of, write_rows, zyda_here
 
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
@@ -129,9 +129,9 @@ def test_round_works_on_what_is_left_and_has_its_own_accounts(twins):
     assert "Documents with the same words" in recipe.folder.read("published/README.md").decode()
     write_report(recipe)
     (row, *_) = (row for row in table_of(recipe, "removed") if row["stage"] == "removals2")
-    said = zyda("explain", str(twins.path), str(row["doc_id"]))
+    said = zyda_here("explain", str(twins.path), str(row["doc_id"]))
     assert f"cluster {row['cluster_id']}" in said.stdout
-    assert zyda("audit", str(twins.path)).returncode == 0
+    assert zyda_here("audit", str(twins.path)).returncode == 0
 
 
 def test_document_that_was_kept_and_went_later_is_said_so(twins):
@@ -148,10 +148,10 @@ def test_document_that_was_kept_and_went_later_is_said_so(twins):
     )
     assert (
         "(which went itself, by stage removals2)"
-        in zyda("explain", str(twins.path), str(first["doc_id"])).stdout
+        in zyda_here("explain", str(twins.path), str(first["doc_id"])).stdout
     )
     twins.load(dedup=rounds[0], sources=[{"name": "only", "files": "in/only.jsonl"}])
-    said = zyda("explain", str(twins.path), str(second["doc_id"])).stdout  # by what is published
+    said = zyda_here("explain", str(twins.path), str(second["doc_id"])).stdout  # by what is published
     assert f"cluster {second['cluster_id']}" in said
 
 

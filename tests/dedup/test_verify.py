@@ -18,7 +18,7 @@ from small_corpus import (
     rows,
     table_of,
     write_rows,
-    zyda,
+    zyda_here,
 )
 
 from tasks.accounts.published import corpus_of
@@ -309,7 +309,7 @@ def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
     # All but the edited text are equal.
     said = r"42 documents are in clusters of more than [0-9,]+, which were cut into pieces: (0|41) pairs of documents"
     assert re.search(said, recipe.folder.read("published/README.md").decode())
-    assert re.search(said, zyda("ledger", str(corpus.path)).stdout)
+    assert re.search(said, zyda_here("ledger", str(corpus.path)).stdout)
 
 
 def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
@@ -347,7 +347,7 @@ def test_similarities_are_explained(chains):
     recipe = chains.load(name="explained", dedup={**LOOSE, "verify": {"containment": 0.7}})
     build_here(recipe)
     (row, *_) = (row for row in table_of(recipe, "removed") if row["stage"] == "removals")
-    said = zyda("explain", str(chains.path), str(row["doc_id"]))
+    said = zyda_here("explain", str(chains.path), str(row["doc_id"]))
     assert said.returncode == 0, said.stderr
     assert f"(jaccard {row['jaccard']:.4g}, containment {row['containment']:.4g})" in said.stdout
 

@@ -19,7 +19,7 @@ from small_corpus import (
     rows,
     table_of,
     write_rows,
-    zyda,
+    zyda_here,
 )
 
 from tasks.accounts.ledger import large_losses
@@ -392,7 +392,7 @@ def test_loss_is_one_line_in_the_terminal(corpus, terminal):
 
 def test_column_that_a_source_lacks_is_said_before_any_work(dated):
     dated.recipe["dedup"] = {"scope": "global", "prefer": ["year desc"]}
-    said = zyda("check", dated.write())
+    said = zyda_here("check", dated.write())
     assert said.returncode == 1
     lines = re.findall(
         r"recipe\.yaml:\d+: dedup\.prefer: source (\w+): year desc: there is no column year", said.stderr
@@ -402,7 +402,7 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
     with pytest.raises((BadInput, BadRecipe), match="no column year; there are doc_id, "):
         build_here(dated.load())
     rounds = [{"exact": "text"}, {"scope": "global", "prefer": "year asc"}]
-    said = zyda("check", dated.write(dedup=rounds))
+    said = zyda_here("check", dated.write(dedup=rounds))
     assert "dedup[1].prefer: source best: year asc: there is no column year" in said.stderr
 
 

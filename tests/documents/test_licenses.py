@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import build_here, prose, write_rows, zyda
+from small_corpus import build_here, prose, write_rows, zyda_here
 
 from tasks.accounts.components import OTHERS, count_names
 from tasks.documents.licenses import judged_licenses
@@ -290,7 +290,7 @@ def test_removal_of_the_only_document_with_a_licence_is_no_fault(licensed):
 
 
 def test_trial_shows_the_licences_that_go(licensed):
-    said = zyda("try", licensed.write()).stdout
+    said = zyda_here("try", licensed.write()).stdout
     assert "license_filter: its licence is not among those to keep" in said
     assert "GPL-3.0-only  first" in said
     assert "license_filter.unknown: the name of its licence is in no list" in said

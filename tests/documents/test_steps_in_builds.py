@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda
+from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda, zyda_here
 
 from flows.command.explain import decision, print_explanation
 from flows.dashboard.report_artifact import write_report
@@ -417,7 +417,7 @@ def test_steps_on_no_documents():
 
 
 def test_try_shows_what_each_rule_takes_and_writes_nothing(raw):
-    said = zyda("try", raw.write(), "--documents", "1000", "--examples", "1")
+    said = zyda_here("try", raw.write(), "--documents", "1000", "--examples", "1")
     assert said.returncode == 0, said.stderr
     assert re.search(r"\d+ documents of 3 sources, .* MB; \d+ stay", said.stdout)
     assert re.search(r"zyda1\.digits +│ +2 ", said.stdout)
@@ -439,7 +439,7 @@ def test_try_passes_over_what_cannot_be_read(corpus, ending):
 
 
 def test_try_without_steps_says_so(corpus):
-    said = zyda("try", corpus.write())
+    said = zyda_here("try", corpus.write())
     assert said.returncode == 1
     assert said.stderr == (
         "zyda: the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]\n"

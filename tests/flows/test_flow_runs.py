@@ -11,9 +11,9 @@ from contextvars import copy_context
 from functools import partial
 
 import dask
-import distributed
 import psutil
 import pytest
+from clusters import small_cluster
 from disturbances import start_build, task_runs_of, using
 from patience import wait_for
 from prefect import flow
@@ -126,9 +126,7 @@ def test_corpus_does_not_depend_on_how_many_workers_make_it(larger, undisturbed,
     from tasks.stage.runner import task_runner
 
     with (
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-        ) as cluster,
+        small_cluster(workers) as cluster,
         dask.config.set({"scheduler-address": cluster.scheduler_address}),
     ):
         build.with_options(task_runner=task_runner())(larger.write())

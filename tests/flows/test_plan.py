@@ -5,7 +5,7 @@ import shutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import QUALITY, Corpus, build_here, prose, rows, write_rows, zyda
+from small_corpus import QUALITY, Corpus, build_here, prose, rows, write_rows, zyda_here
 
 from flows import trial
 from flows.plan import plan_of
@@ -205,7 +205,7 @@ def spending_of_none(recipe):
 
 def test_report_shows_what_a_build_took_beside_its_plan(corpus):
     recipe = corpus.load()
-    assert zyda("plan", str(corpus.path), "--workers", "2", "--memory", "4").returncode == 0
+    assert zyda_here("plan", str(corpus.path), "--workers", "2", "--memory", "4").returncode == 0
     plan = read_record(recipe.folder, PLAN, Plan)
     build_here(recipe)
     took = Spending(
@@ -217,7 +217,7 @@ def test_report_shows_what_a_build_took_beside_its_plan(corpus):
         stages={"ingest": Spent(calls=5, cpu=1.25)},
     )
     keep_spending(recipe.folder, took, is_over=True)
-    assert zyda("report", str(corpus.path)).returncode == 0
+    assert zyda_here("report", str(corpus.path)).returncode == 0
     page = recipe.folder.read("report.html").decode()
     assert "21 seconds in one run on 2 cores, and 3 core seconds to conduct it." in page
     assert f"Planned were {plan.seconds.low:,.0f} to {plan.seconds.high:,.0f} seconds on as many." in page
@@ -226,19 +226,19 @@ def test_report_shows_what_a_build_took_beside_its_plan(corpus):
     assert f"1.2 ({ingest.cpu:,.1f})" in page
     # Of another recipe than it was made for it is no plan.
     keep_plan(recipe.folder, plan.model_copy(update={"recipe": "of another"}))
-    assert zyda("report", str(corpus.path)).returncode == 0
+    assert zyda_here("report", str(corpus.path)).returncode == 0
     assert "Planned were" not in recipe.folder.read("report.html").decode()
 
 
 def test_json_has_every_figure_and_faults_are_one_line(corpus):
-    said = zyda("plan", str(corpus.path), "--json")
+    said = zyda_here("plan", str(corpus.path), "--json")
     assert said.returncode == 1  # there is no recipe yet
     assert said.stderr.count("\n") == 1
     corpus.write()
-    said = zyda("plan", str(corpus.path), "--json")
+    said = zyda_here("plan", str(corpus.path), "--json")
     assert said.returncode == 0, said.stderr
     assert Plan.model_validate_json(said.stdout).sources[0].source == "best"
     write_rows(corpus.folder / "in/worst-5.jsonl.zst", [{"name": "x", "text": 7}])
-    said = zyda("plan", str(corpus.path))
+    said = zyda_here("plan", str(corpus.path))
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
     assert "worst-5.jsonl.zst" in said.stderr

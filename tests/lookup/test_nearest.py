@@ -22,6 +22,7 @@ from small_corpus import (
     table_of,
     write_rows,
     zyda,
+    zyda_here,
 )
 
 from tasks.accounts.published import published_ledger
@@ -81,23 +82,23 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     text = prose("best alone")
     path = tmp_path / "a text.txt"
     path.write_text(text)
-    said = zyda("find", str(corpus.path), text)
+    said = zyda_here("find", str(corpus.path), text)
     assert said.returncode == 0
     assert re.search(r"│ +1\.000 │ +1\.000 │", said.stdout)
     cells = [line.split("│")[1:-1] for line in said.stdout.splitlines() if line.startswith("│")]
     in_full = ["".join(part.strip() for part in column) for column in zip(*cells, strict=True)]
     assert in_full[2:6] == ["2", "best", "2", str(corpus.folder / "in/best-0.parquet")]
-    assert zyda("find", str(corpus.path), str(path)).stdout == said.stdout
+    assert zyda_here("find", str(corpus.path), str(path)).stdout == said.stdout
     piped = subprocess.run(
         [*COMMAND, "find", str(corpus.path), "-"], input=text, capture_output=True, text=True, check=True
     )
     assert piped.stdout == said.stdout
-    nobody = zyda("find", str(corpus.path), "nobody has this text")
+    nobody = zyda_here("find", str(corpus.path), "nobody has this text")
     assert (nobody.returncode, nobody.stdout) == (
         1,
         "no published document as a whole is like this text; parts of documents are not looked for\n",
     )
-    mistyped = zyda("find", str(corpus.path), "no-such-file.txt")
+    mistyped = zyda_here("find", str(corpus.path), "no-such-file.txt")
     assert mistyped.stdout == (
         "no-such-file.txt is no file; read as a text: no published document as a whole is like this text; parts of documents are not looked for\n"
     )
@@ -169,16 +170,16 @@ def test_first_does_not_depend_on_how_many_are_shown(tmp_path):
 def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
     path = tmp_path / "odd"
     path.write_bytes(text)
-    done = zyda("find", str(built[0].path), str(path))
+    done = zyda_here("find", str(built[0].path), str(path))
     assert done.returncode == 1
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    folder = zyda("find", str(built[0].path), str(tmp_path))
+    folder = zyda_here("find", str(built[0].path), str(tmp_path))
     assert f"{tmp_path}: cannot be read: Is a directory" in folder.stderr
 
 
 def test_argument_that_is_no_text_is_one_line(built):
-    assert "there is nothing in the text" in zyda("find", str(built[0].path), "").stderr
+    assert "there is nothing in the text" in zyda_here("find", str(built[0].path), "").stderr
     endless = zyda("find", str(built[0].path), "/dev/zero")
     assert endless.stderr == "zyda: /dev/zero: a text of more than 64 MiB; give a part of it\n"
     said = zyda("find", str(built[0].path), b"\xff\xfe")

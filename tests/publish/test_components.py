@@ -18,7 +18,7 @@ from small_corpus import (
     rows,
     table_of,
     write_rows,
-    zyda,
+    zyda_here,
 )
 
 from tasks.errors import BadInput, BadRecipe
@@ -271,6 +271,6 @@ def test_too_many_folders_are_refused_with_an_example(corpus, monkeypatch):
 def test_the_command_line_names_file_and_line_of_a_pattern_that_matches_nothing(corpus):
     sources = corpus.recipe["sources"]
     sources[0]["component"] = {"path": "nowhere/([0-9]+)/"}
-    said = zyda("check", corpus.write(sources=sources))
+    said = zyda_here("check", corpus.write(sources=sources))
     assert said.returncode != 0
     assert "its URL does not match nowhere" in " ".join((said.stderr + said.stdout).split())

@@ -18,6 +18,7 @@ from small_corpus import (
     table_of,
     write_rows,
     zyda,
+    zyda_here,
 )
 
 from tasks.errors import BadInput, Denied
@@ -314,7 +315,7 @@ def test_the_command_writes_in_processes_and_says_what(corpus, tmp_path):
     assert documents_in(to, "best") == [
         {"doc_id": row["doc_id"], "text": row["text"]} for row in table_of(corpus.load(), "best")
     ]
-    said = zyda("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,nothing")
+    said = zyda_here("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,nothing")
     assert said.returncode == 1
     assert said.stderr.strip().count("\n") == 0
     assert "no column 'nothing'" in said.stderr

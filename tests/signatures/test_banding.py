@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from scipy.integrate import quad
-from small_corpus import zyda
+from small_corpus import zyda_here
 
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.banding import Banding, bandings
@@ -46,17 +46,19 @@ def test_best_banding_is_the_best_of_all(threshold, values):
 
 
 def test_params_are_printed_with_the_curve_and_drawn(tmp_path):
-    said = zyda("params", "--threshold", "0.8", "--picture", str(tmp_path / "curve.svg"))
+    said = zyda_here("params", "--threshold", "0.8", "--picture", str(tmp_path / "curve.svg"))
     assert said.returncode == 0, said.stderr
     assert "dedup: {bands: 9, rows: 13}" in said.stdout
     assert "2.5%" in said.stdout
     assert said.stdout.count("<- threshold") == 1
     assert (tmp_path / "curve.svg").read_text().startswith("<svg")
-    weighted = zyda("params", "--threshold", "0.8", "--fp-weight", "9")
+    weighted = zyda_here("params", "--threshold", "0.8", "--fp-weight", "9")
     assert "weighted sum" in weighted.stdout
     assert "dedup: {bands: 9, rows: 13}" not in weighted.stdout
-    assert zyda("params", "--fp-weight", "0", "--fn-weight", "0").stderr.startswith("zyda: --fp-weight 0")
-    said = zyda("params", "--picture", str(tmp_path / "nowhere/curve.svg"))
+    assert zyda_here("params", "--fp-weight", "0", "--fn-weight", "0").stderr.startswith(
+        "zyda: --fp-weight 0"
+    )
+    said = zyda_here("params", "--picture", str(tmp_path / "nowhere/curve.svg"))
     assert said.returncode == 1
     assert said.stderr.startswith("zyda: ")
     assert len(said.stderr.splitlines()) == 1

@@ -24,7 +24,7 @@ from small_corpus import (
     rows,
     shards_of,
     write_rows,
-    zyda,
+    zyda_here,
 )
 
 from flows.command import build
@@ -309,7 +309,7 @@ def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
     path.unlink()
     path.write_text(text.replace('"tokens": 2391', '"tokens": 9999'))
     assert path.read_text() != text
-    assert zyda("verify", str(tmp_path / "recipe.yaml")).returncode == 1
+    assert zyda_here("verify", str(tmp_path / "recipe.yaml")).returncode == 1
     assert ledger_if_complete(recipe) is None
     build_here(recipe)
     assert contents(recipe) == undisturbed
@@ -381,7 +381,7 @@ def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeyp
         file.seek(50)
         file.write(bytes([byte[0] ^ 1]))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    said = zyda("verify", str(corpus.path))
+    said = zyda_here("verify", str(corpus.path))
     assert said.returncode == 1
     assert said.stdout.count("has another content than was written") == 2  # it has two names
     assert said.stderr.startswith("zyda: 2 files not as written")
@@ -394,7 +394,7 @@ def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeyp
             main()
         assert not ended.value.code
     assert contents(recipe) == undisturbed
-    assert zyda("verify", str(corpus.path)).returncode == 0
+    assert zyda_here("verify", str(corpus.path)).returncode == 0
 
 
 def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(tmp_path):
@@ -406,7 +406,7 @@ def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(
     folder = recipe.folder
     needed = {item.path for one in manifests(recipe) for item in artifacts_in(one.model_dump(mode="json"))}
     before = set(folder.files("work"))
-    said = zyda("clean", str(corpus.path), "--dry-run")
+    said = zyda_here("clean", str(corpus.path), "--dry-run")
     assert said.returncode == 0, said.stderr
     assert set(folder.files("work")) == before
     assert "would be removed" in said.stdout
@@ -417,7 +417,7 @@ def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(
     for path in strangers:
         folder.write(path, b"mine")
         os.utime(folder.path(path), (0, 0))
-    said = zyda("clean", str(corpus.path))
+    said = zyda_here("clean", str(corpus.path))
     assert said.returncode == 0, said.stderr
     assert "5 files in work/ written by no build, and kept: work/" in said.stdout
     left = set(folder.files("work"))
@@ -441,7 +441,7 @@ def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path):
     recipe = corpus.load()
     build_here(recipe)
     recipe.folder.write(f"work/ingest/best/being-written-{'0' * 20}.parquet", b"x")
-    said = zyda("clean", str(corpus.path))
+    said = zyda_here("clean", str(corpus.path))
     assert said.returncode == 1
     assert "a build seems to be running" in said.stderr
 
@@ -449,8 +449,8 @@ def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path):
 def test_clean_takes_an_audit_for_no_build(tmp_path):
     corpus = Corpus(tmp_path)
     build_here(corpus.load())
-    assert zyda("audit", str(corpus.path), "--pairs", "2").returncode == 0
-    said = zyda("clean", str(corpus.path), "--dry-run")
+    assert zyda_here("audit", str(corpus.path), "--pairs", "2").returncode == 0
+    said = zyda_here("clean", str(corpus.path), "--dry-run")
     assert said.returncode == 0, said.stderr
 
 
@@ -528,7 +528,7 @@ def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_
     assert ledger_if_complete(recipe) is None
     shutil.rmtree(model)
     assert ledger_if_complete(recipe) is None
-    said = zyda("check", str(corpus.path))
+    said = zyda_here("check", str(corpus.path))
     assert said.returncode == 1
     assert re.match(r"zyda: \S+recipe\.yaml:\d+: source worst: classify\.model: ", said.stderr)
 
@@ -572,6 +572,6 @@ def test_repaired_corpus_can_be_cleaned_at_once(tmp_path):
     recipe = corpus.load()
     build_here(recipe)
     cut(sorted((tmp_path / "out/small/published/best").glob("*.parquet"))[0])
-    assert zyda("verify", str(corpus.path), "--repair").returncode == 0
-    said = zyda("clean", str(corpus.path))
+    assert zyda_here("verify", str(corpus.path), "--repair").returncode == 0
+    said = zyda_here("clean", str(corpus.path))
     assert (said.returncode, said.stderr) == (0, "")

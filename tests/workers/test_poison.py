@@ -5,7 +5,7 @@ import threading
 import dask
 import distributed
 import pytest
-from clusters import AwayAtFirst, Numbered, number_all, workers_that_offer
+from clusters import AwayAtFirst, Numbered, number_all, small_cluster, workers_that_offer
 from patience import HANG
 
 from tasks.errors import BadInput, PoisonShards, Unavailable, all_but_poison
@@ -23,12 +23,11 @@ def workers(request):
     """Give the client of a cluster of so many processes, in which the task that waits dies with its worker."""
     with (
         dask.config.set({LOST: NEVER}),
-        distributed.LocalCluster(
-            n_workers=request.param, threads_per_worker=1, dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"allowed_failures": ALLOWED_DEATHS}, silence_logs=50,
+        small_cluster(
+            request.param, scheduler_kwargs={"allowed_failures": ALLOWED_DEATHS}, silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
-    ):  # fmt: skip
+    ):
         yield client
 
 
