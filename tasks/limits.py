@@ -29,7 +29,7 @@ class Limits:
     growth: int = bound(
         1000, "times", "the size of a compressed file, or of its first part, that it may decompress to"
     )
-    growth_from: int = bound(1 << 26, "bytes", "decompressed, before `growth` is a bound")
+    growth_from: int = bound(1 << 27, "bytes", "decompressed, before `growth` is a bound")
 
     # Records of WARC files and pages.
     warc_head: int = bound(1 << 16, "bytes", "The head of a WARC record. Real ones have up to 6 KiB.")
@@ -97,8 +97,9 @@ class Limits:
     batch_bytes: int = bound(
         1 << 28, "bytes", "rows that are decoded at once; one row alone may have `page_bytes`"
     )
-    ipc_bytes: int = bound(
-        1 << 29, "bytes", "a batch of an Arrow file whose buffers are compressed, decompressed"
+    ipc_bytes: int = bound(1 << 30, "bytes", "a batch of an Arrow file with compressed buffers, decompressed")
+    encoded_rows: int = bound(
+        1 << 24, "rows", "a batch of Arrow with dictionaries, runs, views or nulls alone"
     )
     line_values: int = bound(1 << 22, "values", "lists, objects and their elements in a line of JSON Lines")
     inspected_bytes: int = bound(32 << 20, "bytes", "lines that are read to find the columns of a file")
@@ -108,6 +109,10 @@ class Limits:
     list_bytes: int = bound(
         1 << 28, "bytes", "a deny list, a list of addresses or a file of an evaluation set, decompressed"
     )
+    list_lines: int = bound(
+        1 << 24, "lines", "a deny list, a list of addresses or JSON Lines of an evaluation set"
+    )
+    rules_bytes: int = bound(1 << 22, "bytes", "the rules of a language, or a list of words")
     model_bytes: int = bound(1 << 33, "bytes", "a model that finds languages")
     tokenizer_bytes: int = bound(1 << 28, "bytes", "a tokenizer.json")
     tokenizer_memory: int = bound(1 << 31, "bytes", "the memory in which a tokenizer is tried")

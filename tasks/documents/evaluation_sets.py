@@ -11,17 +11,16 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from tasks.errors import BadInput, first_line
 from tasks.recipe.evaluation import EvaluationSet
+from tasks.sources.formats.parquet import bounded_batches
 from tasks.sources.lines import DAMAGED
 from tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
+from tasks.sources.streams import Input
 from tasks.storage.records import Record
-
-ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -118,10 +117,11 @@ def rows_of(content: bytes, where: str) -> Iterator[dict[str, Any]]:
     """Read the rows of a Parquet file or of JSON Lines. Raises BadInput."""
     try:
         if content[:4] == b"PAR1":
-            for batch in pq.ParquetFile(io.BytesIO(content)).iter_batches(ROWS_AT_ONCE):
+            stream = Input(where, where, io.BytesIO(content), len(content), "", dict)
+            for batch in bounded_batches(stream):
                 yield from batch.to_pylist()
             return
-        for number, line in enumerate(decompressed(content, where).split(b"\n")):
+        for number, line in enumerate(io.BytesIO(decompressed(content, where))):
             if line.strip():
                 yield object_of(line, f"{where}, line {number:,}")
     except (*DAMAGED, pa.ArrowException) as error:

@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from tasks.errors import BadInput
+from tasks.limits import limits
 from tasks.recipe.rule_sets import FINEWEB_2
 from tasks.recipe.rule_settings import Limits, as_number, limits_of
 from tasks.sources.small_files import PlannedFile, content_of, planned_files
@@ -64,7 +65,7 @@ def language_rules(name: str, urls: Sequence[str]) -> dict[str, LanguageRules]:
     Raises BadInput where one says what no rule is about, and where two are of one language.
     """
     found = dict[str, LanguageRules]()
-    for file in planned_files(name, tuple(urls)):
+    for file in planned_files(name, tuple(urls), most=limits().rules_bytes):
         rules = rules_in(name, file)
         if rules.language in found:
             raise BadInput(f"{name}, file {file.listed.url}: {rules.language} has another file already")
@@ -77,7 +78,7 @@ def rules_in(name: str, file: PlannedFile) -> LanguageRules:
     """Read the file of a language. Raises BadInput."""
     language = re.sub(r"\.ya?ml$", "", basename(file.listed.url))
     try:
-        content = yaml.safe_load(content_of(name, file))
+        content = yaml.safe_load(content_of(name, file, limits().rules_bytes))
         if not isinstance(content, dict):
             raise ValueError("a mapping is expected")
         return LanguageRules(

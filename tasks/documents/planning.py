@@ -22,6 +22,7 @@ from tasks.documents.languages import TYPES as LANGUAGE_TYPES
 from tasks.documents.licenses import LICENSE, RULES
 from tasks.documents.url_rules import RULE, SENTENCES, PlannedUrlRules, planned_url_rules, rules_of
 from tasks.errors import BadInput, BadRecipe, Unavailable, ZydaError
+from tasks.limits import limits
 from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.faults import place_in_recipe
 from tasks.recipe.fields import Recipe
@@ -374,6 +375,8 @@ def content_of(url: str) -> bytes:
     content = Folder(folder or "/").read_if_there(name)
     if content is None:
         raise ValueError(f"{url}: there is no such file")
+    if len(content) > limits().rules_bytes:
+        raise ValueError(f"{url}: it has {len(content):,} bytes, expected at most {limits().rules_bytes:,}")
     return content
 
 

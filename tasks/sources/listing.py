@@ -232,7 +232,7 @@ def matches(source: str, pattern: str, revision: str | None = None) -> list[Inpu
             commit = commit_of(pattern, revision)
         fs, path = file_system_of(at_commit(pattern, commit) if commit else pattern)
         fs.invalidate_cache()
-        found = [file for info in infos_of(fs, path) for file in files_of(fs, info)]
+        found = [file for info in infos_of(fs, path) for file in files_of(fs, info, path)]
         infos = [*{str(file["name"]): file for file in found}.values()]
     files = [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
     if not commit:
@@ -266,10 +266,11 @@ def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:
     return [info if info.get("size") is not None else info_of(fs, info["name"]) or info for info in infos]
 
 
-def files_of(fs: Any, info: dict[str, Any]) -> list[dict[str, Any]]:
+def files_of(fs: Any, info: dict[str, Any], pattern: str) -> list[dict[str, Any]]:
     """Return a file alone; of a folder with an ending, as Spark's `x.parquet`, the files in it with that ending.
 
     Names that begin with a dot or an underscore are marks of the program that wrote the folder.
+    Raises ValueError if the pattern has the ending, and the folder has other files alone.
     """
     if info["type"] != "directory":
         return [info]
@@ -278,12 +279,12 @@ def files_of(fs: Any, info: dict[str, Any]) -> list[dict[str, Any]]:
     if not ending:
         return []
     endings = tuple(f"{ending}{compression}" for compression in ("", *COMPRESSIONS))
-    below = fs.find(folder, detail=True)
-    return [
-        one
-        for path, one in sorted(below.items())
-        if path.lower().endswith(endings) and not re.search(r"/[._]", path[len(folder) :])
-    ]
+    found = fs.find(folder, detail=True)
+    own = {path: one for path, one in found.items() if not re.search(r"/[._]", path[len(folder) :])}
+    files = [one for path, one in sorted(own.items()) if path.lower().endswith(endings)]
+    if own and not files and pattern.lower().endswith(ending):
+        raise ValueError(f"{folder} is a folder in which no file ends with {ending}; name its files")
+    return files
 
 
 def info_of(fs: Any, path: str) -> dict[str, Any] | None:

@@ -212,9 +212,8 @@ def bounded(chunks: Iterator[Chunk], piece: Piece, text: str, tally: Tally) -> I
         for chunk in chunks:
             yield chunk
             row += chunk.count(tally)
-            without_text = (
-                0 if chunk.has_text(text) else without_text + chunk.count(tally) - len(chunk.skipped)
-            )
+            own = len(chunk.rows) + len(chunk.bad) + len(chunk.blank)
+            without_text = 0 if chunk.has_text(text) else without_text + own
             if without_text > limits().rows_without_text:
                 fault = (
                     f"more than {limits().rows_without_text:,} rows in a row have no text; no more are read"

@@ -82,6 +82,19 @@ class Tally:
         yield range(start, first_row + self.rows)
 
 
+class Growth:
+    """What is decoded of a part of a file. size: bytes of that part, as it is stored."""
+
+    def __init__(self, size: int) -> None:
+        self.left = limits().growth_from + limits().growth * size
+
+    def add(self, size: int) -> None:
+        """Count bytes that were decoded. Raises ValueError if they are too many for the part."""
+        self.left -= size
+        if self.left < 0:
+            raise ValueError(f"it decodes to more than {limits().growth:,} times its size")
+
+
 def unreadable(rows: range, reason: str, tally: Tally) -> Chunk:
     """Return the chunk of rows that cannot be read: a bad row for each, or one for all where they are too many."""
     tally.damaged += len(rows)
@@ -125,8 +138,8 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
         texts.cast(pa.large_string())
     except pa.ArrowInvalid:
         contents = enumerate(texts.to_pylist())
-        faults = {i: utf8_fault(content) for i, content in contents if content is not None}
-        reasons |= {i: fault for i, fault in faults.items() if fault}
+        found = ((i, utf8_fault(content)) for i, content in contents if content is not None)
+        reasons |= {i: fault for i, fault in found if fault}
     for name in table.column_names:
         reasons = not_utf8(name, table.column(name)) | reasons if name != text else reasons
     bad = [

@@ -11,7 +11,7 @@ from pydantic import Field
 from tasks.errors import BadInput
 from tasks.limits import limits
 from tasks.recipe.source import Source
-from tasks.sources.compression import compression_in, whole_content
+from tasks.sources.compression import Swollen, compression_in, whole_content
 from tasks.sources.listing import InputFile, list_files, read_listed
 from tasks.storage.records import Record
 from tasks.storage.stores import Stream
@@ -67,4 +67,7 @@ def content_of(name: str, file: PlannedFile, most: int | None = None) -> bytes:
 def decompressed(content: bytes, where: str) -> bytes:
     """Return what is compressed as it was before, and anything else as it is. Raises what `lines.DAMAGED` names."""
     compression = compression_in(content)
-    return whole_content(Stream(where, io.BytesIO(content)), compression, limits().list_bytes)
+    found = whole_content(Stream(where, io.BytesIO(content)), compression, limits().list_bytes)
+    if (lines := found.count(b"\n")) > limits().list_lines:
+        raise Swollen(f"it has {lines:,} lines, expected at most {limits().list_lines:,}")
+    return found

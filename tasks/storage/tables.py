@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ FOOTERS_LOCK = Lock()
 ID_RANGES: LRUCache[str, tuple[int, int]] = LRUCache(1 << 16)  # by the digests of footers
 
 
-def parquet_writer(scratch: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
+def parquet_writer(scratch: Path | IO[bytes], schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
     """Open an artifact to write: compressed, with a checksum of every page, and texts without a dictionary.
 
     Of texts that are all different a dictionary saves no byte, and makes a GPU read three times as long.

@@ -7,10 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.limits import limits
 from tasks.sources import lines
 from tasks.sources.columns import as_bytes, plain_schema
+from tasks.sources.formats.arrow_bounds import MessageBounds, parts_of
 from tasks.sources.listing import Piece
-from tasks.sources.rows import Chunk, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
+from tasks.sources.rows import Chunk, Growth, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
@@ -18,7 +20,7 @@ NAME = "arrow"
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
 DAMAGED = (*lines.DAMAGED, pa.ArrowMemoryError)  # a length that is damaged asks for more memory than there is
-VERSION = 2
+VERSION = 3
 
 
 def inspect(
@@ -37,6 +39,8 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
     except DAMAGED as error:
         yield rest_of_file(0, f"the file is damaged: {damage(stream, error)}", tally)
         return
+    bounds, growth = MessageBounds(reader.schema), Growth(stream.expected)
+    stream.watch = bounds.see
     for number, get_batch in enumerate(ipc_batches(reader)):
         rows, first = None, tally.rows
         try:
@@ -44,10 +48,12 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
             rows = batch.num_rows
             batch = batch.select(selection.of(batch.schema.names, text))
             check_offsets(batch)
+            parts = [*parts_of(batch)]
         except StopIteration:
             return
         except DAMAGED as error:
             fault = damage(stream, error)
+            rows = bounds.refused_rows() if rows is None else rows
             rows = rows_in(stream, number) if rows is None else rows
             if rows is None:
                 yield rest_of_file(first, f"the file is damaged from here on: {fault}", tally)
@@ -56,7 +62,18 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
             yield unreadable(range(first, first + rows), f"batch {number} is damaged: {fault}", tally)
         else:
             tally.rows += rows
-            yield arrow_chunk(pa.Table.from_batches([batch]), {}, text, first)
+            for part, size, largest in parts:
+                try:
+                    growth.add(size)
+                except ValueError as error:
+                    yield unreadable(range(first, tally.rows), f"batch {number} is damaged: {error}", tally)
+                    break
+                if largest > limits().page_bytes:
+                    fault = f"a row of {largest:,} bytes, decoded, expected at most {limits().page_bytes:,}"
+                    yield unreadable(range(first, first + len(part)), fault, tally)
+                else:
+                    yield arrow_chunk(pa.Table.from_batches([part]), {}, text, first)
+                first += len(part)
 
 
 def check_offsets(batch: pa.RecordBatch) -> None:

@@ -67,7 +67,7 @@ class Records:
             while (record := self.record()) is not None:
                 self.count += 1
                 yield self.outcome(record)
-        except (*UNREADABLE, UnboundedQuotes) as error:
+        except ENDS_READING as error:
             reason = f"the file is damaged from here on: {damage(self.stream, error)}"
             yield Bad(reason, is_rest=True)
 
@@ -155,6 +155,9 @@ def utf8_bad(line: bytes | LongLine) -> Bad | None:
 
 def start_of(line: bytes | LongLine) -> bytes:
     return line.start if isinstance(line, LongLine) else line
+
+
+ENDS_READING: tuple[type[Exception], ...] = (*UNREADABLE, UnboundedQuotes)
 
 
 def inspect(

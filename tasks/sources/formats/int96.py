@@ -5,6 +5,7 @@ is read in microseconds, and once more in seconds, which hold all days, and in n
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tasks.sources.rows import bad_places
 from tasks.sources.type_unification import leaf_arrays
 
 MICROSECONDS, SECONDS, NANOSECONDS = "us", "s", "ns"
+PER_UNIT = {MICROSECONDS: 1000, NANOSECONDS: 1}
 OUT_OF_RANGE = "a time that neither microseconds nor nanoseconds in 64 bits hold"
 Open = Callable[[str], pq.ParquetFile]  # a file with its INT96 times in a unit
 
@@ -53,20 +55,23 @@ def exact_times(batch: pa.RecordBatch, others: tuple[pa.RecordBatch, ...]) -> tu
         if not is_exact(*readings) and is_exact(in_nanoseconds, *readings[1:]):
             table = table.set_column(table.column_names.index(name), name, in_nanoseconds)
             continue
-        for row in bad_places(
-            batch.num_rows, lambda rows, of=readings: is_exact(*(one.take(rows) for one in of))
-        ):
-            faults[row] = f"column {name!r}: {OUT_OF_RANGE}"
+        are_exact = partial(are_rows_exact, readings)
+        faults |= dict.fromkeys(bad_places(batch.num_rows, are_exact), f"column {name!r}: {OUT_OF_RANGE}")
     return table, faults
+
+
+def are_rows_exact(readings: list[pa.Array], rows: pa.Array) -> bool:
+    """Say whether the times in some rows, (n,) int64, are exact."""
+    return is_exact(*(one.take(rows) for one in readings))
 
 
 def is_exact(times: pa.Array, in_seconds: pa.Array, in_nanoseconds: pa.Array) -> bool:
     """Say whether an array of times is as exact as INT96 is, at every level."""
     leaves = map(leaf_arrays, (times, in_seconds, in_nanoseconds))
     return all(
-        is_exact_leaf(*map(numbers, three), 10**3 if three[0].type.unit == MICROSECONDS else 1)
-        for three in zip(*leaves, strict=True)
-        if pa.types.is_timestamp(three[0].type) and three[0].type != three[1].type
+        is_exact_leaf(numbers(one), numbers(second), numbers(nanosecond), PER_UNIT[one.type.unit])
+        for one, second, nanosecond in zip(*leaves, strict=True)
+        if pa.types.is_timestamp(one.type) and one.type != second.type
     )
 
 

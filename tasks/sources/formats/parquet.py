@@ -19,7 +19,7 @@ from tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
 from tasks.sources.formats.parquet_pages import PageBounds, SmallerBatches, columns_in
 from tasks.sources.lines import DAMAGED
 from tasks.sources.listing import Piece
-from tasks.sources.rows import Chunk, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
+from tasks.sources.rows import Chunk, Growth, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
 from tasks.sources.selection import ALL, Selection
 from tasks.sources.streams import Input, damage
 
@@ -79,6 +79,18 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
         row, rows = piece.first_row + tally.rows, parquet.metadata.row_group(group).num_rows
         tally.rows += rows
         yield from reader.chunks(group, range(row, row + rows))
+
+
+def bounded_batches(stream: Input) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a whole file, some at a time. Raises one of DAMAGED."""
+    footer = footer_of(stream)
+    if not ASKER.is_safe(footer):
+        raise ValueError("its footer is damaged")
+    parquet = open_parquet(stream, footer, pre_buffer=True)
+    int96 = Int96Columns(parquet, partial(open_parquet, stream, footer))
+    reader = GroupReader(stream, parquet, int96, "", None, Tally())
+    for group in range(parquet.num_row_groups):
+        yield from (batch for batch, _ in reader.batches(group))
 
 
 def open_parquet(stream: Input, footer: bytes, unit: str = MICROSECONDS, **options: Any) -> pq.ParquetFile:
@@ -149,7 +161,9 @@ class GroupReader:
                 break
             except SmallerBatches as error:  # the first batch is made once all its columns are read
                 rows = error.rows
+        growth = Growth(sum(len(place) for _, place in places))
         for batch in chain([] if first is None else [first], batches):
+            growth.add(batch.nbytes)
             # A column of a structure and one whose name has a dot can be called the same: pyarrow reads both.
             yield batch.select(self.names) if self.names is not None else batch, next(others, ())
 

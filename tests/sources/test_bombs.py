@@ -1,0 +1,234 @@
+"""Small files that grow when they are read: bad rows or bad files, within bounds of memory and CPU time."""
+
+import bz2
+import gzip
+import json
+import os
+import re
+import struct
+from functools import partial
+
+import lz4.frame
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from bombs import run_bounded
+from small_corpus import build_here, table_of, write_rows
+
+from tasks.limits import replaced_limits
+from tasks.sources import reading
+from tasks.sources.listing import InputFile
+from tasks.sources.rows import Tally
+
+MIB = 1 << 20
+LONG = "x" * (8 * MIB)
+
+
+def members(compress, content, count):
+    """Return as many members of a compressed file, one after another."""
+    return compress(content) * count
+
+
+def parquet(path, columns, **options):
+    pq.write_table(pa.table(columns), path, compression="zstd", **options)
+
+
+def arrow(path, columns, make=pa.ipc.new_file, compression=None):
+    batch = pa.record_batch(columns)
+    with make(path, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_batch(batch)
+
+
+def repeated(value, count):
+    """Return a dictionary of one value, and as many rows that have it."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([value]))
+
+
+def runs(value, count):
+    return pa.RunEndEncodedArray.from_arrays(pa.array([count], pa.int32()), pa.array([value]))
+
+
+def views(value, count):
+    """Return as many views of one text."""
+    _, one, *data = pa.array([value], pa.string_view()).buffers()
+    return pa.Array.from_buffers(
+        pa.string_view(), count, [None, pa.py_buffer(one.to_pybytes()[:16] * count), *data]
+    )
+
+
+def list_views(length, count):
+    starts, sizes = pa.array(np.zeros(count, np.int32)), pa.array(np.full(count, length, np.int32))
+    return pa.ListViewArray.from_arrays(starts, sizes, pa.array(np.zeros(length, np.int8)))
+
+
+def nested(length):
+    """Return one row with a list of as many numbers."""
+    return pa.ListArray.from_arrays(pa.array([0, length], pa.int32()), pa.array(np.zeros(length, np.int8)))
+
+
+def footer_of_rows(path, claimed):
+    """Write a file whose footer claims another number of rows, and damage its page."""
+    pq.write_table(pa.table({"text": ["a text"] * 777}), path, compression="none", use_dictionary=False)
+    content = path.read_bytes()
+    size = int.from_bytes(content[-8:-4], "little")
+    footer = content[-8 - size : -8].replace(varint(777), varint(claimed))
+    body = bytearray(content[: -8 - size])
+    body[12] ^= 0xFF
+    path.write_bytes(bytes(body) + footer + struct.pack("<I", len(footer)) + b"PAR1")
+
+
+def varint(number):
+    """Return a field of 64 bits of Thrift's compact protocol, without its head."""
+    number, parts = number << 1, []
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def written(content):
+    return lambda path: path.write_bytes(content() if callable(content) else content)
+
+
+brackets = b'{"text": "a", "x": [' + b"[]," * (16 * MIB) + b"[]]}\n"
+BOMBS = {
+    # name of the file: what writes it, what is said of it
+    "one_value.parquet": (partial(parquet, columns={"text": repeated(LONG, 100_000)}), "more than 1,000 times its size"),
+    "other_column.parquet": (
+        partial(parquet, columns={"text": ["a"] * 100_000, "o": repeated(LONG, 100_000)}),
+        "more than 1,000 times its size",
+    ),
+    "nulls.parquet": (partial(parquet, columns={"text": pa.nulls(4 * MIB, pa.string())}), "have no text"),
+    "list.parquet": (partial(parquet, columns={"text": ["a"], "l": nested(64 * MIB)}), "a row of up to .* bytes"),
+    "page.parquet": (
+        partial(parquet, columns={"text": [LONG] * 80, "n": range(80)}, use_dictionary=False), "a page of .* bytes"
+    ),
+    "pages.parquet": (
+        partial(parquet, columns={"text": ["a"] * 60} | {f"c{i}": ["x" * MIB] * 60 for i in range(20)},
+                use_dictionary=False),
+        "pages of .* bytes",
+    ),
+    "rows.parquet": (partial(footer_of_rows, claimed=10**12), "rows 0 to 999,999,999,999"),
+    "one_value.arrow": (
+        partial(arrow, columns={"text": repeated(LONG, 100_000)}, compression="zstd"), "more than 1,000 times its size"
+    ),
+    "stream.arrow": (
+        partial(arrow, columns={"text": repeated(LONG, 100_000)}, make=pa.ipc.new_stream),
+        "more than 1,000 times its size",
+    ),
+    "runs.arrow": (partial(arrow, columns={"text": runs("a", 2 * 10**9)}), "2,000,000,000 values in"),
+    "runs_stream.arrow": (
+        partial(arrow, columns={"text": runs("a", 2 * 10**9)}, make=pa.ipc.new_stream), "2,000,000,000 values in"
+    ),
+    "long_runs.arrow": (partial(arrow, columns={"text": runs(LONG, 100_000)}), "more than 1,000 times its size"),
+    "nulls.arrow": (partial(arrow, columns={"text": pa.nulls(2 * 10**9)}), "2,000,000,000 values in"),
+    "views.arrow": (
+        partial(arrow, columns={"text": views(LONG, 20_000)}, compression="zstd"), "more than 1,000 times its size"
+    ),
+    "list_views.arrow": (
+        partial(arrow, columns={"text": ["a"] * 20_000, "l": list_views(MIB, 20_000)}, compression="zstd"),
+        "more than 1,000 times its size",
+    ),
+    "buffers.arrow": (
+        partial(arrow, columns={"text": ["a"], "b": pa.array([bytes(1100 * MIB)], pa.large_binary())},
+                compression="zstd"),
+        "its buffers have .* bytes, decompressed",
+    ),
+    "feeds.jsonl.bz2": (written(partial(members, bz2.compress, b"\n" * 9_000_000, 750)), "have no text"),
+    "feeds.jsonl.gz": (written(partial(members, gzip.compress, b"\n" * (16 * MIB), 200)), "have no text"),
+    "blanks.jsonl.zst": (written(partial(members, zstandard.compress, b" \r\n" * (16 * MIB), 100)), "have no text"),
+    "bad.jsonl.lz4": (written(partial(members, lz4.frame.compress, b"x\n" * (4 * MIB), 100)), "have no text"),
+    "bad_lines.jsonl.zst": (
+        written(partial(members, zstandard.compress, (b"x" * MIB + b"\n") * 64, 60)), "more than 1,000 times its size"
+    ),
+    "line.jsonl.zst": (written(partial(members, zstandard.compress, b"x" * (64 * MIB), 60)), "more than 1,000 times"),
+    "line.jsonl.bz2": (written(partial(members, bz2.compress, b"x" * (8 * MIB), 500)), "more than 1,000 times"),
+    "brackets.jsonl.zst": (written(lambda: zstandard.compress(brackets)), "more than 4,194,304 values in one line"),
+    "rows.csv.zst": (
+        written(lambda: zstandard.compress(b"text,n\n") + members(zstandard.compress, b"\n" * (64 * MIB), 90)),
+        "have no text",
+    ),
+    "empty.csv.gz": (
+        written(lambda: gzip.compress(b"text,n\n") + members(gzip.compress, b",\n" * (8 * MIB), 90)), "have no text"
+    ),
+    "quotes.csv.bz2": (
+        written(lambda: bz2.compress(b"text,n\n") + members(bz2.compress, b'a","b\n' * MIB, 40)),
+        "quotes without an end",
+    ),
+    "tabs.tsv.lz4": (
+        written(lambda: lz4.frame.compress(b"text\tn\n") + members(lz4.frame.compress, b"\n" * (64 * MIB), 30)),
+        "have no text",
+    ),
+    "file.txt.gz": (written(partial(members, gzip.compress, b"a" * (64 * MIB), 60)), "67,108,864 bytes"),
+    "file.md.bz2": (written(partial(members, bz2.compress, b"\n" * (9 * MIB), 700)), "67,108,864 bytes"),
+    "file.txt.lz4": (written(partial(members, lz4.frame.compress, b"a" * (32 * MIB), 60)), "67,108,864 bytes"),
+    "file.md.zst": (written(partial(members, zstandard.compress, b"a" * (64 * MIB), 60)), "67,108,864 bytes"),
+}  # fmt: skip
+
+
+def account_of(path):
+    """Read a file as ingest does, and return its documents, what is said of its bad rows, and its account."""
+    file = InputFile(url=str(path), version="", size=path.stat().st_size)
+    found = reading.inspect("odd", file, "text", 1 << 28, may_be_bad=True)
+    documents, reasons, others, counted = 0, [], 0, 0
+    if found.fault:
+        return 0, [found.fault], 0, 0
+    for piece in found.file.pieces:
+        tally = Tally()
+        for chunk in reading.read("odd", found.file, piece, "text", tally):
+            documents += len(chunk.rows)
+            reasons += [(row.reason, row.is_rest) for row in chunk.bad]
+            others += len(chunk.blank) + len(chunk.skipped)
+        counted += sum(map(len, tally.read_ranges(piece.first_row))) + tally.rests
+    return documents, sorted({reason for reason, _ in reasons}), documents + others + len(reasons), counted
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_file_that_grows_is_bad_rows_within_bounds(tmp_path, name):
+    write, said = BOMBS[name]
+
+    def write_and_read():
+        write(tmp_path / name)
+        return (tmp_path / name).stat().st_size
+
+    assert run_bounded(write_and_read, resident=3 << 30).result < 3 * MIB
+    _, reasons, seen, counted = run_bounded(account_of, tmp_path / name).result
+    assert any(re.search(said, reason) for reason in reasons), reasons
+    assert seen == counted
+
+
+def test_build_goes_on_beside_files_that_grow_and_its_account_adds_up(corpus):
+    chosen = ("one_value.parquet", "list.parquet", "rows.parquet", "runs.arrow", "nulls.arrow", "feeds.jsonl.gz",
+              "rows.csv.zst", "file.txt.gz", "quotes.csv.bz2")  # fmt: skip
+    bounds = {"growth_from": MIB, "page_bytes": 16 * MIB, "batch_bytes": 4 * MIB, "rows_without_text": 10_000,
+              "rescanned_bytes": MIB, "record_bytes": MIB, "file_bytes": MIB}  # fmt: skip
+    for name in chosen:
+        BOMBS[name][0](corpus.folder / "in" / f"odd-{name}")
+    write_rows(corpus.folder / "in/odd-good.jsonl", [{"text": "a good text"}])
+    recipe = corpus.load(sources=[{"name": "odd", "files": "in/odd-*"}], on_bad_rows="set_aside")
+
+    def build():
+        with replaced_limits(**bounds):
+            ledger = build_here(recipe)
+        line = next(line for line in ledger.lines if (line.stage, line.source) == ("ingest", "odd"))
+        return line.entering.documents, line.out.documents, line.set_aside.documents
+
+    entering, out, aside = run_bounded(build, cpu_seconds=300).result
+    assert entering == out + aside
+    rows = table_of(recipe, "set_aside")
+    assert len(rows) == aside
+    assert {os.path.basename(row["file"]) for row in rows} == {f"odd-{name}" for name in chosen}
+    assert "a good text" in {row["text"] for row in table_of(recipe, "odd")}
+
+
+def test_inspection_holds_few_lines_whatever_their_size(tmp_path):
+    line = json.dumps({"text": "a " * (14 * MIB)}).encode() + b"\n"
+    (tmp_path / "x.jsonl.zst").write_bytes(members(zstandard.compress, line, 60))
+    with replaced_limits(growth=10**6):
+        file = InputFile(
+            url=str(tmp_path / "x.jsonl.zst"), version="", size=(tmp_path / "x.jsonl.zst").stat().st_size
+        )
+        run = run_bounded(reading.inspect, "odd", file, "text", 1 << 28, may_be_bad=False, resident=1 << 30)
+    assert run.result.names == ("text",)
