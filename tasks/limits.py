@@ -20,27 +20,31 @@ class Limits:
     """The bounds. Code reads them with `limits()`; tests replace them with `replaced_limits`."""
 
     # Compressed input and HTTP bodies.
-    http_body: int = bound(
-        12 << 20, "bytes", "A body of HTTP when it is decoded. Crawlers cut pages at 1 to 5 MiB."
+    growth: int = bound(
+        1000, "times", "the size of a compressed file, or of its first part, that it may decompress to"
     )
-    http_codings: int = bound(
-        10, "codings", "Content codings of a body, one in another. Real pages have one."
+    growth_from: int = bound(1 << 26, "bytes", "decompressed, before `growth` is a bound")
+    zstd_dictionary: int = bound(
+        1 << 23, "bytes", "a dictionary of Zstandard in a WARC file; the standard asks for as much"
+    )
+    zstd_dictionaries: int = bound(100, "dictionaries", "of a file of Zstandard; one is usual")
+    http_body: int = bound(
+        12 << 20, "bytes", "a body of HTTP when it is decoded; crawlers cut pages at 1 to 5 MiB"
     )
     growth: int = bound(
         1000, "times", "the size of a compressed file, or of its first part, that it may decompress to"
     )
     growth_from: int = bound(1 << 27, "bytes", "decompressed, before `growth` is a bound")
+    http_codings: int = bound(10, "codings", "codings of a body of HTTP, one in another; one is usual")
 
     # Records of WARC files and pages.
-    warc_head: int = bound(1 << 16, "bytes", "The head of a WARC record. Real ones have up to 6 KiB.")
-    http_head: int = bound(
-        1 << 18, "bytes", "The head of an HTTP response, with interim ones. Browsers take 256 KiB."
-    )
+    warc_head: int = bound(1 << 16, "bytes", "the head of a WARC record; real ones have up to 6 KiB")
+    http_head: int = bound(1 << 18, "bytes", "the head of an HTTP response; browsers read as much")
     warc_record: int = bound(
-        12 << 20, "bytes", "The block of a WARC record. For a byte of emoji alone, a worker needs some forty."
+        12 << 20, "bytes", "the block of a WARC record; a worker needs up to forty times as much"
     )
-    warc_blank: int = bound(1 << 20, "bytes", "Line ends between records of WARC that follow one another.")
-    bad_record_kept: int = bound(1 << 12, "bytes", "What is kept of bytes that are no WARC record.")
+    warc_blank: int = bound(1 << 20, "bytes", "line ends between two WARC records")
+    bad_record_kept: int = bound(1 << 12, "bytes", "what is kept of bytes that are no WARC record")
 
     # HTML.
     html_bytes: int = bound(12 << 20, "bytes", "of a page in UTF-8 that is extracted")
@@ -74,6 +78,18 @@ class Limits:
     latex_cells: int = bound(1_000_000, "cells", "cells of all tables of a document, with the empty ones")
 
     # Wikitext and dumps of MediaWiki.
+    dump_page: int = bound(1 << 26, "bytes", "the XML of a page of a dump; the longest have 2 MiB of text")
+    dump_head: int = bound(1 << 20, "bytes", "the head of a dump, which names its namespaces")
+    dump_tags: int = bound(1 << 20, "tags", "the XML of a page of a dump; a revision has about 20")
+    wikitext_depth: int = bound(
+        40, "elements", "templates, links and tables in one another; deeper ones are text"
+    )
+    wikitext_columns: int = bound(
+        200, "columns", "a table of wikitext; the cells of a wider one are paragraphs"
+    )
+    wikitext_padding: int = bound(
+        10, "times", "the cells of a table of wikitext that its rows may have with the empty ones of spans"
+    )
 
     # Rows of Parquet, Arrow, JSON Lines, CSV and text files.
     line_bytes: int = bound(1 << 26, "bytes", "a line of JSON Lines; a worker holds several copies of it")

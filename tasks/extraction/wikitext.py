@@ -1,7 +1,8 @@
 """The readable text of MediaWiki's markup, as Markdown.
 
 One regular expression finds what opens and closes something, and a stack has what is open. What is closed says its
-text at once, so that every character is copied as often as it is nested, which is at most DEEPEST times. Code,
+text at once, so that every character is copied as often as it is nested, which is as often as `wikitext_depth`
+allows. Code,
 formulas and what is <nowiki> are kept aside until the end, as nothing in them is markup.
 """
 
@@ -10,37 +11,32 @@ import re
 from collections.abc import Collection
 
 from tasks.extraction.wikitext_lines import BREAK, markdown_of_lines
+from tasks.extraction.wikitext_namespaces import UNSHOWN
 from tasks.extraction.wikitext_tables import table_of_wikitext
 from tasks.extraction.wikitext_templates import text_of_template
+from tasks.extraction.wikitext_variants import text_of_variants
+from tasks.limits import limits
 
 BACK_MATTER = frozenset({
     "references", "external links", "see also", "further reading", "notes", "footnotes", "sources", "citations",
     "notes and references", "bibliography",
 })  # fmt: skip
-DEEPEST = 40  # what is nested deeper is text
 TOKEN = re.compile(
     # Most links and templates have nothing in them that is to be resolved: they are read in one step.
     r"\[\[([^][{}|<\n]*)(?:\|([^][{}|<]*))?\]\]|\{\{([^][{}<]*)\}\}|<(/?)([a-zA-Z][a-zA-Z0-9]*)\b([^<>]*)>"
-    r"|\{\{|\}\}|\[\[|\]\]|(?<!\S)\|\}(?!\})|\||(?<![^\s:])\{\|(?![|}])"
+    r"|\{\{|\}\}|\[\[|\]\]|-\{(?!\{)|\}-|(?<!\S)\|\}(?!\})|\||(?<![^\s:])\{\|(?![|}])"
 )
 LINK, LABELLED_LINK, TEMPLATE, TAG = 1, 2, 3, 6  # the last group of these
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 REDIRECT = re.compile(r"\s*#\s*redirect\b", re.IGNORECASE)
 EMPHASIS = re.compile(r"'{2,}")
-OUTER_LINK = re.compile(r"\[(?:https?:|ftp:|mailto:|//)[^\s\[\]]+(?:[ \t]+([^\[\]\n]*))?\]")
+OUTER_LINK = re.compile(r"\[(?:https?:|ftp:|mailto:|//)[^\s\[\]]+(?:[ \t]([^\[\]\n]*))?\]")
+ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 ASIDE = re.compile(r"\0([0-9]+)\0")
 LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(?:-[a-z]+)*:\S")
 LANGUAGE = re.compile(r"""lang\s*=\s*["']?([\w+#.-]+)""", re.IGNORECASE)
 NOWIKI = re.compile(r"</?nowiki\s*/?>", re.IGNORECASE)
 BACKTICKS = re.compile("`{3,}")
-UNSHOWN = frozenset({  # spaces of names, in the languages of the largest Wikipedias: pictures and categories
-    "file", "image", "media", "category", "datei", "bild", "kategorie", "fichier", "catégorie", "archivo",
-    "imagen", "categoría", "immagine", "categoria", "bestand", "afbeelding", "categorie", "ficheiro",
-    "imagem", "arquivo", "plik", "grafika", "файл", "изображение", "категория", "зображення", "категорія",
-    "ファイル", "画像", "文件", "图像", "分类", "檔案", "分類", "파일", "분류", "fil", "kategori", "tập tin",
-    "thể loại", "ملف", "صورة", "تصنيف", "پرونده", "رده", "soubor", "kategória", "fájl", "kép", "dosya", "berkas",
-    "категорија", "датотека",
-})  # fmt: skip
 DROPPED = frozenset({
     "ref", "references", "gallery", "timeline", "score", "hiero", "imagemap", "templatestyles", "templatedata",
     "mapframe", "maplink", "graph", "chart", "indicator", "style", "script", "inputbox", "categorytree",
@@ -129,7 +125,7 @@ class _Reader:
             self.stack[-1].pieces.append("|")
 
     def open(self, kind: str, sign: str) -> None:
-        if len(self.stack) > DEEPEST:
+        if len(self.stack) > limits().wikitext_depth:
             self.stack[-1].pieces.append(sign)
         else:
             self.stack.append(_Open(kind))
@@ -162,10 +158,12 @@ class _Reader:
             return text_of_template(parts)
         if one.kind == "link":
             return text_of_link(parts)
+        if one.kind == "variants":
+            return text_of_variants(parts)
         if one.kind == "raised":
             return text_of_exponent(parts[0])
         if one.kind == "code":
-            code = self.with_asides(html.unescape(EMPHASIS.sub("", parts[0].replace(BREAK, " "))))
+            code = self.with_asides(unescape(EMPHASIS.sub("", parts[0].replace(BREAK, " "))))
             return self.put_aside(f"`{' '.join(code.split())}`") if code.strip() else ""
         if one.kind == "quote":
             if any(outer.kind == "quote" for outer in self.stack):
@@ -183,7 +181,7 @@ class _Reader:
         outer.has_table = True
         if is_layout:
             return table
-        return self.put_aside(self.with_asides(html.unescape(EMPHASIS.sub("", table))).strip(), "\n")
+        return self.put_aside(self.with_asides(unescape(EMPHASIS.sub("", table))).strip(), "\n")
 
     def tag(self, token: re.Match[str]) -> int:
         """Read a tag, and what it contains where that is no markup; return where to go on."""
@@ -217,9 +215,9 @@ class _Reader:
             named = LANGUAGE.search(attributes)
             longest = max(map(len, BACKTICKS.findall(content)), default=2)
             fence = "`" * (longest + 1)
-            code = html.unescape(NOWIKI.sub("", content)).strip("\n")
+            code = unescape(NOWIKI.sub("", content)).strip("\n")
             return self.put_aside(f"{fence}{named[1] if named else ''}\n{code}\n{fence}", "\n\n")
-        content = html.unescape(content)
+        content = unescape(content)
         if name == "nowiki":
             return self.put_aside(content)
         formula = " ".join(content.split())
@@ -235,21 +233,26 @@ class _Reader:
         return ASIDE.sub(lambda place: self.aside[int(place[1])], text)
 
 
-OPENING = {"{{": "template", "[[": "link", "{|": "table"}
-CLOSED = {"}}": "template", "]]": "link", "|}": "table"}
-DIVIDED = {"template", "link"}
+OPENING = {"{{": "template", "[[": "link", "{|": "table", "-{": "variants"}
+CLOSED = {"}}": "template", "]]": "link", "|}": "table", "}-": "variants"}
+DIVIDED = {"template", "link", "variants"}
+
+
+def unescape(text: str) -> str:
+    """Return a text with its references to characters resolved: as in MediaWiki, those that end with a semicolon."""
+    return ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
 
 
 def text_of_exponent(text: str) -> str:
     """Return a number as an exponent, and other raised text, as in `1st`, as it is."""
-    number = html.unescape(text).strip()
+    number = unescape(text).strip()
     return number.translate(RAISED) if all(ord(one) in RAISED for one in number) else text
 
 
 def text_of_link(parts: list[str]) -> str:
     """Return the label of a link, or nothing for a picture, a category or the same page in another language."""
     target = parts[0].strip()
-    space = target.partition(":")[0].strip().lower()
+    space = target.partition(":")[0].replace("_", " ").strip().lower()
     if space in UNSHOWN or (len(parts) == 1 and LANGUAGE_LINK.match(target)):
         return ""
     if len(parts) == 1:
@@ -276,7 +279,7 @@ def text_of_wikitext(wikitext: str, dropped_sections: Collection[str] = ()) -> s
     if REDIRECT.match(wikitext):
         return ""
     reader = _Reader(COMMENT.sub("", without_marks(wikitext)))
-    text = OUTER_LINK.sub(lambda link: link[1] or "", reader.read())
-    text = html.unescape(EMPHASIS.sub("", text))
+    text = OUTER_LINK.sub(lambda link: (link[1] or "").strip(" \t"), reader.read())
+    text = unescape(EMPHASIS.sub("", text))
     text = markdown_of_lines(text, dropped_sections)
     return reader.with_asides(text)

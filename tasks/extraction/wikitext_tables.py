@@ -4,11 +4,10 @@ import re
 from typing import NamedTuple
 
 from tasks.extraction.wikitext_lines import BREAK
+from tasks.limits import limits
 
 ATTRIBUTES = re.compile(r"""[\w\s"'=:;#%.,()/!-]*""")
-SPAN = re.compile(r"""(col|row)span\s*=\s*["']?\s*([0-9]{1,3})""", re.IGNORECASE)
-MOST_COLUMNS = 200
-MOST_PADDED = 10  # times the cells that a table has
+SPAN = re.compile(r"""(col|row)span\s*=[\s"']*([0-9]{1,3})""", re.IGNORECASE)
 
 
 class Cell(NamedTuple):
@@ -28,9 +27,10 @@ def table_of_wikitext(text: str, *, is_layout: bool) -> str:
     caption, rows = _rows(text.replace(BREAK, " "))
     if not rows:
         return f"\n\n{caption}\n\n" if caption else ""
-    grid = _grid(rows)
-    columns, cells = max(map(len, grid)), sum(map(len, rows))
-    if is_layout or columns == 1 or columns > MOST_COLUMNS or columns * len(grid) > MOST_PADDED * cells + 100:
+    most = limits().wikitext_padding * sum(map(len, rows)) + 100  # cells
+    grid = [] if is_layout else _grid(rows, most)
+    columns = max(map(len, grid), default=0)
+    if columns <= 1 or columns > limits().wikitext_columns or columns * len(grid) > most:
         said = [caption, *(_text(cell) for row in rows for cell in row)]
         return "\n\n" + "\n\n".join(filter(None, said)) + "\n\n"
     lines = [f"| {' | '.join(row + [''] * (columns - len(row)))} |" for row in grid]
@@ -62,26 +62,29 @@ def _cell(content: str) -> Cell:
     if not bar or (attributes.strip() and "=" not in attributes) or not ATTRIBUTES.fullmatch(attributes):
         return Cell([content.strip()], 1, 1)
     spans = {name.lower(): max(1, int(count)) for name, count in SPAN.findall(attributes)}
-    return Cell([inner.strip()], min(MOST_COLUMNS, spans.get("col", 1)), spans.get("row", 1))
+    return Cell([inner.strip()], min(limits().wikitext_columns, spans.get("col", 1)), spans.get("row", 1))
 
 
 def _text(cell: Cell) -> str:
     return " ".join(" ".join(cell.lines).split())
 
 
-def _grid(rows: list[list[Cell]]) -> list[list[str]]:
-    """Return the texts of cells, each in its column."""
+def _grid(rows: list[list[Cell]], most: int) -> list[list[str]]:
+    """Return the texts of cells, each in its column; nothing if they are more than `most` with empty ones."""
     grid, taken = list[list[str]](), dict[int, int]()  # columns that a cell above takes, in how many rows
+    size, widest = 0, limits().wikitext_columns
     for row in rows:
         texts, below = list[str](), {column: left - 1 for column, left in taken.items() if left > 1}
         for cell in row:
-            while len(texts) in taken and len(texts) < MOST_COLUMNS:
+            while len(texts) in taken and len(texts) < widest:
                 texts.append("")
             if cell.rows > 1:
                 below |= dict.fromkeys(range(len(texts), len(texts) + cell.columns), cell.rows - 1)
             texts += [_text(cell).replace("|", "\\|"), *[""] * (cell.columns - 1)]
-            if len(texts) > MOST_COLUMNS:
+            if len(texts) > widest:
                 break
         grid.append(texts)
-        taken = below
+        taken, size = below, size + len(texts)
+        if size > most:
+            return []
     return grid

@@ -7,9 +7,15 @@ references and notices.
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import dropwhile
 
 Arguments = Sequence[str]  # those without a name, in their order
-NAMED = re.compile(r"\s*([\w .-]{1,40}?)\s*=")
+NAME = re.compile(r"[\w .-]{1,40}")
+NUMBER = re.compile(r"[-+\u2212]?[0-9.][0-9.,+/\u2044e-]*")
+POWERS = {"3": "thousand", "6": "million", "9": "billion", "12": "trillion", "15": "quadrillion"}
+POWER_OF_UNIT = re.compile(r"e([0-9]{1,2})(?=\D)")
+WHOLE_AND_PART = re.compile(r"(?<=[0-9])\+(?=[0-9])")
+NOT_SOUNDS = frozenset({"pron", "us", "uk", "lang", "local", "audio", "also", "en", "ipa", "and", "icon"})
 UNITS = {
     "km2": "km²", "m2": "m²", "cm2": "cm²", "km3": "km³", "m3": "m³", "cm3": "cm³", "sqmi": "sq mi",
     "sqft": "sq ft", "cuft": "cu ft", "C": "°C", "F": "°F", "K-change": "K", "C-change": "°C",
@@ -18,7 +24,10 @@ UNITS = {
 }  # fmt: skip
 BETWEEN = {
     "to": " to ", "and": " and ", "or": " or ", "by": " by ", "x": " &times; ", "-": "&ndash;", "\u2013": "&ndash;",
-    "to(-)": " to ", "+/-": " &plusmn; ",
+    "to(-)": " to ", "and(-)": " and ", "or(-)": " or ", "and/or": " and/or ",
+    "+/-": " &plusmn; ", "&plusmn;": " &plusmn; ", "\u00b1": " &plusmn; ", "to about": " to about ",
+    ",": ", ", ", and": ", and ", ", or": ", or ", "xx": " &times; ", "*": " &times; ", "\u00d7": " &times; ",
+    "+": " + ", "&ndash;": "&ndash;", "&times;": " &times; ", "&": " and ",
 }  # fmt: skip
 CHARACTERS = {  # as HTML names them, which is resolved in the end
     "!": "|", "=": "=", "pipe": "|", "'": "'", '"': '"', "'s": "'s", "(": "{{", ")": "}}", "nbsp": " ",
@@ -63,16 +72,41 @@ def quoted(arguments: Arguments) -> str:
 
 
 def with_unit(arguments: Arguments) -> str:
-    """Return a number, or a range of numbers, with the unit that was given; not what it is converted to."""
-    said = ""
-    for place, argument in enumerate(map(str.strip, arguments)):
-        if place % 2 == 0:
-            said += argument
-        elif argument in BETWEEN:
-            said += BETWEEN[argument]
-        else:
-            return f"{said} {UNITS.get(argument, argument)}"
-    return said
+    """Return numbers with their given units, as in `5 ft 11 in` or `3, 4 and 5 km`; not what they convert to.
+
+    A number behind a unit that has no unit itself is how many digits the converted one has.
+    """
+    given, said, place = list(map(str.strip, arguments)), list[str](), 0
+    while place < len(given):
+        said.append(WHOLE_AND_PART.sub(" ", given[place]))
+        between = given[place + 1] if place + 1 < len(given) else ""
+        place += 2
+        if between and between not in BETWEEN:
+            said.append(f" {unit_named(between)}")
+            if has_another_unit(given, place):
+                said.append(" ")
+                continue
+            between = given[place] if place < len(given) else ""
+            place += 1
+        if between not in BETWEEN or place >= len(given):
+            break
+        said.append(BETWEEN[between])
+    return "".join(said)
+
+
+def has_another_unit(given: Sequence[str], place: int) -> bool:
+    """Return whether a number and its unit stand at a place."""
+    if place + 1 >= len(given) or not NUMBER.fullmatch(given[place]):
+        return False
+    return bool(given[place + 1]) and given[place + 1] not in BETWEEN and not NUMBER.match(given[place + 1])
+
+
+def unit_named(unit: str) -> str:
+    """Return a unit as it is written, as `million km²` of `e6km2`."""
+    power = POWER_OF_UNIT.match(unit)
+    if power and power[1] in POWERS:
+        return f"{POWERS[power[1]]} {unit_named(unit[power.end() :])}"
+    return UNITS.get(unit, unit)
 
 
 def measured(arguments: Arguments) -> str:
@@ -94,21 +128,7 @@ def fraction(arguments: Arguments) -> str:
 
 def pronounced(arguments: Arguments) -> str:
     """Return the sounds between slashes; what comes before may be the language and what is said of it."""
-    sounds = [argument.strip() for argument in arguments]
-    while sounds and sounds[0] in {
-        "pron",
-        "us",
-        "uk",
-        "lang",
-        "local",
-        "audio",
-        "also",
-        "en",
-        "ipa",
-        "and",
-        "icon",
-    }:
-        sounds.pop(0)
+    sounds = list(dropwhile(NOT_SOUNDS.__contains__, map(str.strip, arguments)))
     return f"/{''.join(sounds).replace('_', ' ')}/" if sounds else ""
 
 
@@ -187,13 +207,14 @@ def _arguments(parts: Sequence[str]) -> list[str]:
     arguments = list[str]()
     numbered = dict[int, str]()
     for part in parts:
-        named = NAMED.match(part)
-        if not named:
+        name, equals, value = part.partition("=")
+        name = name.strip()
+        if not (equals and NAME.fullmatch(name)):
             arguments.append(part)
-        elif named[1].isascii() and named[1].isdecimal() and 0 < int(named[1]) < 10:
-            numbered[int(named[1])] = part[named.end() :]
-        elif named[1].lower() in {"text", "quote", "content"}:
-            numbered.setdefault(1, part[named.end() :])
+        elif name.isascii() and name.isdecimal() and 0 < int(name) < 10:
+            numbered[int(name)] = value
+        elif name.lower() in {"text", "quote", "content"}:
+            numbered.setdefault(1, value)
     for number in sorted(numbered):
         arguments[number - 1 : number] = [numbered[number]]
     return arguments

@@ -25,7 +25,9 @@ BLOCK = 1 << 18
 # Of what is compressed, so much is given to a decoder at once: so much is lost before a damaged place. Of gzip's a
 # thousandfold may come out of it, and of Zstandard's thirty thousandfold; of the others what is asked for.
 AT_ONCE = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 12}
+FIRST = 1 << 10  # as much is given to a decoder first, then twice as much each time: it may fail at once
 MOST_AT_ONCE = 1 << 22  # of what comes out
+AGAIN = 4  # times as much as was read is decoded again, to look for members in what proves to be damaged
 KEPT = 1 << 24  # of what was decompressed already, to look there for members where one proves to be damaged
 MARKS = {
     "gzip": b"\x1f\x8b\x08",
@@ -34,6 +36,7 @@ MARKS = {
     "bzip2": b"BZh",
 }
 LONGEST_MARK = 4
+NOT_ZERO = re.compile(rb"[^\0]")
 SKIPPABLE = b"\x2a\x4d\x18"  # of Zstandard and LZ4: the second to fourth byte of a frame that holds no data
 
 
@@ -87,6 +90,8 @@ class Decoder:
             raise Bzip2Error(str(error)) from error
         except RuntimeError as error:
             raise Lz4Error(str(error)) from error
+        except MemoryError as error:
+            raise Swollen("it takes more memory than there is") from error
 
     def decompressed(self, content: bytes) -> Iterator[bytes]:
         if self.kind == "zstd":
@@ -148,12 +153,17 @@ class Members:
         self.stream, self.kind, self.resumes = stream, compression or "", resumes
         self.has_dictionaries = has_dictionaries and self.kind == "zstd"
         self.dictionary: zstandard.ZstdCompressionDict | None = None
+        self.dictionaries = 0
         marks = [MARKS.get(self.kind, b""), *([zstd_dictionaries.MARK] if self.has_dictionaries else [])]
         self.marks = re.compile(b"|".join(map(re.escape, marks)))
         self.held = bytearray()  # from the first byte of a member, or from as far behind it as is kept
         self.offset = 0  # of what is held, in the file
         self.place = 0  # of the first byte that no decoder was given, in what is held
         self.done = 0  # where, in the file, the last part ends of which a decoder of bzip2 gave something
+        self.furthest, self.again = (
+            0,
+            0,
+        )  # the last byte in the file that a decoder had, and how many were damaged
 
     def again_from(self, offset: int) -> "Members":
         """Return the members from one on. Raises OSError or ValueError where the stream cannot go back."""
@@ -161,13 +171,22 @@ class Members:
         members = Members(
             self.stream, self.kind or None, resumes=self.resumes, has_dictionaries=self.has_dictionaries
         )
-        members.offset, members.dictionary = offset, self.dictionary
+        members.offset, members.dictionary, members.dictionaries = offset, self.dictionary, self.dictionaries
         return members
 
     def __iter__(self) -> Iterator[Block | Broken]:
         if not self.kind:
             yield from plain_blocks(self.stream)
             return
+        size, growth, growth_from = 0, limits().growth, limits().growth_from
+        for block in self.blocks():
+            yield block
+            size += len(block.content) if isinstance(block, Block) else 0
+            if size > growth_from and size > growth * (self.offset + len(self.held)):
+                yield Broken(Swollen(f"it decompresses to more than {growth:,} times its size"), block.offset)
+                return
+
+    def blocks(self) -> Iterator[Block | Broken]:
         if not self.more():
             yield Broken(EOFError(f"it has no bytes, where {self.kind} data has at least a head"), 0)
             return
@@ -212,13 +231,16 @@ class Members:
             return False
         self.dictionary = None
         size = frame_size(bytes(self.held[:head])) if self.hold(head) else 0
-        is_held = size <= zstd_dictionaries.MAX_DICTIONARY and self.hold(head + size)
+        limit = limits().zstd_dictionary
+        is_held = size <= limit and self.hold(head + size)
         content = bytes(self.held[head : head + size]) if is_held else b""
         if not self.skip(head + size):
             raise BadDictionary("it ends in the middle of its dictionary")
         if not is_held:
-            limit = zstd_dictionaries.MAX_DICTIONARY
             raise BadDictionary(f"its dictionary has {size:,} bytes, expected at most {limit:,}")
+        self.dictionaries += 1
+        if self.dictionaries > limits().zstd_dictionaries:
+            raise BadDictionary(f"it has more than {limits().zstd_dictionaries:,} dictionaries")
         self.dictionary = dictionary_of(content)
         return True
 
@@ -241,13 +263,14 @@ class Members:
 
     def member(self, start: int) -> Iterator[Block]:
         """Decompress one member. Raises one of DAMAGED_MEMBER."""
-        decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, AT_ONCE[self.kind]
+        decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, FIRST
         self.done = start
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
                 raise EOFError(f"it ends in the middle of its {self.kind} data")
             part = bytes(self.held[self.place : self.place + at_once])
             self.place += len(part)
+            at_once = min(2 * at_once, AT_ONCE[self.kind])
             contents: Iterable[bytes] = filter(None, decoder.feed(part))
             if self.kind == "bzip2":  # the checksum of a block is known when all of it has come out
                 contents = list(contents)
@@ -305,17 +328,23 @@ class Members:
 
     def skip_zeros(self) -> bool:
         """Go behind zeros; False where nothing comes after them."""
-        while not (left := self.held.lstrip(b"\0")):
+        while (found := NOT_ZERO.search(self.held)) is None:
             self.place = len(self.held)
             self.drop(self.place)
             if not self.more():
                 return False
-        self.place = len(self.held) - len(left)
+        self.place = found.start()
         return True
 
     def find_next(self, start: int) -> bool:
-        """Go to where another member seems to begin, behind the first byte of one. False where there is none."""
-        self.place = 1 if self.offset == start else 0
+        """Go to where another member seems to begin, behind the first byte of one. False where there is none.
+
+        It may begin in what a decoder had of the damaged one. After too much of that it is searched behind it.
+        """
+        end = self.offset + self.place
+        self.furthest, self.again = max(self.furthest, end), self.again + end - start
+        if self.again <= AGAIN * self.furthest + KEPT:
+            self.place = 1 if self.offset == start else 0
         while (found := self.marks.search(self.held, self.place)) is None:
             self.place = max(self.place, len(self.held) - LONGEST_MARK + 1)
             self.drop(self.place)

@@ -45,6 +45,8 @@ class TarMembers:
             is_at_end = not self.has_end
             try:
                 member = TarInfo.frombuf(head, "utf-8", "replace")
+                if member.size < 0:
+                    raise HeaderError("its size is negative")
             except HeaderError as error:
                 if not is_lost:  # what follows may be its content, up to the next head
                     yield TarMember("", fault=f"a head is damaged: {error}")

@@ -6,11 +6,13 @@ it, as it is or compressed itself. Source: Zstandard Compression for WARC Files 
 
 import zstandard
 
+from tasks.limits import limits
+
 MARK = b"\x5d\x2a\x4d\x18"  # of the frame, 0x184D2A5D; four bytes that say how long it is follow
 HEAD = 8
-MAX_DICTIONARY = 1 << 23  # bytes, compressed or not: so many have to be taken, and larger ones may be refused
 BEGINS = b"\x37\xa4\x30\xec"
 COMPRESSED = b"\x28\xb5\x2f\xfd"
+WINDOW = 1 << 23
 AT_ONCE = 1 << 8  # bytes that are decompressed at a time; out of each four may come a block of 128 KiB
 
 
@@ -39,15 +41,16 @@ def dictionary_of(content: bytes) -> zstandard.ZstdCompressionDict:
 
 def decompressed(content: bytes) -> bytes:
     """Decompress a dictionary. Raises BadDictionary."""
-    decoder = zstandard.ZstdDecompressor(max_window_size=MAX_DICTIONARY).decompressobj()
+    most = limits().zstd_dictionary
+    decoder = zstandard.ZstdDecompressor(max_window_size=WINDOW).decompressobj()
     found = bytearray()
     try:
         for start in range(0, len(content), AT_ONCE):
             if decoder.eof:
                 raise BadDictionary("something follows its dictionary in the same frame")
             found += decoder.decompress(content[start : start + AT_ONCE])
-            if len(found) > MAX_DICTIONARY:
-                raise BadDictionary(f"its dictionary has more than {MAX_DICTIONARY:,} bytes")
+            if len(found) > most:
+                raise BadDictionary(f"its dictionary has more than {most:,} bytes")
     except zstandard.ZstdError as error:
         raise BadDictionary(f"its dictionary cannot be decompressed: {error}") from error
     if not decoder.eof or decoder.unused_data:

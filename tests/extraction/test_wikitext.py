@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.extraction.wikitext import BACK_MATTER, DEEPEST, text_of_wikitext
+from tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
+from tasks.limits import limits
 
 CASES = {
     "emphasis": ("A '''bold''' and ''slanted'' '''''word'''''.", "A bold and slanted word."),
@@ -41,6 +42,18 @@ CASES = {
     "parentheses around nothing": ("X ({{audio}}; {{box}}) is (; a) thing {{box}}.", "X is (a) thing."),
     "redirect": ("#REDIRECT [[Paris]]", ""),
     "nothing": ("", ""),
+    "pictures of all languages": (
+        "A [[תמונה:x.jpg|ממוזער|b]] c [[カテゴリ:Z]] [[ไฟล์:x]] [[Файл:x|y]] [[Tập_tin:x]] [[चित्र:x.jpg|a]] [[ملف:x]] d", "A c d",
+    ),
+    "variants": ("-{zh-hans:简;zh-hant:簡}- -{zh-tw:資訊; zh-cn:信息;}- -{sr-ec:А;sr-el:A}-", "简 信息 А"),
+    "variants of rules": ("a-{H|zh-cn:x;zh-tw:y}-b -{A|zh-hans:c;zh-hant:d}- -{T|e}- -{R|f}- -{zh-hans;zh-hant|g}-", "ab c f g"),
+    "variants with markup": ("-{zh-hans:[[a|b]] {{lang|de|c}}; zh-hant:d}- -{&nbsp;e}-", "b c e"),
+    "no variants": ("1-{{frac|1|2}}- a-{ b }- c}- -{d", "1-1/2- a b c}- d"),
+    "addresses": (
+        "See http://x.example/?a=1&section=2&copy=3&region=us&para=1 now, [http://x.y/?a&lt=1 a&amp;b &copy; &#65;]",
+        "See http://x.example/?a=1&section=2&copy=3&region=us&para=1 now, a&b \u00a9 A",
+    ),
+    "no entities": ("&nosuch; &#99999999999; &" + "#1" * 3 + " &amp &#x110000;", "&nosuch; &#99999999999; &#1#1#1 &amp \ufffd"),
     "never closed": ("a [[b|c and {{d|e\n\nf", "a b|c and d|e\n\nf"),
     "never opened": ("a]] b}} c\n|}\nd", "a]] b}} c\n|}\nd"),
     "crossed": ("{{a|[[b}} c]]", "c]]"),
@@ -52,6 +65,12 @@ TEMPLATES = {
     "{{convert|5|km}}": "5 km",
     "{{convert|5|to|10|km2|sqmi|abbr=on}}": "5 to 10 km²",
     "{{convert|3|-|4|C}}": "3\N{EN DASH}4 °C",
+    "{{convert|5|ft|11|in|m|abbr=on}} {{convert|11|st|4|lb|kg}} {{cvt|8|lb|12+1/2|oz}}": "5 ft 11 in 11 st 4 lb 8 lb 12 1/2 oz",
+    "{{convert|3|,|4|and|5|km}} {{convert|3|,|4|, or|5|km}}": "3, 4 and 5 km 3, 4, or 5 km",
+    "{{convert|5|ft|6|in|to|6|ft|1|in|cm}}": "5 ft 6 in to 6 ft 1 in",
+    "{{convert|1|mi|2|furlong|3|yd|0}} {{convert|100|ft|2}} {{convert|100|ft|m|2}}": "1 mi 2 furlong 3 yd 100 ft 100 ft",
+    "{{convert|10|x|20|xx|30|m}} {{convert|1.5|e6km2}} {{convert|-5|\u00b1|2|C}}": "10 \u00d7 20 \u00d7 30 m 1.5 million km\u00b2 -5 \u00b1 2 \u00b0C",
+    "{{convert|5}} {{convert|5|to}} {{convert}} {{convert||km}}": "5 5 km",
     "a{{nbsp}}b{{ndash}}c{{snd}}d": "a b\N{EN DASH}c \N{EN DASH} d",
     "{{nowrap|a {{lang|la|b}}}}": "a b",
     "{{quote|a [[b]]|Someone}}": "> a b\n> \N{EM DASH} Someone",
@@ -130,7 +149,7 @@ def test_time_grows_with_the_length_whatever_is_never_closed(part):
 
 
 def test_what_is_nested_too_deep_is_text():
-    deep = DEEPEST + 10
+    deep = limits().wikitext_depth + 10
     assert text_of_wikitext("{{nowrap|" * 10 + "a" + "}}" * 10) == "a"
     assert "a" in text_of_wikitext("{{nowrap|" * deep + "a" + "}}" * deep)
 

@@ -20,7 +20,6 @@ from tasks.limits import replaced_limits
 from tasks.recipe.file_lists import selected
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.source import Source
-from tasks.sources.formats import wikipedia
 from tasks.sources.listing import list_files
 
 CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshort\r\nthree,c,d\r\nlast,é\r\n'
@@ -169,10 +168,10 @@ def test_damaged_page_ends_by_itself(tmp_path, page, said):
 
 
 def test_page_beyond_the_limit_is_not_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(wikipedia, "MAX_PAGE", 10_000)
     monkeypatch.setattr("tasks.sources.compression.BLOCK", 4096)
     (tmp_path / "dump.xml").write_text(HEAD + article("Long", text="x" * 50_000) + "".join(PAGES))
-    documents, bad, _ = read_file(tmp_path / "dump.xml")
+    with replaced_limits(dump_page=10_000):
+        documents, bad, _ = read_file(tmp_path / "dump.xml")
     assert len(documents) == 2
     assert bad[0].reason == "a page of more than 10,000 bytes"
 

@@ -11,7 +11,7 @@ import zstandard
 from web_archives import RECORDS, SKIPPED, page, read_file, written
 
 from tasks.errors import BadInput
-from tasks.sources import zstd_dictionaries
+from tasks.limits import limits
 from tasks.sources.compression import chunks_of
 from tasks.storage.stores import Stream
 
@@ -96,7 +96,7 @@ def test_files_put_one_after_another_have_each_their_dictionary(tmp_path):
     assert read_file(path) == read_file(written(tmp_path, MANY))
 
 
-FULL = zstd_dictionaries.MAX_DICTIONARY
+FULL = limits().zstd_dictionary
 NO_DICTIONARY = {
     "none": (frame(b"a note by the crawler"), "the frame in which its dictionary would be has none"),
     "empty": (frame(b""), "the frame in which its dictionary would be has none"),

@@ -5,7 +5,7 @@ counted by what they are. Pages are cut apart before they are parsed, so that a 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 import pyarrow as pa
 
 from tasks.errors import first_line
+from tasks.extraction.wikitext_namespaces import UNSHOWN
+from tasks.limits import limits
 from tasks.sources.compression import COMPRESSIONS, Block, Broken, Members, compression_of
 from tasks.sources.listing import Piece
 from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
@@ -24,7 +26,7 @@ NAME = "wikipedia"
 # Parts of a dump are named by their pages: enwiki-20240601-pages-articles1.xml-p1p41242.bz2.
 ENDINGS = (".xml", *(f".xml{end}" for end in COMPRESSIONS), ".bz2")
 AT_RANDOM = False
-VERSION = 1
+VERSION = 2
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
@@ -37,9 +39,10 @@ SCHEMA = pa.schema(
     ]
 )
 OPEN, CLOSE = b"<page>", b"</page>"
-MAX_PAGE = 1 << 26  # bytes of XML; the longest pages of Wikipedia have 2 MiB of text
-MAX_HEAD = 1 << 20
-NAMESPACE = re.compile(rb'<namespace key="(-?\d+)"[^>]*>([^<]*)</namespace>')
+NAMESPACE = re.compile(rb'<namespace key="(-?\d{1,9})"[^<>]*>([^<]*)</namespace>')
+LONG_TAG = re.compile(rb"<[^<>]{65536}")
+# Those whose links show no text where they stand: of media, files and categories, with their names in each wiki.
+UNSHOWN_SPACES = {-2: "Media", 6: "File", 14: "Category"}
 BASE = re.compile(rb"<base>([^<]*)/[^</]*</base>")
 ENTITIES = b"<!DOCTYPE"  # which no dump has, and with which a few bytes can become many
 
@@ -57,6 +60,7 @@ class Pages:
         self.held = bytearray()
         self.broken: Broken | None = None
         self.namespaces, self.base = {0: ""}, ""
+        self.local_link: Callable[[str], str] = str
 
     def __iter__(self) -> Iterator[Outcome]:
         is_rest = False
@@ -91,11 +95,17 @@ class Pages:
 
     def read_head(self) -> None:
         """Read what stands before the first page: the address of the wiki and the names of its namespaces."""
-        while OPEN not in self.held and len(self.held) < MAX_HEAD and self.more():
-            pass
-        head = bytes(self.held).partition(OPEN)[0]
+        searched = 0
+        while self.held.find(OPEN, searched) < 0 and len(self.held) < limits().dump_head:
+            searched = max(0, len(self.held) - len(OPEN))
+            if not self.more():
+                break
+        head = bytes(self.held[: limits().dump_head]).partition(OPEN)[0]
         names = {int(key): name.decode(errors="replace") for key, name in NAMESPACE.findall(head)}
         self.namespaces |= names
+        self.local_link = local_links(
+            {UNSHOWN_SPACES[key]: names[key] for key in UNSHOWN_SPACES if key in names}
+        )
         found = BASE.search(head)
         self.base = found[1].decode(errors="replace") if found else ""
 
@@ -108,8 +118,9 @@ class Pages:
         del self.held[:start]
         searched = len(OPEN)
         while True:
-            end, another = self.held.find(CLOSE, searched), self.held.find(OPEN, searched)
-            if 0 <= another < end or (end < 0 and (another >= 0 or len(self.held) > MAX_PAGE)):
+            another = self.held.find(OPEN, searched)
+            end = self.held.find(CLOSE, searched, another if another >= 0 else len(self.held))
+            if end < 0 and (another >= 0 or len(self.held) > limits().dump_page):
                 return self.cut_off(another if another >= 0 else len(self.held))
             if end >= 0:
                 page = bytes(self.held[: end + len(CLOSE)])
@@ -123,14 +134,14 @@ class Pages:
         """Take what is held up to a byte for a page that has no end."""
         content = bytes(self.held[:end])
         del self.held[:end]
-        if len(content) > MAX_PAGE:
-            return Bad(f"a page of more than {MAX_PAGE:,} bytes", content)
+        if len(content) > limits().dump_page:
+            return Bad(f"a page of more than {limits().dump_page:,} bytes", content)
         return Bad("a page has no end: </page> is missing", content)
 
     def outcome(self, page: bytes) -> Outcome:
         """Say what a page is."""
-        if ENTITIES in page:
-            return Bad("it declares entities, which no dump does", page)
+        if fault := fault_of_xml(page):
+            return Bad(fault, page)
         try:
             return self.document(ElementTree.fromstring(page))  # noqa: S314 (without entities)
         except (ElementTree.ParseError, UnicodeError, ValueError) as error:
@@ -138,7 +149,7 @@ class Pages:
 
     def document(self, page: ElementTree.Element) -> Outcome:
         """Return the columns of a page, or what it is if it is none. Raises ValueError."""
-        namespace, title = int(page.findtext("ns") or 0), page.findtext("title") or ""
+        namespace, title = number(page.findtext("ns"), 0), page.findtext("title") or ""
         if page.find("redirect") is not None:
             return Skip("redirect")
         if namespace != 0:
@@ -153,14 +164,48 @@ class Pages:
         if text is None or text.get("deleted") is not None:
             return Skip("deleted")
         return {
-            "text": text.text or "",
+            "text": self.local_link(text.text or ""),
             "title": title,
             "url": f"{self.base}/{quote(title.replace(' ', '_'), safe=':/()!*,;@')}" if self.base else None,
-            "page_id": int(page.findtext("id") or -1),
-            "revision": int(revision.findtext("id") or -1),
+            "page_id": number(page.findtext("id"), -1),
+            "revision": number(revision.findtext("id"), -1),
             "timestamp": revision.findtext("timestamp"),
             "namespace": namespace,
         }
+
+
+def fault_of_xml(page: bytes) -> str:
+    """Return why a page is not parsed: its tree would be too large, or it is none of a dump."""
+    if len(page) > limits().dump_page:
+        return f"a page of more than {limits().dump_page:,} bytes"
+    if ENTITIES in page:
+        return "it declares entities, which no dump does"
+    if page.count(b"<") > limits().dump_tags:
+        return f"it has more than {limits().dump_tags:,} tags"
+    return "it has a tag of more than 65,536 bytes" if LONG_TAG.search(page) else ""
+
+
+def number(text: str | None, default: int) -> int:
+    """Return a number of 64 bits. Raises ValueError."""
+    value = int(text[:30]) if text else default
+    if abs(value) >= 1 << 63:
+        raise ValueError(f"a number of 64 bits was expected, got {text}")
+    return value
+
+
+def local_links(names: dict[str, str]) -> Callable[[str], str]:
+    """Return what writes the links of a wiki to files and categories in English, where no extractor knows its names.
+
+    names: those of the wiki, by their English ones.
+    """
+    english = {name.lower(): key for key, name in names.items() if name and name.lower() not in UNSHOWN}
+    if not english:
+        return str
+    known = "|".join(re.escape(name).replace("\\ ", "[ _]") for name in english)
+    link = re.compile(rf"\[\[[ _]*({known})[ _]*:", re.IGNORECASE)
+    return lambda text: link.sub(
+        lambda one: f"[[{english.get(one[1].replace('_', ' ').lower(), 'File')}:", text
+    )
 
 
 def inspect(
