@@ -239,7 +239,7 @@ DIVIDED = {"template", "link", "variants"}
 
 
 def unescape(text: str) -> str:
-    """Return a text with its references to characters resolved: as in MediaWiki, those that end with a semicolon."""
+    """Return a text with its references to characters resolved; as in MediaWiki, they end with a semicolon."""
     return ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
 
 
@@ -252,8 +252,10 @@ def text_of_exponent(text: str) -> str:
 def text_of_link(parts: list[str]) -> str:
     """Return the label of a link, or nothing for a picture, a category or the same page in another language."""
     target = parts[0].strip()
-    space = target.partition(":")[0].replace("_", " ").strip().lower()
-    if space in UNSHOWN or (len(parts) == 1 and LANGUAGE_LINK.match(target)):
+    space, colon, _ = target.partition(":")
+    if (colon and space.replace("_", " ").strip().lower() in UNSHOWN) or (
+        len(parts) == 1 and LANGUAGE_LINK.match(target)
+    ):
         return ""
     if len(parts) == 1:
         return target.removeprefix(":")

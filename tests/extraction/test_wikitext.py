@@ -43,7 +43,7 @@ CASES = {
     "redirect": ("#REDIRECT [[Paris]]", ""),
     "nothing": ("", ""),
     "pictures of all languages": (
-        "A [[תמונה:x.jpg|ממוזער|b]] c [[カテゴリ:Z]] [[ไฟล์:x]] [[Файл:x|y]] [[Tập_tin:x]] [[चित्र:x.jpg|a]] [[ملف:x]] d", "A c d",
+        "[[Media]] and [[file|files]] A [[תמונה:x.jpg|ממוזער|b]] c [[カテゴリ:Z]] [[ไฟล์:x]] [[Файл:x|y]] [[Tập_tin:x]] [[चित्र:x.jpg|a]] [[ملف:x]] d", "Media and files A c d",
     ),
     "variants": ("-{zh-hans:简;zh-hant:簡}- -{zh-tw:資訊; zh-cn:信息;}- -{sr-ec:А;sr-el:A}-", "简 信息 А"),
     "variants of rules": ("a-{H|zh-cn:x;zh-tw:y}-b -{A|zh-hans:c;zh-hant:d}- -{T|e}- -{R|f}- -{zh-hans;zh-hant|g}-", "ab c f g"),

@@ -32,15 +32,11 @@ BEGINNINGS = {
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_time_grows_with_the_wikitext(beginning):
     for repeated in BEGINNINGS[beginning]:
-        for end in ("", "x}}"):
 
-            def make(n, beginning=beginning, repeated=repeated, end=end):
-                return beginning + repeated * n + end
+        def make(n, beginning=beginning, repeated=repeated):
+            return beginning + repeated * n + "x}}"
 
-            assert grows_linearly(lambda text: text_of_wikitext(text, BACK_MATTER), make, 1000), (
-                repeated,
-                end,
-            )
+        assert grows_linearly(lambda text: text_of_wikitext(text, BACK_MATTER), make, 1000), repeated
 
 
 def test_table_is_not_padded_beyond_the_limit():
@@ -86,7 +82,7 @@ BOMBS = {
     "a long head": (".zst", lambda: zstandard.compress(b"<mediawiki>") + zeros_of_zstd(1 << 27) * 16),
     "elements": ("", lambda: (HEAD + "<page>" + "<a/>" * 9_000_000 + "</page>" + article("b")).encode()),
     "deep elements": ("", lambda: (HEAD + "<page>" + "<a>" * 9_000_000 + "</page>" + article("b")).encode()),
-    "attributes": ("", lambda: (HEAD + "<page " + " ".join(f'a{n}=""' for n in range(1_000_000)) + "></page>" + article("b")).encode()),
+    "attributes": ("", lambda: (HEAD + "<page><a " + " ".join(f'a{n}=""' for n in range(1_000_000)) + "/></page>" + article("b")).encode()),
     "entities": ("", lambda: (HEAD + '<page><!DOCTYPE a [<!ENTITY b "c">]>&b;</page>' + article("b")).encode()),
     "long numbers": ("", lambda: (HEAD + article("a", "9" * 10_000) + article("a", 1 << 70) + article("b")).encode()),
 }  # fmt: skip

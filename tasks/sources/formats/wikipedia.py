@@ -194,7 +194,7 @@ def number(text: str | None, default: int) -> int:
 
 
 def local_links(names: dict[str, str]) -> Callable[[str], str]:
-    """Return what writes the links of a wiki to files and categories in English, where no extractor knows its names.
+    """Return a function that writes links to files and categories in English, if a wiki has other names for them.
 
     names: those of the wiki, by their English ones.
     """
