@@ -18,7 +18,8 @@ OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 
 PLACES = 1024  # for which there is room at once
-Bytes, Places = NDArray[np.uint8], NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Places = NDArray[np.int64]
 
 
 class Measured(NamedTuple):
