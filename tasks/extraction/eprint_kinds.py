@@ -10,7 +10,7 @@ PLAIN = re.compile(
 )
 IGNORED = re.compile(rb"\A\s*%\s*auto-ignore\b")
 WITHDRAWN = re.compile(
-    rb"\A\s*(?:%\s*auto-ignore.*|.{0,2000}withdrawn.{0,2000})?\Z", re.IGNORECASE | re.DOTALL
+    rb"\A[\s\x00]*(?:%\s*auto-ignore.*|.{0,2000}withdrawn.{0,2000})?\Z", re.IGNORECASE | re.DOTALL
 )
 BEGINNINGS = {
     "PDF": rb"[\s\x00]*+%PDF-",
@@ -19,7 +19,8 @@ BEGINNINGS = {
     "docx": rb"PK\x03\x04.{0,4000}(?:word/|\[Content_Types\])",
     "RTF": rb"\{\\rtf",
     "DVI": rb"\xf7\x02",
-    "other file": rb"PK\x03\x04|\x89PNG|\xff\xd8\xff|\x1f\x8b|BZh[1-9]|\xfd7zXZ|GIF8|\xd0\xcf\x11\xe0|.{0,1000}\0",
+    "other file": rb"PK\x03\x04|\x89PNG|\xff\xd8\xff|\x1f\x8b|BZh[1-9]|\xfd7zXZ|GIF8|\xd0\xcf\x11\xe0"
+    rb"|(?=.{0,1000}\0)(?!.*\\begin\s*+\{document\})",
 }
 KINDS = {kind: re.compile(mark, re.IGNORECASE | re.DOTALL) for kind, mark in BEGINNINGS.items()}
 

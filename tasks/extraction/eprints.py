@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from posixpath import join, normpath
-from typing import Any
+from typing import Any, cast
 
 from yaml import YAMLError, safe_load
 
 from tasks.extraction.eprint_kinds import BODY, IGNORED, is_plain_tex, kind_of, kind_of_content
-from tasks.extraction.inputenc import declared_encoding, text_of
+from tasks.extraction.inputenc import declared_encoding, text_in_utf8, text_of
 from tasks.extraction.latex_source import pieces_of
 from tasks.limits import limits
 
@@ -17,8 +17,10 @@ HEAD = re.compile(r"\\document(?:class|style)")
 PART = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")
 NAMED_FIRST = ("main", "paper", "article", "ms", "manuscript")
 OTHERS = {
-    ".sty", ".cls", ".bib", ".bst", ".bbl", ".blg", ".log", ".aux", ".out", ".toc", ".pdf", ".ps", ".eps", ".png",
-    ".jpg", ".jpeg", ".gif", ".svg", ".py", ".c", ".cpp", ".js", ".json", ".csv", ".xml", ".html", ".htm", ".zip",
+    ".sty", ".cls", ".bib", ".bst", ".bbl", ".blg", ".log", ".aux", ".out", ".toc", ".pdf", ".ps", ".eps",
+    ".png",
+    ".jpg", ".jpeg", ".gif", ".svg", ".py", ".c", ".cpp", ".js", ".json", ".csv", ".xml", ".html", ".htm",
+    ".zip",
     ".gz",
 }  # fmt: skip
 SOURCES = (".tex", ".ltx", ".latex")
@@ -40,13 +42,19 @@ def latex_of(files: Mapping[str, bytes]) -> tuple[str, str]:
     files: by their paths. Raises NoLatex, TooLarge.
     """
     contents = {name: content for name, content in files.items() if is_source(name, content)}
-    heads = {name: content.decode("latin-1") for name, content in contents.items() if is_latex(name, content)}
+    texts = {name: text_in_utf8(content) for name, content in contents.items()}
+    heads = {
+        name: texts[name] or content.decode("latin-1")
+        for name, content in contents.items()
+        if is_latex(name, content)
+    }
     if not heads or is_plain_tex(heads.values()):
         raise NoLatex(kind_of(files, has_tex=bool(heads)))
     main = main_file(heads, files)
-    encoding = declared_encoding("".join(text for text, _ in pieces_of(heads[main], keeps_percent=False)))
-    sources = {name: text_of(content, encoding) for name, content in contents.items()}
-    return "".join(expanded(sources, main)), main
+    if None in texts.values():
+        encoding = declared_encoding("".join(text for text, _ in pieces_of(heads[main], keeps_percent=False)))
+        texts |= {name: text_of(contents[name], encoding) for name, text in texts.items() if text is None}
+    return "".join(expanded(cast(dict[str, str], texts), main)), main
 
 
 def is_source(name: str, content: bytes) -> bool:
@@ -68,6 +76,9 @@ def main_file(heads: Mapping[str, str], files: Mapping[str, bytes]) -> str:
     named, ignored = listed(files)
     if chosen := next((name for name in named if name in heads), None):
         return chosen
+    candidates = [name for name, text in heads.items() if name not in ignored and BODY.search(text)]
+    if len(candidates) == 1 and HEAD.search(heads[candidates[0]]):
+        return candidates[0]
     inputted = {
         path
         for name, text in heads.items()

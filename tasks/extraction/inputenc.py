@@ -49,14 +49,22 @@ def declared_encoding(preamble: str) -> str:
     return known[-1] if known and known[-1] != "utf-8" else FALLBACK
 
 
-def text_of(content: bytes, declared: str = FALLBACK) -> str:
-    """Return the text of a file: in UTF-8 where nearly all of it is, or else in the declared encodings."""
+def text_in_utf8(content: bytes) -> str | None:
+    """Return the text of a file in UTF-8, or None where it is in another encoding."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        is_damaged = len(b"".join(UTF8.findall(content))) >= 0.9 * len(ASCII.sub(b"", content))
-        parts = [(content, "utf-8-sig")] if is_damaged else parts_of(content, declared)
-        text = "".join(part.decode(codec, "latin-1-bytes") for part, codec in parts)
+        return None
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def text_of(content: bytes, declared: str = FALLBACK) -> str:
+    """Return the text of a file: in UTF-8 where nearly all of it is, or else in the declared encodings."""
+    if (text := text_in_utf8(content)) is not None:
+        return text
+    is_damaged = len(b"".join(UTF8.findall(content))) >= 0.9 * len(ASCII.sub(b"", content))
+    parts = [(content, "utf-8-sig")] if is_damaged else parts_of(content, declared)
+    text = "".join(part.decode(codec, "latin-1-bytes") for part, codec in parts)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

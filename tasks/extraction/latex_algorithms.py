@@ -7,19 +7,24 @@ import re
 
 from tasks.extraction.latex_reader import Reader
 
-COMMAND = re.compile(r"\\([A-Za-z]+)\*?[ \t]*|\\.", re.DOTALL)
+COMMAND = re.compile(r"\\([A-Za-z]+)\*?[ \t]*|\\.|\$[^$]*+\$", re.DOTALL)
 # How a line begins and ends around its condition, which is in braces.
 CONDITIONS = {
-    "if": ("if ", " then"), "elsif": ("else if ", " then"), "elseif": ("else if ", " then"), "for": ("for ", " do"),
-    "forall": ("for all ", " do"), "foreach": ("for each ", " do"), "while": ("while ", " do"), "until": ("until ", ""),
-    "switch": ("switch ", ""), "case": ("case ", ""), "procedure": ("procedure ", ""), "function": ("function ", ""),
+    "if": ("if ", " then"), "elsif": ("else if ", " then"), "elseif": ("else if ", " then"),
+    "for": ("for ", " do"),
+    "forall": ("for all ", " do"), "foreach": ("for each ", " do"), "while": ("while ", " do"),
+    "until": ("until ", ""),
+    "switch": ("switch ", ""), "case": ("case ", ""), "procedure": ("procedure ", ""),
+    "function": ("function ", ""),
 }  # fmt: skip
 LINES = {
-    "state": "", "statex": "", "else": "else", "endif": "end if", "endfor": "end for", "endwhile": "end while",
+    "state": "", "statex": "", "else": "else", "endif": "end if", "endfor": "end for",
+    "endwhile": "end while",
     "repeat": "repeat", "loop": "loop", "endloop": "end loop", "endprocedure": "end procedure",
     "endfunction": "end function", "require": "Require: ", "ensure": "Ensure: ", "input": "Input: ",
     "output": "Output: ", "print": "print ", "kwin": "Input: ", "kwout": "Output: ", "kwdata": "Data: ",
-    "kwresult": "Result: ", "kwret": "return ", "return": "return ", "kwinput": "Input: ", "kwoutput": "Output: ",
+    "kwresult": "Result: ", "kwret": "return ", "return": "return ", "kwinput": "Input: ",
+    "kwoutput": "Output: ",
     "requires": "Require: ", "ensures": "Ensure: ",
 }  # fmt: skip
 WORDS = {
@@ -88,7 +93,8 @@ class Algorithm(Reader):
             return "\\\\ "
         if bare in LINES:
             inside = self.group() if self.has_blocks else None
-            self.push(inside or "")
+            if inside is not None:
+                self.push(f"{inside}\\\\ ")
             return f"\\\\ {LINES[bare]}"
         return WORDS.get(bare, found[0])
 

@@ -9,7 +9,8 @@ from tasks.extraction.latex_macros import Macro
 MARK = re.compile(r"\\(?:newif\s*+\\if[A-Za-z@]*+|(if[A-Za-z@]*+|else|or|fi)(?![A-Za-z@]))")
 DECLARED = re.compile(r"\\newif\s*+\\(if[A-Za-z@]++)")
 PRIMITIVE = {
-    "if", "ifx", "ifcat", "ifnum", "ifdim", "ifodd", "ifcase", "iftrue", "iffalse", "ifmmode", "ifvmode", "ifhmode",
+    "if", "ifx", "ifcat", "ifnum", "ifdim", "ifodd", "ifcase", "iftrue", "iffalse", "ifmmode", "ifvmode",
+    "ifhmode",
     "ifinner", "ifvoid", "ifhbox", "ifvbox", "ifeof", "ifdefined", "ifcsname", "iffontchar",
 }  # fmt: skip
 NO_CONDITIONALS = {"iff", "ifthenelse"}

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 """Letters of LaTeX: with accents, by babel's shorthands, and Greek that is written in Latin letters."""
 
 import re

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tasks.extraction.latex_reader import Reader
 
-NUMBER = re.compile(r"#([1-9#])")
+PARAMETER = re.compile(r"(\\[A-Za-z@]+)?#([1-9#])")
 PARAMETERS = re.compile(r"[^{}\\]*+(?:\\[^{}\\][^{}\\]*+)*+(?=\{)")
 MAX_PARAMETERS = 500  # characters of the parameters of \\def
 SPLIT = re.compile(r"#[1-9]")
@@ -40,7 +40,7 @@ class Macro:
         values = [
             read(reader, one) for one in self.arguments if one.kind != "t" or not reader.passed(one.default)
         ]
-        return NUMBER.sub(lambda found: value_at(values, found[1]), self.body)
+        return PARAMETER.sub(lambda found: behind(found[1], value_at(values, found[2])), self.body)
 
 
 def read(reader: Reader, argument: Argument) -> str:
@@ -53,6 +53,11 @@ def read(reader: Reader, argument: Argument) -> str:
     if argument.kind == "u":
         return reader.until(argument.default)
     return "" if argument.kind == "t" else reader.argument()
+
+
+def behind(command: str | None, value: str) -> str:
+    """Return a command, if there is one, and what follows it, which does not become a part of its name."""
+    return f"{command or ''}{' ' if command and value[:1].isalpha() else ''}{value}"
 
 
 def value_at(values: list[str], number: str) -> str:
@@ -70,9 +75,14 @@ def by_newcommand(reader: Reader) -> tuple[str, Macro] | None:
     body = reader.group()
     if name is None or body is None:
         return None
+    return name, Macro(body, declared_arguments(count, default))
+
+
+def declared_arguments(count: str | None, default: str | None) -> tuple[Argument, ...]:
+    r"""Return so many arguments as `\newcommand` declares, of which the first may have a default."""
     number = int(count) if count and count.strip() in set("0123456789") else 0
-    first = [Argument("o", default)] if default is not None and number else []
-    return name, Macro(body, (*first, *[Argument("m")] * (number - len(first))))
+    first = (Argument("o", default),) if default is not None and number else ()
+    return (*first, *[Argument("m")] * (number - len(first)))
 
 
 def by_def(reader: Reader) -> tuple[str, Macro] | None:

@@ -8,6 +8,7 @@ OPTION = re.compile(r"\s*+\[")
 OPTION_END = re.compile(r"\\.|[{}\]]", re.DOTALL)
 MAX_OPTION = 10_000  # characters of an optional argument
 CONTROL = re.compile(r"\\(?:[A-Za-z@]+|.)", re.DOTALL)
+CSNAME = re.compile(r"\s*+([^\\{}]{1,200})\\endcsname")
 CONTROL_IN_BRACES = re.compile(r"\s*+(\{\s*+)?\\([A-Za-z@]+|.)(?(1)\s*+\})", re.DOTALL)
 
 
@@ -49,14 +50,18 @@ class Reader:
 
     def pass_space(self) -> None:
         """Pass spaces, and the ends of what macros stand for."""
-        while True:
-            text = self.texts[-1]
-            place = SPACE.match(text, self.places[-1]).end()  # type: ignore[union-attr]
-            self.places[-1] = place
-            if place < len(text) or len(self.texts) == 1:
-                return
-            self.texts.pop()
-            self.places.pop()
+        is_end = True
+        while is_end:
+            self.places[-1] = SPACE.match(self.texts[-1], self.places[-1]).end()  # type: ignore[union-attr]
+            is_end = self.pass_end()
+
+    def pass_end(self) -> bool:
+        """Go on behind a macro, if what it stands for has been read; return whether it was."""
+        if self.places[-1] < len(self.texts[-1]) or len(self.texts) == 1:
+            return False
+        self.texts.pop()
+        self.places.pop()
+        return True
 
     def peek(self, size: int = 1) -> str:
         return self.texts[-1][self.places[-1] : self.places[-1] + size]
@@ -104,7 +109,11 @@ class Reader:
         if found is None:
             return None
         self.places[-1] = found.end()
-        return found[2]
+        built = CSNAME.match(self.texts[-1], found.end()) if found[2] == "csname" else None
+        if built is None:
+            return found[2]
+        self.places[-1] = built.end()
+        return built[1].strip()
 
     def passed(self, mark: str) -> bool:
         """Pass some characters if they are next, and return whether they were."""
@@ -115,7 +124,7 @@ class Reader:
         return True
 
     def until(self, mark: str) -> str:
-        """Read up to some characters behind what is in braces, and pass them; an argument where they are missing."""
+        """Read up to a mark behind what is in braces, and pass it; an argument where it is missing."""
         text, place = self.texts[-1], self.places[-1]
         inside = group_at(text, place)
         end = text.find(mark, place + (len(inside) + 2 if inside is not None else 0))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 CELL_MARK = re.compile(
-    r"\\(?:begin|end)(?![A-Za-z])|\\\\(?:\*?\[[^\[\]\n]{0,100}\])?|\\(?:tabularnewline|cr)(?![A-Za-z])|\\.|[{}&]",
+    r"\\(?:begin|end)(?![A-Za-z])|\\\\\*?(?:\[[^\[\]\n]{0,100}\])?|\\(?:tabularnewline|cr)(?![A-Za-z])|\\.|[{}&]",
     re.DOTALL,
 )
 SPANNING = re.compile(r"\\multicolumn\s*+\{\s*+([0-9]{1,9})\s*\}")

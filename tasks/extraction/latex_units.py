@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001, RUF002, SIM905
 r"""Numbers and quantities of siunitx as text: `\SI{5.2}{\kilo\gram}` is 5.2 kg, in versions 2 and 3."""
 
 import re
@@ -5,48 +6,65 @@ from collections.abc import Mapping
 
 # Arguments: n a number, l a list with semicolons, u a unit.
 COMMANDS = {
-    "num": "n", "si": "u", "unit": "u", "SI": "nu", "qty": "nu", "ang": "a", "numrange": "nn", "SIrange": "nnu",
+    "num": "n", "si": "u", "unit": "u", "SI": "nu", "qty": "nu", "ang": "a", "numrange": "nn",
+    "SIrange": "nnu",
     "qtyrange": "nnu", "numlist": "l", "SIlist": "lu", "qtylist": "lu", "numproduct": "p", "qtyproduct": "pu",
     "complexnum": "n", "complexqty": "nu", "tablenum": "n",
 }  # fmt: skip
 PREFIXES = {
-    "quecto": "q", "ronto": "r", "yocto": "y", "zepto": "z", "atto": "a", "femto": "f", "pico": "p", "nano": "n",
-    "micro": "µ", "milli": "m", "centi": "c", "deci": "d", "deca": "da", "deka": "da", "hecto": "h", "kilo": "k",
+    "quecto": "q", "ronto": "r", "yocto": "y", "zepto": "z", "atto": "a", "femto": "f", "pico": "p",
+    "nano": "n",
+    "micro": "µ", "milli": "m", "centi": "c", "deci": "d", "deca": "da", "deka": "da", "hecto": "h",
+    "kilo": "k",
     "mega": "M", "giga": "G", "tera": "T", "peta": "P", "exa": "E", "zetta": "Z", "yotta": "Y", "ronna": "R",
     "quetta": "Q", "kibi": "Ki", "mebi": "Mi", "gibi": "Gi", "tebi": "Ti", "pebi": "Pi", "exbi": "Ei",
 }  # fmt: skip
 UNITS = {
     "ampere": "A", "candela": "cd", "kelvin": "K", "kilogram": "kg", "gram": "g", "metre": "m", "meter": "m",
     "mole": "mol", "second": "s", "becquerel": "Bq", "coulomb": "C", "degreeCelsius": "°C", "celsius": "°C",
-    "farad": "F", "gray": "Gy", "hertz": "Hz", "henry": "H", "joule": "J", "katal": "kat", "lumen": "lm", "lux": "lx",
-    "newton": "N", "ohm": "Ω", "pascal": "Pa", "radian": "rad", "siemens": "S", "sievert": "Sv", "steradian": "sr",
-    "tesla": "T", "volt": "V", "watt": "W", "weber": "Wb", "astronomicalunit": "au", "bel": "B", "dalton": "Da",
-    "day": "d", "decibel": "dB", "degree": "°", "electronvolt": "eV", "hectare": "ha", "hour": "h", "litre": "l",
-    "liter": "L", "minute": "min", "arcminute": "′", "arcmin": "′", "arcsecond": "″", "arcsec": "″", "neper": "Np",
-    "tonne": "t", "percent": "%", "bar": "bar", "barn": "b", "knot": "kn", "mmHg": "mmHg", "nauticalmile": "M",
+    "farad": "F", "gray": "Gy", "hertz": "Hz", "henry": "H", "joule": "J", "katal": "kat", "lumen": "lm",
+    "lux": "lx",
+    "newton": "N", "ohm": "Ω", "pascal": "Pa", "radian": "rad", "siemens": "S", "sievert": "Sv",
+    "steradian": "sr",
+    "tesla": "T", "volt": "V", "watt": "W", "weber": "Wb", "astronomicalunit": "au", "bel": "B",
+    "dalton": "Da",
+    "day": "d", "decibel": "dB", "degree": "°", "electronvolt": "eV", "hectare": "ha", "hour": "h",
+    "litre": "l",
+    "liter": "L", "minute": "min", "arcminute": "′", "arcmin": "′", "arcsecond": "″", "arcsec": "″",
+    "neper": "Np",
+    "tonne": "t", "percent": "%", "bar": "bar", "barn": "b", "knot": "kn", "mmHg": "mmHg",
+    "nauticalmile": "M",
     "angstrom": "Å", "atomicmassunit": "u", "bit": "bit", "byte": "B", "clight": "c", "electronmass": "m_e",
-    "elementarycharge": "e", "planckbar": "ħ", "bohr": "a_0", "hartree": "E_h", "amu": "u", "dB": "dB", "kWh": "kWh",
-    "gon": "gon", "parsec": "pc", "lightyear": "ly", "molar": "M", "micron": "µm", "permille": "‰", "euro": "€",
-    "Molar": "M", "torr": "Torr", "atm": "atm", "gauss": "G", "year": "yr", "cal": "cal", "textmu": "µ", "celcius": "°C",
-    "um": "µm", "us": "µs", "ug": "µg", "uA": "µA", "uV": "µV", "uW": "µW", "uJ": "µJ", "ul": "µl", "uL": "µL",
-    "umol": "µmol", "uC": "µC", "uF": "µF", "uH": "µH", "kohm": "kΩ", "Mohm": "MΩ", "mohm": "mΩ", "degC": "°C",
+    "elementarycharge": "e", "planckbar": "ħ", "bohr": "a_0", "hartree": "E_h", "amu": "u", "dB": "dB",
+    "kWh": "kWh",
+    "gon": "gon", "parsec": "pc", "lightyear": "ly", "molar": "M", "micron": "µm", "permille": "‰",
+    "euro": "€",
+    "Molar": "M", "torr": "Torr", "atm": "atm", "gauss": "G", "year": "yr", "cal": "cal", "textmu": "µ",
+    "celcius": "°C",
+    "um": "µm", "us": "µs", "ug": "µg", "uA": "µA", "uV": "µV", "uW": "µW", "uJ": "µJ", "ul": "µl",
+    "uL": "µL",
+    "umol": "µmol", "uC": "µC", "uF": "µF", "uH": "µH", "kohm": "kΩ", "Mohm": "MΩ", "mohm": "mΩ",
+    "degC": "°C",
     "percentage": "%", "micrometer": "µm",
 }  # fmt: skip
 # The abbreviations that are written as they are called: \km, \MHz.
 ABBREVIATED = set(
     """fg pg ng mg g kg pm nm mm cm dm m km as fs ps ns ms s fmol pmol nmol mmol mol kmol pA nA mA A kA l ml hl L mL
-    hL mHz Hz kHz MHz GHz THz mN N kN MN Pa kPa MPa GPa pV nV mV V kV W nW mW kW MW GW J mJ kJ eV meV keV MeV GeV TeV
-    F fF pF nF mF H mH nH K C nC mC T mT""".split()
+    hL mHz Hz kHz MHz GHz THz mN N kN MN Pa kPa MPa GPa pV nV mV V kV W nW mW kW MW GW J mJ kJ eV meV keV MeV GeV
+    TeV F fF pF nF mF H mH nH K C nC mC T mT""".split()
 )
 POWERS = {"square": 2, "cubic": 3, "squared": 2, "cubed": 3}
 MINUTES = "′", "″"
-PART = re.compile(r"\\([A-Za-z]+)\s*+(?:\{([^{}]*+)\})?|\\?([^\\])|\\", re.DOTALL)
+PART = re.compile(
+    r"\\([A-Za-z]+)\s*+(?:\{([^{}]*+)\})?|\^\s*+\{?\s*+([-+\u2212]?[0-9.]+)\s*+\}?|\\?(.)", re.DOTALL
+)
 POWER = re.compile(r"\^\s*+\{?\s*+([-+\u2212]?[0-9./]+)\s*+\}?")
 SPACES = re.compile(r"\s+")
 EXPONENT = re.compile(r"\s*(?:[eEdD]|\\times\s*10\^)\{?\s*([-+]?\d+)\}?")
 COMPARISONS = {
     "\\pm": " ± ", "+-": " ± ", "\\sim": "~", "<=": "≤", ">=": "≥", "\\le": "≤", "\\ge": "≥", "\\leq": "≤",
-    "\\geq": "≥", "\\lesssim": "≲", "\\gtrsim": "≳", "\\approx": "≈", "\\ll": "≪", "\\gg": "≫", "<<": "≪", ">>": "≫",
+    "\\geq": "≥", "\\lesssim": "≲", "\\gtrsim": "≳", "\\approx": "≈", "\\ll": "≪", "\\gg": "≫", "<<": "≪",
+    ">>": "≫",
     "\\times": " × ", "\\cdot": " · ", "\\,": "", "~": "", "$": "", "{": "", "}": "",
     ",": ".", "x": " × ",
 }  # fmt: skip
@@ -117,7 +135,7 @@ def unit_parts(unit: str, units: Mapping[str, str]) -> list[tuple[str, bool]]:
     parts = list[tuple[str, bool]]()
     prefix, power, is_under = "", "", False
     for found in PART.finditer(unit):
-        name, argument, character = found.groups()
+        name, argument, exponent_of_last, character = found.groups()
         if name == "per":
             is_under = True
         elif name in PREFIXES:
@@ -132,11 +150,13 @@ def unit_parts(unit: str, units: Mapping[str, str]) -> list[tuple[str, bool]]:
             parts[-1:] = [(f"{one} {argument}" if name == "of" else one, under) for one, under in parts[-1:]]
         elif name:
             symbol = units.get(name) or UNITS.get(name) or (argument or name)
-            symbol = PART.sub(lambda one: UNITS.get(one[1] or "", one[2] or one[3] or ""), symbol)
+            symbol = PART.sub(lambda one: UNITS.get(one[1] or "", one[2] or one[4] or ""), symbol)
             parts.append((f"{prefix}{symbol}{power}", is_under))
             prefix, power, is_under = "", "", False
             if argument and (name in units or name in UNITS or name in ABBREVIATED):
                 parts.append((argument, False))
+        elif exponent_of_last:
+            parts[-1:] = [(f"{one}^{exponent_of_last}", under) for one, under in parts[-1:]]
         elif character == "/":
             is_under = True
         elif character and (character.isalnum() or character in "%°$"):

@@ -1,20 +1,24 @@
-# ruff: noqa: RUF001, SIM905
+# ruff: noqa: SIM905
 """The commands and environments of LaTeX, by what becomes of them in a text."""
 
 MATH = {
-    "equation", "align", "gather", "multline", "eqnarray", "flalign", "alignat", "displaymath", "math", "dmath",
+    "equation", "align", "gather", "multline", "eqnarray", "flalign", "alignat", "displaymath", "math",
+    "dmath",
     "IEEEeqnarray", "xalignat", "xxalignat", "dgroup", "empheq", "subeqnarray",
 }  # fmt: skip
 CODE = {
-    "verbatim", "verbatim*", "Verbatim", "Verbatim*", "BVerbatim", "LVerbatim", "lstlisting", "minted", "alltt",
+    "verbatim", "verbatim*", "Verbatim", "Verbatim*", "BVerbatim", "LVerbatim", "lstlisting", "minted",
+    "alltt",
 }  # fmt: skip
 TABULARS = {
-    "tabular", "tabularx", "tabulary", "longtable", "tabu", "longtabu", "supertabular", "xtabular", "mpsupertabular",
+    "tabular", "tabularx", "tabulary", "longtable", "tabu", "longtabu", "supertabular", "xtabular",
+    "mpsupertabular",
     "deluxetable", "tblr", "longtblr", "ltablex", "xltabular", "NiceTabular",
 }  # fmt: skip
 LISTS = {
     "itemize": "- ", "enumerate": "1. ", "description": "- ", "compactitem": "- ", "compactenum": "1. ",
-    "asparaenum": "1. ", "asparaitem": "- ", "inparaitem*": "- ", "tablenotes": "- ", "compactdesc": "- ", "dinglist": "- ",
+    "asparaenum": "1. ", "asparaitem": "- ", "inparaitem*": "- ", "tablenotes": "- ", "compactdesc": "- ",
+    "dinglist": "- ",
 }  # fmt: skip
 DROPPED = {
     "tikzpicture", "thebibliography", "comment", "filecontents", "CCSXML", "keywords", "picture", "pspicture",
@@ -22,7 +26,8 @@ DROPPED = {
     "IEEEkeywords",
 }  # fmt: skip
 HEADINGS = {
-    "title": "# ", "part": "# ", "chapter": "# ", "section": "## ", "subsection": "### ", "subsubsection": "#### ",
+    "title": "# ", "part": "# ", "chapter": "# ", "section": "## ", "subsection": "### ",
+    "subsubsection": "#### ",
     "paragraph": "##### ", "subparagraph": "###### ",
 }  # fmt: skip
 # Commands whose arguments are no text: how many of them.
@@ -31,41 +36,58 @@ ARGUMENTS = {
     "bibliography": 1, "bibliographystyle": 1, "vspace": 1, "hspace": 1, "includegraphics": 1, "setlength": 2,
     "addtolength": 2, "setcounter": 2, "addtocounter": 2, "pagestyle": 1, "thispagestyle": 1, "usepackage": 1,
     "documentclass": 1, "input": 1,
-    "include": 1, "graphicspath": 1, "color": 1, "textcolor": 1, "colorbox": 1, "definecolor": 3, "fontsize": 2,
+    "include": 1, "graphicspath": 1, "color": 1, "textcolor": 1, "colorbox": 1, "definecolor": 3,
+    "fontsize": 2,
     "selectfont": 0, "raisebox": 1, "resizebox": 2, "scalebox": 1, "multirow": 2, "rule": 2, "newtheorem": 2,
     "hypersetup": 1, "cline": 1, "cmidrule": 1, "rowcolor": 1, "cellcolor": 1, "phantom": 1, "vphantom": 1,
     "hphantom": 1, "index": 1, "glsresetall": 0, "newenvironment": 3, "renewenvironment": 3, "linespread": 1,
     "captionsetup": 1, "affiliation": 1, "email": 1, "institute": 1, "thanks": 1, "orcid": 1, "author": 1,
     "date": 1, "address": 1, "ccsdesc": 1, "href": 1, "multicolumn": 2, "parbox": 1, "begingroup": 0,
-    "hyphenation": 1, "arrayrulecolor": 1, "pdfoutput": 0, "labelcref": 1, "vref": 1, "subref": 1, "Autoref": 1,
-    "crefrange": 2, "Crefrange": 2, "addbibresource": 1, "printbibliography": 0, "rotatebox": 1, "makebox": 0,
+    "hyphenation": 1, "arrayrulecolor": 1, "pdfoutput": 0, "labelcref": 1, "vref": 1, "subref": 1,
+    "Autoref": 1,
+    "crefrange": 2, "Crefrange": 2, "addbibresource": 1, "printbibliography": 0, "rotatebox": 1,
     "lstinputlisting": 1, "verbatiminput": 1, "inputminted": 2, "lstset": 1, "sisetup": 1, "tikzset": 1,
     "pgfplotsset": 1, "theoremstyle": 1, "numberwithin": 2, "allowdisplaybreaks": 0, "hypertarget": 1,
     "hyperlink": 1, "hyperref": 0, "addcontentsline": 3, "markboth": 2, "markright": 1, "setlist": 1,
     "titlerunning": 1, "authorrunning": 1, "inst": 1, "offprints": 1, "received": 1, "accepted": 1,
-    "affil": 1, "affiliations": 1, "altaffiliation": 1, "altaffiltext": 2, "altaffilmark": 1, "correspondingauthor": 1,
-    "collaboration": 1, "homepage": 1, "preprint": 1, "pacs": 1, "shorttitle": 1, "shortauthors": 1, "fntext": 1,
+    "affil": 1, "affiliations": 1, "altaffiliation": 1, "altaffiltext": 2, "altaffilmark": 1,
+    "correspondingauthor": 1,
+    "collaboration": 1, "homepage": 1, "preprint": 1, "pacs": 1, "shorttitle": 1, "shortauthors": 1,
+    "fntext": 1,
     "cortext": 1, "corref": 1, "fnref": 1, "ead": 1, "IEEEauthorblockN": 1, "IEEEauthorblockA": 1,
-    "IEEEmembership": 1, "IEEEcompsocitemizethanks": 1, "IEEEoverridecommandlockouts": 0, "orcidID": 1, "eid": 1,
+    "IEEEmembership": 1, "IEEEcompsocitemizethanks": 1, "IEEEoverridecommandlockouts": 0, "orcidID": 1,
+    "eid": 1,
     "journal": 1, "jmlrheading": 6, "icmlauthor": 2, "icmlaffiliation": 2, "icmlcorrespondingauthor": 2,
-    "icmlkeywords": 1, "acmConference": 3, "acmDOI": 1, "acmISBN": 1, "acmYear": 1, "acmJournal": 1, "setcopyright": 1,
+    "icmlkeywords": 1, "acmConference": 3, "acmDOI": 1, "acmISBN": 1, "acmYear": 1, "acmJournal": 1,
+    "setcopyright": 1,
     "copyrightyear": 1, "bibinfo": 2, "subjclass": 1, "captionof": 1, "crefname": 3,
     "Crefname": 3, "enlargethispage": 1, "pagenumbering": 1, "setstretch": 1, "includeonly": 1,
     "includepdf": 1, "includesvg": 1, "epsfig": 1, "psfig": 1, "epsfbox": 1, "plotone": 1, "plottwo": 2,
     "bibitem": 1, "usetikzlibrary": 1, "PassOptionsToPackage": 2, "RequirePackage": 1,
     "DeclareGraphicsExtensions": 1, "newcounter": 1, "stepcounter": 1, "refstepcounter": 1, "newlength": 1,
-    "settowidth": 2, "textcolor": 1, "inputencoding": 1, "selectlanguage": 1, "foreignlanguage": 1, "pgfkeys": 1,
+    "settowidth": 2, "inputencoding": 1, "selectlanguage": 1, "foreignlanguage": 1, "pgfkeys": 1,
     "SetKwInOut": 2, "SetKwInput": 2, "SetKw": 2, "SetKwData": 2, "SetKwFor": 4, "SetAlCapSkip": 1,
     "newunicodechar": 2, "DeclareUnicodeCharacter": 2, "tablewidth": 1, "tabletypesize": 1,
     "tablecolumns": 1, "bibpunct": 6, "setcitestyle": 1, "doublespacing": 0,
 }  # fmt: skip
+# Those of them that come before the text that they are about.
+BEFORE_TEXT = {
+    "color", "textcolor", "colorbox", "fontsize", "scalebox", "resizebox", "raisebox", "rotatebox", "href",
+    "parbox",
+    "multicolumn", "multirow", "foreignlanguage", "selectlanguage", "hypertarget", "hyperlink", "hyperref",
+    "cellcolor",
+    "rowcolor", "selectfont", "captionof",
+}  # fmt: skip
 # Environments that begin with arguments that are no text: how many.
 OF_ENVIRONMENTS = {
-    "minipage": 1, "wrapfigure": 2, "wraptable": 2, "subfigure": 1, "subtable": 1, "multicols": 1, "adjustbox": 1,
+    "minipage": 1, "wrapfigure": 2, "wraptable": 2, "subfigure": 1, "subtable": 1, "multicols": 1,
+    "adjustbox": 1,
     "spacing": 1, "adjustwidth": 2, "CJK": 2, "otherlanguage": 1, "textblock": 1, "turn": 1, "rotate": 1,
-    "tcolorbox": 0, "mdframed": 0, "column": 1, "block": 1, "varwidth": 1, "resizebox": 2, "beamercolorbox": 1,
+    "tcolorbox": 0, "mdframed": 0, "column": 1, "block": 1, "varwidth": 1, "resizebox": 2,
+    "beamercolorbox": 1,
     "savebox": 1, "lrbox": 1, "IEEEbiography": 1, "landscape": 0, "subequations": 0,
-    "tabbing": 0, "trivlist": 0, "enumerate*": 0, "foreignquote": 1, "longrotatetable": 0, "floatingfigure": 1, "threeparttable": 0, "list": 2, "minipage*": 1,
+    "tabbing": 0, "trivlist": 0, "enumerate*": 0, "foreignquote": 1, "longrotatetable": 0,
+    "floatingfigure": 1, "threeparttable": 0, "list": 2, "minipage*": 1,
 }  # fmt: skip
 STATEMENTS = {
     name: name.capitalize()
@@ -73,38 +95,49 @@ STATEMENTS = {
 }
 # Letters and symbols; TeX takes the spaces behind them away, so `\ss e` is one word.
 LETTERS = {
-    "ss": "ß", "SS": "SS", "o": "ø", "O": "Ø", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å", "AA": "Å",
-    "l": "ł", "L": "Ł", "i": "ı", "j": "ȷ", "dh": "ð", "DH": "Ð", "dj": "đ", "DJ": "Đ", "ng": "ŋ", "NG": "Ŋ", "th": "þ",
-    "TH": "Þ", "ij": "ĳ", "IJ": "Ĳ", "ohorn": "ơ", "OHORN": "Ơ", "uhorn": "ư", "UHORN": "Ư", "S": "§", "P": "¶",
-    "dag": "†", "ddag": "‡", "textdagger": "†", "textdaggerdbl": "‡", "textsection": "§", "textparagraph": "¶",
+    "ss": "ß", "SS": "SS", "o": "ø", "O": "Ø", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å",
+    "AA": "Å",
+    "l": "ł", "L": "Ł", "i": "ı", "j": "ȷ", "dh": "ð", "DH": "Ð", "dj": "đ", "DJ": "Đ", "ng": "ŋ",
+    "NG": "Ŋ", "th": "þ",
+    "TH": "Þ", "ij": "ĳ", "IJ": "Ĳ", "ohorn": "ơ", "OHORN": "Ơ", "uhorn": "ư", "UHORN": "Ư", "S": "§",
+    "P": "¶",
+    "dag": "†", "ddag": "‡", "textdagger": "†", "textdaggerdbl": "‡", "textsection": "§",
+    "textparagraph": "¶",
     "copyright": "©", "textcopyright": "©", "pounds": "£", "textsterling": "£", "euro": "€", "texteuro": "€",
     "EUR": "€", "textcent": "¢", "textyen": "¥", "textcurrency": "¤", "textendash": "–", "textemdash": "—",
     "textquoteright": "’", "textquoteleft": "‘", "textquotedblleft": "“", "textquotedblright": "”",
-    "textquotesingle": "'", "textquotedbl": '"', "lq": "‘", "rq": "’", "quotesinglbase": "‚", "quotedblbase": "„",
+    "textquotesingle": "'", "textquotedbl": '"', "lq": "‘", "rq": "’", "quotesinglbase": "‚",
+    "quotedblbase": "„",
     "glqq": "„", "grqq": "“", "glq": "‚", "grq": "‘", "flqq": "«", "frqq": "»", "flq": "‹", "frq": "›",
-    "guillemotleft": "«", "guillemotright": "»", "guillemetleft": "«", "guillemetright": "»", "guilsinglleft": "‹",
+    "guillemotleft": "«", "guillemotright": "»", "guillemetleft": "«", "guillemetright": "»",
+    "guilsinglleft": "‹",
     "guilsinglright": "›", "og": "« ", "fg": " »", "textexclamdown": "¡", "textquestiondown": "¿",
     "textordfeminine": "ª", "textordmasculine": "º", "textbackslash": "\\", "textasciitilde": "~",
     "textasciicircum": "^", "textasciigrave": "`", "textbar": "|", "textless": "<", "textgreater": ">",
     "textbraceleft": "{", "textbraceright": "}", "textdollar": "$", "textpercent": "%", "textampersand": "&",
-    "textunderscore": "_", "_": "_", "textbullet": "•", "textperiodcentered": "·", "textdegree": "°", "textmu": "µ",
-    "textohm": "Ω", "textcelsius": "°C", "textnumero": "№", "No": "№", "textpm": "±", "texttimes": "×", "textdiv": "÷",
-    "textminus": "−", "textonehalf": "½", "textonequarter": "¼", "textthreequarters": "¾", "textonesuperior": "¹",
+    "textunderscore": "_", "textbullet": "•", "textperiodcentered": "·", "textdegree": "°", "textmu": "µ",
+    "textohm": "Ω", "textcelsius": "°C", "textnumero": "№", "No": "№", "textpm": "±", "texttimes": "×",
+    "textdiv": "÷",
+    "textminus": "−", "textonehalf": "½", "textonequarter": "¼", "textthreequarters": "¾",
+    "textonesuperior": "¹",
     "texttwosuperior": "²", "textthreesuperior": "³", "textperthousand": "‰", "textrightarrow": "→",
     "textleftarrow": "←", "textinterrobang": "‽", "textalpha": "α", "textbeta": "β", "textgamma": "γ",
 }  # fmt: skip
 CYRILLIC = (
-    "a а b б v в g г d д e е yo ё zh ж z з i и ishrt й k к l л m м n н o о p п r р s с t т u у f ф h х c ц ch ч sh ш"
-    " shch щ hrdsn ъ ery ы sftsn ь erev э yu ю ya я ie є ii і yi ї dje ђ gup ґ ushrt ў je ј lje љ nje њ tshe ћ dzhe џ"
+    "a а b б v в g г d д e е yo ё zh ж z з i и ishrt й k к l л m м n н o о p п r р s с t т u у f ф "
+    "h х c ц ch ч sh ш shch щ hrdsn ъ ery ы sftsn ь erev э yu ю ya я ie є ii і yi ї dje ђ gup ґ "
+    "ushrt ў je ј lje љ nje њ tshe ћ dzhe џ"
 ).split()
 LETTERS |= {f"cyr{name}": letter for name, letter in zip(CYRILLIC[::2], CYRILLIC[1::2], strict=True)}
 LETTERS |= {name.upper(): letter.upper() for name, letter in LETTERS.items() if name.startswith("cyr")}
 # Words and spaces; a space behind them is one, whatever TeX does: authors mean it.
 WORDS = {
-    "ldots": "…", "dots": "…", "dotsc": "…", "textellipsis": "…", "LaTeX": "LaTeX", "TeX": "TeX", "LaTeXe": "LaTeX2e",
+    "ldots": "…", "dots": "…", "dotsc": "…", "textellipsis": "…", "LaTeX": "LaTeX", "TeX": "TeX",
+    "LaTeXe": "LaTeX2e",
     "BibTeX": "BibTeX", "XeTeX": "XeTeX", "LuaTeX": "LuaTeX", "AmS": "AMS", "textregistered": "®",
     "texttrademark": "™", "quad": " ", "qquad": " ", "newline": "\n", "par": "\n\n", "linebreak": "\n",
-    "slash": "/", "newblock": " ", "hfill": " ", "space": " ", "enspace": " ", "enskip": " ", "thinspace": " ",
+    "slash": "/", "newblock": " ", "hfill": " ", "space": " ", "enspace": " ", "enskip": " ", "null": "",
+    "thinspace": " ",
     "nobreakspace": " ", "tableofcontents": "", "bigskip": "\n\n", "medskip": "\n\n", "smallskip": "\n\n",
     "tabularnewline": "\n", "and": " and ", "endgraf": "\n\n", "vfill": "\n\n", "newpage": "\n\n",
     "clearpage": "\n\n", "pagebreak": "\n\n",
@@ -126,11 +159,13 @@ UMLAUTS = {
     '"s': "ß", '"z': "ß", '"S': "SS", '"Z': "SZ", '"c': "c", '"f': "f", '"l': "l", '"m': "m", '"n': "n", '"p': "p",
 }  # fmt: skip
 UMLAUT_LANGUAGES = {
-    "german", "ngerman", "germanb", "austrian", "naustrian", "swissgerman", "nswissgerman", "dutch", "estonian",
+    "german", "ngerman", "germanb", "austrian", "naustrian", "swissgerman", "nswissgerman", "dutch",
+    "estonian",
     "icelandic", "afrikaans",
 }  # fmt: skip
 SHORTHAND_LANGUAGES = UMLAUT_LANGUAGES | {
-    "russian", "ukrainian", "bulgarian", "belarusian", "serbianc", "slovene", "croatian", "serbian", "czech", "slovak",
+    "russian", "ukrainian", "bulgarian", "belarusian", "serbianc", "slovene", "croatian", "serbian",
+    "czech", "slovak",
     "danish", "swedish", "finnish", "norsk", "nynorsk", "polish",
 }  # fmt: skip
 SYMBOLS = {"\\": "\n", ",": " ", ";": " ", ":": " ", " ": " ", "\n": " ", "!": "", "/": "", "-": "", "@": ""}
@@ -148,8 +183,9 @@ QUOTES = {
 }
 # Commands that the text of a document is written by, whatever an author makes of them.
 OF_WRITER = {
-    *HEADINGS, *ARGUMENTS, "item", "caption", "footnote", "begin", "end", "verb", "lstinline", "url", "href", "emph",
-    "textbf", "textit", "maketitle", "documentclass", "hline", "multicolumn", "par", "abstract", "input", "include",
+    *HEADINGS, *ARGUMENTS, "item", "caption", "footnote", "begin", "end", "verb", "lstinline", "url", "href",
+    "emph", "textbf", "textit", "maketitle", "documentclass", "hline", "multicolumn", "par", "abstract", "input",
+    "include",
 } - {"phantom", "color", "email", "rule", "inst", "pacs"}  # fmt: skip
 ENVIRONMENTS = {
     *MATH, *CODE, *TABULARS, *LISTS, *DROPPED, *STATEMENTS, "abstract", "figure", "table", "document", "algorithm",
@@ -157,6 +193,7 @@ ENVIRONMENTS = {
 }  # fmt: skip
 # Commands of formulas and fonts whose argument need not stand in braces.
 TAKES_ARGUMENT = set(
-    """mathbf mathrm mathcal mathbb mathfrak mathsf mathit mathtt mathscr boldsymbol bm pmb hat tilde bar vec dot ddot
-    overline underline widehat widetilde sqrt text mbox operatorname textbf textit texttt emph textsc frac""".split()
+    """mathbf mathrm mathcal mathbb mathfrak mathsf mathit mathtt mathscr boldsymbol bm pmb hat tilde bar vec
+    dot ddot overline underline widehat widetilde sqrt text mbox operatorname textbf textit
+    texttt emph textsc""".split()
 )

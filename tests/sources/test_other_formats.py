@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import json
 import random
 import re
@@ -12,6 +11,7 @@ import tracemalloc
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from eprints import tar_of
 from small_corpus import TOKENIZER, build_here, prose
 from web_archives import read_file
 
@@ -279,16 +279,6 @@ def test_block_of_bzip2_without_an_end_takes_no_memory(tmp_path, blocks_of_pages
     assert len(documents) > 160
     assert len(bad) == 1
     assert most < 40e6
-
-
-def tar_of(files, **options):
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w", **options) as tar:
-        for name, of_file in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(of_file)
-            tar.addfile(member, io.BytesIO(of_file))
-    return content.getvalue()
 
 
 PAPER = {

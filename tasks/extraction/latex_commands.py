@@ -1,0 +1,158 @@
+"""The text of LaTeX's commands."""
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+
+from tasks.extraction.latex_letters import accented, greek
+from tasks.extraction.latex_reader import Reader, group_at
+from tasks.extraction.latex_text import GONE, ITEM, OPTION, SPACE, SPACES, before_space, past_options, written
+from tasks.extraction.latex_units import COMMANDS as QUANTITIES
+from tasks.extraction.latex_units import quantity
+from tasks.extraction.latex_words import ACCENT_WORDS, ARGUMENTS, BEFORE_TEXT, HEADINGS, LETTERS, WORDS
+
+# Lengths behind commands of TeX that set them or leave space: \vskip 1cm, \parindent=0pt.
+LENGTH = re.compile(
+    r"\s*+=?\s*+[-+]?\s*+(?:[0-9.]+\s*+(?:true)?(?:pt|em|ex|cm|mm|in|bp|pc|sp|dd|cc|mu|fil+)\b"
+    r"|[0-9.]*+\\(?:baselineskip|[a-z]*(?:width|height|sep|skip|indent))\b)"
+    r"(?:\s*+(?:plus|minus)\s*+[-0-9.]+\s*+(?:pt|em|ex|cm|mm|in|fil+)\b)*+"
+)
+LENGTHS = re.compile(
+    r"(?:.*(?:skip|indent|width|height|sep|margin|size|depth|penalty)|[hvm]?kern|[hv]skip)\Z"
+)
+POWER = re.compile(r"[-+\u2212]?[0-9]{1,3}")
+MAX_INLINE = 1000  # characters of inline code
+
+
+class Commands(Reader):
+    """Writes the text of commands. units: the author's of siunitx, by name."""
+
+    units: dict[str, str]
+
+    @abstractmethod
+    def inner(self, latex: str, depth: int) -> str:
+        """Return the text of what stands in an argument or an environment."""
+
+    def command(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        """Return where a command with its arguments ends, and its text."""
+        if name in LETTERS:
+            return place, LETTERS[name]
+        if name in WORDS:
+            return before_space(latex, place), WORDS[name]
+        if name in ACCENT_WORDS:
+            return accented(latex, place, ACCENT_WORDS[name])
+        if method := COMMANDS.get(name):
+            return method(self, latex, name, place, depth)
+        if name in ARGUMENTS or "cite" in name:
+            count = ARGUMENTS.get(name, 1)
+            place = self.skipped(latex, place, count) if count else past_options(latex, place)
+            return place, "" if name in BEFORE_TEXT else GONE
+        if found := LENGTHS.match(name) and LENGTH.match(latex, place):
+            return found.end(), " "
+        return past_options(latex, place), ""
+
+    def heading(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        place, text = self.argument_text(latex, past_options(latex, place), depth)
+        mark = HEADINGS[name]
+        return place, f"\n\n{mark}{SPACES.sub(' ', text).strip()}\n\n" if text.strip() else ""
+
+    def item(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        option = OPTION.match(latex, place)
+        words = self.inner(option[0].strip()[1:-1], depth) if option else ""
+        return (option.end() if option else place), f"{ITEM}{words}{': ' if words else ''}"
+
+    def inline_code(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        place = place if name == "verb" else past_options(latex, place)
+        if name == "mintinline":
+            place = self.skipped(latex, place, 1)
+        if name != "verb" and (group := self.braces(latex, place)):
+            return group[0], f"`{group[1]}`"
+        end = latex.find(latex[place], place + 1, place + MAX_INLINE) if place < len(latex) else -1
+        return (end + 1, f"`{latex[place + 1 : end]}`") if end >= 0 else (place, "")
+
+    def address(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        return self.braces(latex, place) or (place, "")
+
+    def footnote(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        place, text = self.argument_text(latex, past_options(latex, place), depth)
+        return place, f" ({text.strip()})"
+
+    def caption(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        return past_options(latex, place), "\n\n"
+
+    def first(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        r"""Return the first of two arguments, of \texorpdfstring for example."""
+        place, text = self.argument_text(latex, place, depth)
+        return self.skipped(latex, place, 1), text
+
+    def initial(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        r"""Return the arguments of \IEEEPARstart and \lettrine, which are one word."""
+        place, text = self.argument_text(latex, past_options(latex, place), depth)
+        place, rest = self.argument_text(latex, place, depth)
+        return place, text.strip() + rest.strip()
+
+    def formula_in_text(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        place, inside = self.braces(latex, place) or (place, "")
+        return place, written(inside, is_display=False)
+
+    def power(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        """Return what is set high, with a sign where it would be another number: 10^6."""
+        before = latex[: place - len(name) - 1][-1:]
+        place, text = self.argument_text(latex, place, depth)
+        return place, f"^{text}" if POWER.fullmatch(text) and (before.isdigit() or before == ")") else text
+
+    def greek(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        place, text = self.argument_text(latex, place, depth)
+        return place, greek(text)
+
+    def quantity(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        arguments = list[str]()
+        place = past_options(latex, place)
+        for _ in QUANTITIES[name]:
+            group = self.braces(latex, past_options(latex, place))
+            if group is None:
+                return place, "".join(arguments)
+            place = group[0]
+            arguments.append(group[1])
+        return place, quantity(name, arguments, self.units)
+
+    def argument_text(self, latex: str, place: int, depth: int) -> tuple[int, str]:
+        """Return where an argument in braces ends, and its text."""
+        group = self.braces(latex, place)
+        return (place, "") if group is None else (group[0], self.inner(group[1], depth))
+
+    def skipped(self, latex: str, place: int, arguments: int) -> int:
+        """Return the place behind so many arguments in braces, with the options before them."""
+        for _ in range(arguments):
+            group = self.braces(latex, past_options(latex, place))
+            if group is None:
+                return place
+            place = group[0]
+        return place
+
+    def braces(self, latex: str, place: int) -> tuple[int, str] | None:
+        """Return where braces that may open at a place end, and what stands in them; None where there are none."""
+        start = SPACE.match(latex, place).end()  # type: ignore[union-attr]
+        inside = group_at(latex, start)
+        if inside is None:
+            self.spend(len(latex) - start if latex[start : start + 1] == "{" else 0)
+            return None
+        self.spend(len(inside))
+        return start + len(inside) + 2, inside
+
+
+Command = Callable[[Commands, str, str, int, int], tuple[int, str]]
+COMMANDS: dict[str, Command] = {
+    **dict.fromkeys(HEADINGS, Commands.heading),
+    **dict.fromkeys(("verb", "lstinline", "mintinline"), Commands.inline_code),
+    **dict.fromkeys(("url", "path", "nolinkurl"), Commands.address),
+    **dict.fromkeys(("footnote", "footnotetext", "tablenotetext", "blfootnote"), Commands.footnote),
+    **dict.fromkeys(("IEEEPARstart", "lettrine", "PARstart"), Commands.initial),
+    **dict.fromkeys(("textgreek", "foreigntextgreek"), Commands.greek),
+    **dict.fromkeys(("textsuperscript", "up", "ts"), Commands.power),
+    **dict.fromkeys(QUANTITIES, Commands.quantity),
+    "caption": Commands.caption,
+    "ensuremath": Commands.formula_in_text,
+    "item": Commands.item,
+    "texorpdfstring": Commands.first,
+}
