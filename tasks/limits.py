@@ -69,7 +69,9 @@ class Limits:
     # LaTeX and e-prints.
     eprint_bytes: int = bound(1 << 28, "bytes", "an e-print, compressed, and all its files when they are not")
     eprint_files: int = bound(20_000, "files", "files of an e-print")
-    eprint_inputs: int = bound(1_000, "files", "files that the main file of an e-print inputs, with repetitions")
+    eprint_inputs: int = bound(
+        1_000, "files", "files that the main file of an e-print inputs, with repetitions"
+    )
     eprint_input_depth: int = bound(20, "levels", "files inputted by inputted files")
     eprint_characters: int = bound(1 << 26, "characters", "the LaTeX of an e-print with its inputs")
     eprint_readme_characters: int = bound(20_000, "characters", "an e-print's 00README")

@@ -5,7 +5,8 @@ import re
 
 # The options of inputenc and its companions (inputenx, cyinpenc, CJK) that Python knows by another name.
 CODECS = {
-    "ansinew": "cp1252", "applemac": "mac-roman", "ascii": "cp1252", "bg5": "big5", "cp437de": "cp437",
+    "ansinew": "cp1252", "applemac": "mac-roman", "ascii": "cp1252", "bg5": "big5", "cp1048": "kz1048",
+    "cp437de": "cp437",
     "cp866av": "cp866", "cp866mav": "cp866", "cp866nav": "cp866", "cp866tat": "cp866", "decmulti": "cp1252",
     "euc": "euc-jp", "gb": "gb18030", "gbk": "gb18030", "gb2312": "gb18030", "isoir111": "koi8-r",
     "jis": "shift-jis", "koi8-ru": "koi8-u", "ks": "cp949", "latin1": "cp1252", "latin2": "iso8859-2",
@@ -23,6 +24,7 @@ SWITCH = re.compile(
     rb"|\\(end)\s*+\{CJK\*?\}"
 )
 FALLBACK = "cp1252"
+LATIN = re.compile(r"^(?:iso-?)?8859-?(?=[0-9]+$)")
 NOT_OF_FILES = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 UTF8 = re.compile(rb"[\xc3-\xdf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 ASCII = re.compile(rb"[\x00-\x7f]+")
@@ -33,7 +35,7 @@ def codec_of(name: str) -> str | None:
     name = name.strip().lower()
     name = CODECS.get(name, name)
     try:
-        found = codecs.lookup(re.sub(r"^iso-?8859-?", "iso8859-", name))
+        found = codecs.lookup(LATIN.sub("iso8859-", name))
         "".encode(found.name)  # raises LookupError for a codec that is not of texts
     except (LookupError, ValueError):
         return None

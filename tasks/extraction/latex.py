@@ -59,7 +59,7 @@ def front(preamble: str, body: str) -> str:
     title, abstract = TITLE.search(preamble), ABSTRACT.search(preamble)
     heading = group_at(preamble, title.end()) if title else None
     summary = (abstract[1] or group_at(preamble, abstract.end())) if abstract else None
-    shown = f"\\title{{{heading}}}\n\n" if heading and "\\title" not in body else ""
+    shown = f"\\title{{{heading}}}\n\n" if heading and not TITLE.search(body) else ""
     return f"{shown}{summary}\n\n" if summary else shown
 
 

@@ -21,6 +21,10 @@ LENGTHS = re.compile(
     r"(?:.*(?:skip|indent|width|height|sep|margin|size|depth|penalty)|[hvm]?kern|[hv]skip)\Z"
 )
 POWER = re.compile(r"[-+\u2212]?[0-9]{1,3}")
+ROMAN = {
+    str(number): letters
+    for number, letters in enumerate(["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X"], 1)
+}
 MAX_INLINE = 1000  # characters of inline code
 
 
@@ -101,6 +105,12 @@ class Commands(Reader):
         place, text = self.argument_text(latex, place, depth)
         return place, f"^{text}" if POWER.fullmatch(text) and (before.isdigit() or before == ")") else text
 
+    def ion(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        r"""Return an ion of AASTeX: `\ion{H}{2}` is H II."""
+        place, element = self.argument_text(latex, place, depth)
+        place, state = self.argument_text(latex, place, depth)
+        return place, f"{element} {ROMAN.get(state.strip(), state.strip().upper())}"
+
     def greek(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
         place, text = self.argument_text(latex, place, depth)
         return place, greek(text)
@@ -153,6 +163,7 @@ COMMANDS: dict[str, Command] = {
     **dict.fromkeys(QUANTITIES, Commands.quantity),
     "caption": Commands.caption,
     "ensuremath": Commands.formula_in_text,
+    "ion": Commands.ion,
     "item": Commands.item,
     "texorpdfstring": Commands.first,
 }

@@ -39,7 +39,7 @@ class Definitions(Reader):
         self.macros = dict[str, Macro]()
         self.ends = dict[str, str]()  # of the author's environments
         self.flags = dict[str, bool]()
-        self.hidden = {"comment"}  # environments
+        self.hidden = {"comment", "filecontents", "filecontents*"}  # environments
         self.out = list[str]()
         self.found = Expanded()
         self.handlers = dict[str, Handler]()  # what reads the rest of a command, by its name

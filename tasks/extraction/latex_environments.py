@@ -19,6 +19,7 @@ from tasks.extraction.latex_text import (
 from tasks.extraction.latex_words import CODE, DROPPED, LISTS, MATH, OF_ENVIRONMENTS, TABULARS
 from tasks.limits import limits
 
+TABS = re.compile(r"^[^\n]*\\kill|\\[=><+-]", re.MULTILINE)
 WIDE = {
     "tabularx",
     "tabulary",
@@ -28,7 +29,15 @@ WIDE = {
     "xtabular*",
 }  # tables whose width is given
 ALIGNED = {*MATH} - {"equation", "displaymath", "math", "dmath"}  # formulas whose environment is kept
-WHOLE = {*MATH, *CODE, *TABULARS, *LISTS, *DROPPED, "algorithmic"}  # environments that are taken as one
+WHOLE = {
+    *MATH,
+    *CODE,
+    *TABULARS,
+    *LISTS,
+    *DROPPED,
+    "algorithmic",
+    "tabbing",
+}  # environments that are taken as one
 DELUXE = [
     re.compile(rf"\\{name}\s*+(?=\{{)")
     for name in ("tablecaption", "tablehead", "tablecomments", "tablerefs")
@@ -61,6 +70,8 @@ class Environments(Commands):
         if is_algorithm or bare == "algorithmic":
             has_blocks = is_algorithm and "\\begin{algorithmic" not in inside
             return after, self.algorithm(inside, depth, has_blocks=has_blocks, is_inner=not is_algorithm)
+        if bare == "tabbing":
+            return after, f"\n\n{self.inner(TABS.sub(' ', inside), depth)}\n\n"
         if bare in TABULARS:
             return after, self.table(inside, name, depth)
         return after, self.items(inside, LISTS[bare], depth)

@@ -18,7 +18,7 @@ LAST_COMMAND = re.compile(r"(?:\\([A-Za-z]+)\s*|[_^])\Z")
 HANDLERS = {
     "newcommand": "newcommand renewcommand providecommand DeclareRobustCommand def gdef edef xdef"
     " NewDocumentCommand RenewDocumentCommand ProvideDocumentCommand DeclareDocumentCommand"
-    " NewExpandableDocumentCommand",
+    " NewExpandableDocumentCommand newrobustcmd renewrobustcmd providerobustcmd",
     "operator": "DeclareMathOperator",
     "delimiter": "DeclarePairedDelimiter",
     "let": "let",

@@ -21,6 +21,7 @@ LEFT_OUT = re.compile(f" ?{GONE}(?: ?(?=[.,;:!?)\n])|(?= )|$)|{GONE}")
 OPTIONS = re.compile(r"(?:\s*+\[[^\[\]]*+\])++")
 OPTION = re.compile(r"\s*+\[[^\[\]]*+\]")
 SPACE = re.compile(r"\s*+")
+ENSURED = re.compile(r"\\ensuremath\s*+\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}")
 LABEL = re.compile(r"\\(?:label|tag)\s*+\{[^{}]*+\}|\\(?:nonumber|notag)(?![A-Za-z])")
 CODE_LANGUAGE = re.compile(
     r"[ \t]*+(?:\[((?:[^\]{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\])?(?:\{([A-Za-z+#]+)\})?[ \t]*\n"
@@ -31,6 +32,8 @@ LANGUAGE = re.compile(r"language=\{?([A-Za-z+#]+)")
 def written(formula: str, *, is_display: bool) -> str:
     """Return a formula as it is written, without labels."""
     inner = (LABEL.sub("", formula) if "\\" in formula else formula).strip()
+    if "\\ensuremath" in inner:
+        inner = ENSURED.sub(r"\1", inner)
     if not inner:
         return ""
     return f"\n\n$$\n{inner}\n$$\n\n" if is_display else f"${SPACES.sub(' ', inner)}$"

@@ -60,7 +60,9 @@ ARGUMENTS = {
     "journal": 1, "jmlrheading": 6, "icmlauthor": 2, "icmlaffiliation": 2, "icmlcorrespondingauthor": 2,
     "icmlkeywords": 1, "acmConference": 3, "acmDOI": 1, "acmISBN": 1, "acmYear": 1, "acmJournal": 1,
     "setcopyright": 1,
-    "copyrightyear": 1, "bibinfo": 2, "subjclass": 1, "captionof": 1, "crefname": 3,
+    "copyrightyear": 1, "bibinfo": 2, "subjclass": 1, "captionof": 1, "todo": 1, "arabic": 1, "alph": 1,
+    "Alph": 1, "roman": 1,
+    "Roman": 1, "fnsymbol": 1, "newcolumntype": 2, "crefname": 3,
     "Crefname": 3, "enlargethispage": 1, "pagenumbering": 1, "setstretch": 1, "includeonly": 1,
     "includepdf": 1, "includesvg": 1, "epsfig": 1, "psfig": 1, "epsfbox": 1, "plotone": 1, "plottwo": 2,
     "bibitem": 1, "usetikzlibrary": 1, "PassOptionsToPackage": 2, "RequirePackage": 1,
@@ -86,7 +88,7 @@ OF_ENVIRONMENTS = {
     "tcolorbox": 0, "mdframed": 0, "column": 1, "block": 1, "varwidth": 1, "resizebox": 2,
     "beamercolorbox": 1,
     "savebox": 1, "lrbox": 1, "IEEEbiography": 1, "landscape": 0, "subequations": 0,
-    "tabbing": 0, "trivlist": 0, "enumerate*": 0, "foreignquote": 1, "longrotatetable": 0,
+    "trivlist": 0, "enumerate*": 0, "foreignquote": 1, "longrotatetable": 0,
     "floatingfigure": 1, "threeparttable": 0, "list": 2, "minipage*": 1,
 }  # fmt: skip
 STATEMENTS = {
@@ -121,7 +123,9 @@ LETTERS = {
     "textminus": "−", "textonehalf": "½", "textonequarter": "¼", "textthreequarters": "¾",
     "textonesuperior": "¹",
     "texttwosuperior": "²", "textthreesuperior": "³", "textperthousand": "‰", "textrightarrow": "→",
-    "textleftarrow": "←", "textinterrobang": "‽", "textalpha": "α", "textbeta": "β", "textgamma": "γ",
+    "textleftarrow": "←", "textinterrobang": "‽", "arcsec": "″", "arcmin": "′", "arcdeg": "°", "degr": "°",
+    "micron": "µm", "sun": "☉",
+    "textalpha": "α", "textbeta": "β", "textgamma": "γ",
 }  # fmt: skip
 CYRILLIC = (
     "a а b б v в g г d д e е yo ё zh ж z з i и ishrt й k к l л m м n н o о p п r р s с t т u у f ф "
@@ -137,6 +141,7 @@ WORDS = {
     "BibTeX": "BibTeX", "XeTeX": "XeTeX", "LuaTeX": "LuaTeX", "AmS": "AMS", "textregistered": "®",
     "texttrademark": "™", "quad": " ", "qquad": " ", "newline": "\n", "par": "\n\n", "linebreak": "\n",
     "slash": "/", "newblock": " ", "hfill": " ", "space": " ", "enspace": " ", "enskip": " ", "null": "",
+    "@": "",
     "thinspace": " ",
     "nobreakspace": " ", "tableofcontents": "", "bigskip": "\n\n", "medskip": "\n\n", "smallskip": "\n\n",
     "tabularnewline": "\n", "and": " and ", "endgraf": "\n\n", "vfill": "\n\n", "newpage": "\n\n",
@@ -184,7 +189,8 @@ QUOTES = {
 # Commands that the text of a document is written by, whatever an author makes of them.
 OF_WRITER = {
     *HEADINGS, *ARGUMENTS, "item", "caption", "footnote", "begin", "end", "verb", "lstinline", "url", "href",
-    "emph", "textbf", "textit", "maketitle", "documentclass", "hline", "multicolumn", "par", "abstract", "input",
+    "emph", "textbf", "textit", "maketitle", "documentclass", "hline", "multicolumn", "par", "abstract",
+    "input",
     "include",
 } - {"phantom", "color", "email", "rule", "inst", "pacs"}  # fmt: skip
 ENVIRONMENTS = {

@@ -39,7 +39,7 @@ def same(latex, text):
         (r"\makeatletter\def\onedot{\futurelet\@let@token\@onedot}\def\@onedot{\ifx\@let@token.\else.\null\fi\xspace}"
          r"\def\eg{e.g\onedot}\def\etal{et al\@ifnextchar.{}{.\@}} see \eg this, \eg. Smith \etal. \etal{}",
          "see e.g. this, e.g. Smith et al. et al."),
-        (r"\newcommand{\GeV}{\ensuremath{\mathrm{GeV}}}5 \GeV and $5\GeV$", r"5 $\mathrm{GeV}$ and $5\ensuremath{\mathrm{GeV}}$"),
+        (r"\newcommand{\GeV}{\ensuremath{\mathrm{GeV}}}5 \GeV and $5\GeV$", r"5 $\mathrm{GeV}$ and $5\mathrm{GeV}$"),
         (r"\renewcommand{\section}[1]{broken}\section{Kept}\renewcommand{\P}{\mathbb{P}}$\P$", r"## Kept $\mathbb{P}$"),
         (r"\newcommand{\note}[1]{\textcolor{red}{#1}}A: \note{...b}", "A: ...b"),
         (r"\expandafter\def\csname a\endcsname{x}\def\b{y}\csname b\endcsname", "y"),
@@ -117,6 +117,8 @@ def test_quantities_are_numbers_with_units(latex, text):
         (r"\texorpdfstring{$H_2$}{H2} \href{http://x.org/a%20b}{it} \url{http://x.org/a_b%20c} \footnote[3]{n}", "$H_2$ it http://x.org/a_b%20c (n)"),
         (r"\vskip 1cm a \parindent=0pt b \hskip 3pt plus 1pt c \kern-2pt d \baselineskip 20pt e", "a b c d e"),
         (r"\IEEEPARstart{T}{his} \lettrine[lines=2]{O}{nce} \hyperref[a]{here} \makebox[1in][l]{box} \rotatebox{90}{up}", "This Once here box up"),
+        (r"U.S.\@ and \og a \fg{} \ion{Fe}{2} 5\arcsec \todo{b}\begin{tabbing} a \= b \\ c \> d \end{tabbing}",
+         "U.S. and « a » Fe II 5″ a b c d"),
     ],
 )  # fmt: skip
 def test_letters_and_signs_are_those_that_are_set(latex, text):
@@ -164,6 +166,7 @@ def test_shorthands_of_russian():
         (r"\begin{abstract}Abs.\end{abstract}\begin{figure}\includegraphics[width=3cm]{x.png}\caption[s]{Cap \cite{x}.}\label{a}\end{figure}",
          "Abs. Cap."),
         (r"\documentclass{x}\title{T}\begin{abstract}Abs.\end{abstract}\begin{document}\maketitle a\end{document}", "# T Abs. a"),
+        (r"\begin{filecontents*}{x}\end{document}\end{filecontents*}a", "a"),
         (r"\begin{thebibliography}{9}\bibitem{x} Gone.\end{thebibliography}\begin{references}Gone\end{references}a", "a"),
     ],
 )  # fmt: skip

@@ -54,6 +54,8 @@ WORST = {
     "escaped dollars": lambda n: "$" + "\\$" * n,
     "paragraphs in formulas": lambda n: "$a\n\n" * n,
     "brackets of formulas": lambda n: "\\[" * n + "\\(" * n,
+    "ensured formulas": lambda n: "$" + "\\ensuremath{" * n + "$" + "\\ensuremath{" + "{a}" * n,
+    "tabbing": lambda n: "\\begin{tabbing}" + "a \\kill\n" * n + "a" * n + "\\end{tabbing}",
     "labels": lambda n: "$" + "\\label{" * n + "$",
     "inline code": lambda n: "\\verb|" * n,
     "inline code with many marks": lambda n: "".join(f"\\verb{chr(0x4E00 + i % 20000)}" for i in range(n)),

@@ -74,6 +74,7 @@ RUSSIAN = "Привет, мир: ёжик"
         ("utf8", "utf-8", "Łódź"), ("utf8x", "utf-8", RUSSIAN), ("utf8", "latin-1", "Fünf"),
         ("latin1", "utf-8", "Łódź"), ("unknown", "latin-1", "Fünf"), ("T2A,cp1251", "cp1251", RUSSIAN),
         ("rot13", "latin-1", "Fünf"), ("iso-8859-7", "iso8859-7", "λόγος"),
+        ("8859-8", "iso8859-8", "שלום"), ("latin10", "iso8859-16", "ștefan"), ("latin3", "iso8859-3", "ĉu"), ("cp437", "cp437", "é"),
     ],
 )  # fmt: skip
 def test_files_are_in_the_encoding_that_inputenc_declares(option, codec, text):
