@@ -30,6 +30,7 @@ def export(
     columns: list[str] | None = None,
     sources: list[str] | None = None,
     file_mib: Annotated[float, Field(gt=0)] = 256,
+    replace: bool = False,
     storage: str | None = None,
     sample: Sample | None = None,
 ) -> int:
@@ -42,6 +43,7 @@ def export(
         columns: The columns to write; without, all of them.
         sources: The sources to write; without, all of them.
         file_mib: What goes into one file, in MiB of the Parquet that is published.
+        replace: Remove an export of something else in the same folder.
         storage: Where the corpus is, instead of where the recipe says: any fsspec URL.
         sample: The part of the input that was used. A sample is a corpus of its own.
     """
@@ -50,15 +52,15 @@ def export(
     )
     with with_heartbeat("zyda-export"):
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
-        files = export_files.submit(corpus_recipe, absolute(to), options).result()
+        files = export_files.submit(corpus_recipe, absolute(to), options, replace).result()
         show_files(corpus_recipe, files)
     return len(files)
 
 
 @task(task_run_name="export", **ONCE_A_BUILD)
-def export_files(recipe: Recipe, to: str, options: ExportOptions) -> list[ExportedFile]:
+def export_files(recipe: Recipe, to: str, options: ExportOptions, replace: bool) -> list[ExportedFile]:
     """Write what is not there yet."""
-    planned = Export(recipe, Folder(to), options)
+    planned = Export(recipe, Folder(to), options, replace=replace)
     return planned.write(over_cluster)
 
 

@@ -39,13 +39,17 @@ def export(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read the files that are there, and compare their digests.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Remove an export of something else in the same folder.")
+    ] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Write the published documents to files of your own: JSON Lines or Parquet, of any columns and size.
 
     Start it again after an interruption, or when the corpus has changed: what is there already is not written
-    again. exported.parquet in the folder lists the files, each with its SHA-256.
+    again. exported.parquet in the folder lists the files, each with its SHA-256. An export in the same folder of
+    another corpus, format, or choice of columns or sources is an error, unless --replace is given.
     """
     recipe = load(recipe_path, storage, sample)
     from tasks.publish.exporting import Export, ExportOptions  # late
@@ -53,7 +57,7 @@ def export(
 
     names = () if columns is None else tuple(columns.split(","))
     options = ExportOptions(format=kind, columns=names, sources=tuple(source or ()), file_mib=file_mib)
-    planned = Export(recipe, Folder(absolute(to)), options, verify=verify)
+    planned = Export(recipe, Folder(absolute(to)), options, verify=verify, replace=replace)
     with bar_or_lines("written", sum(job.size for job in planned.jobs)) as tell:
         files = planned.write(lambda jobs: in_processes(jobs, tell))
     table = table_of("source", "files", "documents", "size", words=["source"])

@@ -1,8 +1,8 @@
 """Export: the documents of a published corpus in files of another format, size and choice of columns.
 
 Files are planned from the footers of what is published, and named by what they are made of: the same asked for
-again is there already. `exported.parquet` beside them lists them with their SHA-256; it is written last, and files
-that it listed before and are of no use any more go then.
+again is there already. `exported.parquet` beside them lists them with their SHA-256, and names what the export is
+of. It is written last. Then files that it listed before and the export does not have any more are removed.
 """
 
 import hashlib
@@ -33,8 +33,10 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, pack
 from tasks.storage.scratch import SCRATCH
 from tasks.storage.tables import footer_of, open_table, parquet_writer
+from tasks.words import counted
 
 TABLE = "exported.parquet"
+OF = b"zyda.export"  # in the metadata of its schema: what the export is of
 CORPUS_MARKS = (f"{PUBLISHED}/{MANIFEST}", REGISTER)  # by which a folder is known to be a corpus's
 FORMATS = ("jsonl.zst", "jsonl", "parquet")
 READERS = 8
@@ -53,6 +55,25 @@ class ExportOptions(Record):
     columns: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     file_mib: float = 256
+
+
+class ExportOf(Record):
+    """What an export has, however it is cut into files. columns, sources: all where there are none."""
+
+    corpus: str
+    format: str
+    columns: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    def __str__(self) -> str:
+        chosen = [", ".join(names) for names in (self.sources, self.columns) if names]
+        return " of ".join([f"{self.corpus} as {self.format}", *chosen])
+
+    def keeps(self, before: "ExportOf") -> bool:
+        """Return whether this export has all that another had, as far as the corpus still has it."""
+        is_same = before.model_copy(update={"sources": self.sources}) == self
+        has_all = not self.sources or (bool(before.sources) and {*before.sources} <= {*self.sources})
+        return is_same and has_all
 
 
 class ExportedFile(Record):
@@ -169,12 +190,22 @@ def whole_file(folder: Folder, path: str, kind: str, rows: int) -> tuple[int, st
 class Export:
     """An export of the corpus that is published now. jobs: the files that are still to be written.
 
-    verify: whether files that are there are read, and compared with their digests.
+    verify: whether files that are there are read, and compared with their digests. replace: whether an export of
+    something else in the same folder is removed.
 
-    Raises BadInput for columns or sources that it does not have, and Denied where nothing is published.
+    Raises BadInput for columns or sources that it does not have, and for a folder with an export of something else,
+    and Denied where nothing is published.
     """
 
-    def __init__(self, recipe: Recipe, to: Folder, options: ExportOptions, *, verify: bool = False) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        to: Folder,
+        options: ExportOptions,
+        *,
+        verify: bool = False,
+        replace: bool = False,
+    ) -> None:
         self.folder, self.manifest = corpus_of(recipe)
         self.to, self.options = to, options
         expect_elsewhere(recipe, to)
@@ -183,7 +214,16 @@ class Export:
         with explained(self.folder, self.manifest):
             planned = planned_files(self.folder, to, files, options)
         expect_no_corpus(to, {folder_of(job.path) for job in planned})
-        before = {one.path: one for one in listed_before(to)}
+        self.of = ExportOf(
+            corpus=self.folder.url, format=options.format, columns=options.columns, sources=options.sources
+        )
+        listed, of_before = listed_before(to)
+        if listed and not replace and not (of_before and self.of.keeps(of_before)):
+            raise BadInput(
+                f"--to {to.url}: {counted(len(listed), 'file')} of another export are there "
+                f"({of_before or 'unknown'}); choose another folder, or give --replace, which removes them"
+            )
+        before = {one.path: one for one in listed}
         sizes = {path: int(info["size"]) for path, info in to.listed("").items()} if before else {}
         self.before = before
         sized = [
@@ -223,7 +263,8 @@ class Export:
         files.sort(key=lambda file: file.path)
         self.check(files)
         rows = [file.model_dump() for file in files]
-        table = as_parquet(pa.Table.from_pylist(rows, EXPORTED))
+        schema = EXPORTED.with_metadata({OF: self.of.model_dump_json()})
+        table = as_parquet(pa.Table.from_pylist(rows, schema))
         self.to.write(TABLE, table)
         for path in self.before.keys() - {file.path for file in files}:
             self.to.remove(path)
@@ -290,15 +331,18 @@ def above(url: str) -> Iterator[str]:
         url = url.rpartition("/")[0]
 
 
-def listed_before(to: Folder) -> list[ExportedFile]:
-    """Return what an export before wrote to the same place. Raises BadInput where its table is another's."""
+def listed_before(to: Folder) -> tuple[list[ExportedFile], ExportOf | None]:
+    """Return what an export before wrote to the same place, and of what.
+
+    Raises BadInput where the table there is no export's.
+    """
     content = to.read_if_there(TABLE)
     if content is None:
-        return []
+        return [], None
     try:
-        return [
-            ExportedFile(**row) for row in pq.read_table(io.BytesIO(content), schema=EXPORTED).to_pylist()
-        ]
+        rows = pq.read_table(io.BytesIO(content), schema=EXPORTED).to_pylist()
+        known = (pq.read_schema(io.BytesIO(content)).metadata or {}).get(OF)
+        return [ExportedFile(**row) for row in rows], ExportOf.model_validate_json(known) if known else None
     except (pa.ArrowException, ValueError, OSError) as error:
         raise BadInput(
             f"{to.url}/{TABLE} is not what an export writes; choose another folder, or remove it"

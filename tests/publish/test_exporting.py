@@ -45,9 +45,9 @@ def corpus(tmp_path):
     return corpus
 
 
-def exported(corpus, to, **options):
+def exported(corpus, to, *, replace=False, **options):
     """Export a corpus; return how many files were written."""
-    planned = Export(corpus.load(), Folder(str(to)), ExportOptions(**options))
+    planned = Export(corpus.load(), Folder(str(to)), ExportOptions(**options), replace=replace)
     planned.write(lambda jobs: [job() for job in jobs])
     return len(planned.jobs)
 
@@ -187,7 +187,7 @@ def test_a_changed_file_of_the_same_size_is_found_where_digests_are_compared(cor
 
 def test_sources_that_are_left_out_leave_no_folder(corpus, tmp_path):
     exported(corpus, tmp_path / "to")
-    exported(corpus, tmp_path / "to", sources=("best",))
+    exported(corpus, tmp_path / "to", sources=("best",), replace=True)
     assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["best", "exported.parquet"]
 
 
@@ -287,6 +287,36 @@ def test_an_export_into_any_corpus_is_refused_before_anything_is_written(corpus,
     items, faults = files_to_check(other.load())
     assert strangers_published(other.load(), items) == ["published/best/stray.parquet"]
     assert not faults
+
+
+def test_another_export_in_the_same_folder_is_removed_only_where_that_is_asked_for(corpus, tmp_path):
+    to = tmp_path / "to"
+    exported(corpus, to, sources=("best",), columns=("doc_id", "text"))
+    before = {path: path.read_bytes() for path in to.rglob("*.*")}
+    other = corpus.elsewhere(tmp_path / "other")
+    other.folder.mkdir()
+    build_here(other.load())
+    for recipe, options in [
+        (corpus, {"sources": ("worst",), "columns": ("doc_id", "text")}),
+        (corpus, {"sources": ("best",)}),
+        (corpus, {"sources": ("best",), "columns": ("text", "doc_id")}),
+        (corpus, {"sources": ("best",), "columns": ("doc_id", "text"), "format": "parquet"}),
+        (other, {"sources": ("best",), "columns": ("doc_id", "text")}),
+    ]:
+        with pytest.raises(BadInput) as found:
+            exported(recipe, to, **options)
+        assert (
+            f"1 file of another export are there ({corpus.load().folder.url} as jsonl.zst of best of doc_id, text)"
+            in (str(found.value))
+        )
+        assert "--replace" in str(found.value)
+        assert {path: path.read_bytes() for path in to.rglob("*.*")} == before
+    assert exported(corpus, to, sources=("best", "worst"), columns=("doc_id", "text"))
+    assert exported(corpus, to, columns=("doc_id", "text"), file_mib=1)
+    with pytest.raises(BadInput, match="another export"):
+        exported(corpus, to, sources=("best",), columns=("doc_id", "text"))
+    assert exported(other, to, replace=True)
+    assert {path.relative_to(to).as_posix() for path in to.rglob("*.*")} == {*listed(to), "exported.parquet"}
 
 
 def test_damage_of_the_corpus_and_a_build_meanwhile_are_told_apart(corpus, tmp_path):
