@@ -11,7 +11,8 @@ from flows.dashboard.artifact_keys import artifact_key
 from flows.report import Sample
 from flows.server.liveness import with_heartbeat
 from flows.server.run_names import name_by_corpus
-from tasks.publish.exporting import Export, ExportedFile, ExportOptions, FileToExport
+from tasks.publish.export_places import ExportedFile
+from tasks.publish.exporting import Export, ExportOptions, FileToExport
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
 from tasks.stage.fan_out import fan_out

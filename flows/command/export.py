@@ -12,7 +12,8 @@ from flows.command.terminal import as_size, console, say, table_of
 from tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.publish.exporting import ExportedFile, FileToExport
+    from tasks.publish.export_places import ExportedFile
+    from tasks.publish.exporting import FileToExport
 
 EXAMPLES = (
     "zyda export recipe.yaml --to /data/jsonl",

@@ -41,7 +41,9 @@ def verify(
         mend(recipe, faults)
         build_and_show(recipe_path, storage, sample, recipe)
     if strangers:
-        raise Denied(f"{counted(len(strangers), 'file')} in published/ of no build: move them away")
+        raise Denied(
+            f"{counted(len(strangers), 'file')} in published/ that no build has published: move them away"
+        )
 
 
 def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
@@ -69,7 +71,7 @@ def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
         say(f"{url}/{fault.path} {fault.found}")
     strangers = strangers_published(recipe, items)
     for path in strangers:
-        say(f"{url}/{path} is of no build of this corpus: who reads the folder reads it, too")
+        say(f"{url}/{path} was published by no build of this corpus: readers of the folder read it, too")
     say(
         f"{counted(len(items), 'file')}, {as_size(size)}: "
         + (f"{len(faults):,} not as written" if faults else "all as written")

@@ -6,9 +6,6 @@ of. It is written last. Then files that it listed before and the export does not
 """
 
 import hashlib
-import io
-import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -20,14 +17,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, File, Published, corpus_of, published_manifest
+from tasks.accounts.published import PUBLISHED, File, Published, corpus_of, published_manifest
 from tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
 from tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
 from tasks.log import warn
+from tasks.publish.export_places import (
+    EXPORTED,
+    OF,
+    TABLE,
+    ExportedFile,
+    ExportOf,
+    expect_elsewhere,
+    expect_no_corpus,
+    listed_before,
+)
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import is_json
 from tasks.sources.json_text import plain_values
-from tasks.sources.register import REGISTER
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of, pack
@@ -35,17 +41,10 @@ from tasks.storage.scratch import SCRATCH
 from tasks.storage.tables import footer_of, open_table, parquet_writer
 from tasks.words import counted
 
-TABLE = "exported.parquet"
-OF = b"zyda.export"  # in the metadata of its schema: what the export is of
-CORPUS_MARKS = (f"{PUBLISHED}/{MANIFEST}", REGISTER)  # by which a folder is known to be a corpus's
 FORMATS = ("jsonl.zst", "jsonl", "parquet")
 READERS = 8
 LINES_AT_ONCE = 1 << 12
 LEVEL = 3  # of zstd
-EXPORTED = pa.schema(
-    [("path", pa.string()), ("source", pa.string()), ("rows", pa.int64()), ("size", pa.int64()),
-     ("sha256", pa.string())]
-)  # fmt: skip
 
 
 class ExportOptions(Record):
@@ -55,35 +54,6 @@ class ExportOptions(Record):
     columns: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     file_mib: float = 256
-
-
-class ExportOf(Record):
-    """What an export has, however it is cut into files. columns, sources: all where there are none."""
-
-    corpus: str
-    format: str
-    columns: tuple[str, ...]
-    sources: tuple[str, ...]
-
-    def __str__(self) -> str:
-        chosen = [", ".join(names) for names in (self.sources, self.columns) if names]
-        return " of ".join([f"{self.corpus} as {self.format}", *chosen])
-
-    def keeps(self, before: "ExportOf") -> bool:
-        """Return whether this export has all that another had, as far as the corpus still has it."""
-        is_same = before.model_copy(update={"sources": self.sources}) == self
-        has_all = not self.sources or (bool(before.sources) and {*before.sources} <= {*self.sources})
-        return is_same and has_all
-
-
-class ExportedFile(Record):
-    """A file that was written: where, its rows, its bytes and their SHA-256."""
-
-    path: str
-    source: str
-    rows: int
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -294,58 +264,6 @@ def explained(folder: Folder, manifest: Published) -> Iterator[None]:
             raise Denied(f"{error}; zyda verify --repair mends it") from error
         raise Denied(
             f"{folder.url} was published anew meanwhile; start again, and what is the same is kept"
-        ) from error
-
-
-def expect_elsewhere(recipe: Recipe, to: Folder) -> None:
-    """Raise BadInput where an export would lie in the corpus itself, or where a source would read it."""
-    folder = recipe.folder
-    if f"{to.url}/".startswith(f"{folder.url}/") or f"{folder.url}/".startswith(f"{to.url}/"):
-        raise BadInput(f"--to {to.url}: that is where the corpus itself is; choose another folder")
-    for source in recipe.sources:
-        for pattern in source.files:
-            fixed = re.split(r"[*?\[]", pattern)[0]
-            if fixed != pattern and f"{to.url}/".startswith(f"{fixed.rpartition('/')[0]}/"):
-                raise BadInput(
-                    f"--to {to.url}: source {source.name} reads {pattern}, which may take what is exported for its "
-                    "own; choose another folder"
-                )
-
-
-def expect_no_corpus(to: Folder, places: Iterable[str]) -> None:
-    """Raise BadInput where files would lie in the folder of a corpus, of whichever recipe. places: below `to`."""
-    url = os.path.realpath(to.path("")) if to.is_local else to.url.rstrip("/")
-    below = {f"{url}/{place}" for place in places}
-    for folder in map(Folder, sorted({*below, *above(url)})):
-        with suppress(Denied):  # who may not look there cannot have chosen it
-            if any(map(folder.exists, CORPUS_MARKS)):
-                raise BadInput(
-                    f"--to {to.url}: {folder.url} is the folder of a corpus; choose another folder"
-                )
-
-
-def above(url: str) -> Iterator[str]:
-    """Yield a folder, and each that it lies in, up to the root or the bucket."""
-    while url.rpartition("/")[0].rstrip("/:"):
-        yield url
-        url = url.rpartition("/")[0]
-
-
-def listed_before(to: Folder) -> tuple[list[ExportedFile], ExportOf | None]:
-    """Return what an export before wrote to the same place, and of what.
-
-    Raises BadInput where the table there is no export's.
-    """
-    content = to.read_if_there(TABLE)
-    if content is None:
-        return [], None
-    try:
-        rows = pq.read_table(io.BytesIO(content), schema=EXPORTED).to_pylist()
-        known = (pq.read_schema(io.BytesIO(content)).metadata or {}).get(OF)
-        return [ExportedFile(**row) for row in rows], ExportOf.model_validate_json(known) if known else None
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise BadInput(
-            f"{to.url}/{TABLE} is not what an export writes; choose another folder, or remove it"
         ) from error
 
 

@@ -24,6 +24,7 @@ from small_corpus import (
 from tasks.errors import BadInput, Denied
 from tasks.lookup.verify_and_clean import files_to_check, strangers_published
 from tasks.publish import exporting
+from tasks.publish.export_places import above
 from tasks.publish.exporting import Export, ExportOptions
 from tasks.storage.folder import Folder
 
@@ -280,6 +281,8 @@ def test_an_export_into_any_corpus_is_refused_before_anything_is_written(corpus,
             exported(corpus, tmp_path / place)
     with pytest.raises(BadInput, match=r"parent/best is the folder of a corpus"):
         exported(corpus, tmp_path / "parent")
+    assert [*above("/a/b/c")] == ["/a/b/c", "/a/b", "/a"]
+    assert [*above("s3://bucket/a")] == ["s3://bucket/a", "s3://bucket"]
     assert contents(other.load()) == before
     assert not list((tmp_path / "out").rglob("exported.parquet"))
     assert exported(corpus, tmp_path / "out/beside")  # a folder of corpora is none
