@@ -52,6 +52,8 @@ def mix(
         print_plan(mixing)
         if not plan:
             print_mixed(mix_all(inputs, spread, verify=verify), mixing)
+        for line in unfinished_lines(mixing, mixture):
+            say(line)
 
 
 @contextmanager
@@ -102,9 +104,6 @@ def print_plan(mixing: "Mixing") -> None:
 
 def plan_lines(mixing: "Mixing") -> list[str]:
     """Say what there is beside the parts, and where one misses what is asked for."""
-    from tasks.mixing.mixing import LIKENESS  # late
-    from tasks.mixing.neighbours import incomparable, recall_at  # late
-
     plan = mixing.plan
     total = sum(amount.tokens for amount in plan.amounts)
     held_out = sum(tally.held_out for tally in plan.tallies)
@@ -113,12 +112,8 @@ def plan_lines(mixing: "Mixing") -> list[str]:
     if held_out:
         tokens = sum(tally.held_out_tokens for tally in plan.tallies)
         lines.append(f"held out: {counted(held_out, 'document')}, {counted(tokens, 'token')}")
-        lines += [f"{a} and {b} are not compared, for their band keys differ: what is held out of one may have "
-                  "near-duplicates in the other" for a, b in incomparable(mixing.inputs)]  # fmt: skip
-        if (recall := recall_at(mixing.inputs, LIKENESS)) is not None:
-            lines.append(
-                f"of near-duplicates in another corpus, {recall:.1%} are found at a likeness of {LIKENESS}"
-            )
+        lines += recall_lines(mixing)
+    lines += mixing.nothing_held_out
     lines += special_lines(mixing)
     if plan.left_out:
         lines.append(f"of no part: {counted(plan.left_out, 'document')}")
@@ -129,6 +124,37 @@ def plan_lines(mixing: "Mixing") -> list[str]:
         if abs(amount.tokens - amount.target) > FAR * amount.target
     ]
     return lines
+
+
+def recall_lines(mixing: "Mixing") -> list[str]:
+    """Return how many near-duplicates of what is held out are found, in its own corpus and in others."""
+    from tasks.mixing.mixing import LIKENESS  # late
+    from tasks.mixing.neighbours import incomparable, recall_at, recall_within  # late
+
+    lines = [
+        f"{a} and {b} are not compared, for their band keys differ: what is held out of one may have "
+        "near-duplicates in the other"
+        for a, b in incomparable(mixing.inputs)
+    ]
+    for label, recall in recall_within(mixing.inputs, LIKENESS).items():
+        found = "it is not known how many" if recall is None else f"{recall:.1%}"
+        lines.append(f"of near-duplicates in {label} itself, {found} are found at a likeness of {LIKENESS}")
+    if (recall := recall_at(mixing.inputs, LIKENESS)) is not None:
+        lines.append(
+            f"of near-duplicates in another corpus, {recall:.1%} are found at a likeness of {LIKENESS}"
+        )
+    return lines
+
+
+def unfinished_lines(mixing: "Mixing", mixture: str) -> list[str]:
+    """Return which folders mixes left that did not end."""
+    from tasks.mixing.leftovers import leftovers  # late
+
+    return [
+        f"{mixing.folder.url}/{one.path}: {counted(one.files, 'file')}, {as_size(one.size)}, of a mix that did not "
+        f"end; zyda clean {mixture} removes it"
+        for one in leftovers(mixing.folder, ours=mixing.place)
+    ]
 
 
 def special_lines(mixing: "Mixing") -> list[str]:

@@ -28,6 +28,7 @@ from tasks.storage.records import Record, digest_of
 VERSION = 2
 MOST_FILES = 32_767  # of one blend of Megatron's
 LIKENESS = 0.9  # for which it is said how many near-duplicates of held-out documents are found
+MOST_NAMED = 8  # parts, in a sentence
 MIXTURE = "mixture.json"
 SEQUENCES = "megatron/sequences.json"
 LOCK = f"{WORK}/mixing.lock"
@@ -214,6 +215,21 @@ class Mixing:
         name = self.mixture.tokenizer
         return name.rpartition("/")[2] if name.endswith(".json") or name.startswith("/") else name
 
+    @cached_property
+    def nothing_held_out(self) -> list[str]:
+        """Say of which parts nothing is held out, though the mixture has a `validation`."""
+        if not self.mixture.validation:
+            return []
+        rows = list(zip(self.mixture.parts, self.plan.tallies, strict=True))
+        empty = [tally.name for part, tally in rows if part.weight != 0 and not tally.held_out]
+        share = f"validation: a share of {self.mixture.validation.share:g}"
+        if sum(tally.held_out for _, tally in rows):
+            some = ", ".join(empty[:MOST_NAMED]) + ", ..." * (len(empty) > MOST_NAMED)
+            return [f"{share} holds out no document of part {some}"] if empty else []
+        is_text = "text" in self.mixture.formats
+        last = "; the last shard of text is training data, which readers take for the validation" * is_text
+        return [f"{share} holds out no document: raise it, or leave it out{last}"]
+
     @property
     def file_counts(self) -> tuple[int, int]:
         """How many files there are to train on, and of what is held out."""
@@ -235,6 +251,8 @@ class Mixing:
         verify: compare those that are there with their SHA-256, and write anew what differs.
         """
         self.folder.clear_scratch()
+        for sentence in self.nothing_held_out:
+            warn(sentence)
         before = self.written_before()
         if before is not None and verify:
             remove_different(self.folder, before)

@@ -196,6 +196,11 @@ class Mixture(Strict):
 MODELS: dict[str, type[BaseModel]] = {"": Mixture, "parts": Part, "budget": Budget, "validation": Validation}
 
 
+def is_mixture(path: str) -> bool:
+    """Return whether a YAML file describes a mixture, and no corpus. Raises BadRecipe where it cannot be read."""
+    return "corpora" in read_mapping(path, "recipe", "name and storage", NumberedKeys)[1]
+
+
 def load_mixture(path: str, *, storage: str | None = None) -> Mixture:
     """Read a mixture; `storage` overrides what it says. Relative paths are relative to its own folder.
 

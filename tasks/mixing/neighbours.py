@@ -125,17 +125,34 @@ def recall_at(inputs: Inputs, likeness: float) -> float | None:
 
     None where there is nothing to compare, or the rounds are not by bands of signatures.
     """
-    recalls = [
-        1
-        - (1 - likeness ** (int(parameters["values"]) // int(parameters["bands"])))
-        ** int(parameters["bands"])
+    recalls = (
+        recall_of(a, own, likeness)
         for a, b in combinations(inputs.corpora, 2)
         for own, _ in comparable_rounds(a, b)
-        if {"values", "bands"} <= (parameters := a.manifest.bands[own].parameters).keys()
-        and parameters["values"]
-        and parameters["bands"]
-    ]
-    return min(recalls, default=None)
+    )
+    return min((one for one in recalls if one is not None), default=None)
+
+
+def recall_within(inputs: Inputs, likeness: float) -> dict[str, float | None]:
+    """Return which part of a corpus's own near-duplicates of a likeness shares a bucket in one of its rounds.
+
+    By the label of the corpus; None where it publishes no band keys of signatures.
+    """
+    recalls = {
+        corpus.label: [recall_of(corpus, own, likeness) for own in corpus.manifest.bands]
+        for corpus in inputs.corpora
+    }
+    return {
+        label: max((one for one in of_rounds if one is not None), default=None)
+        for label, of_rounds in recalls.items()
+    }
+
+
+def recall_of(corpus: ReferenceCorpus, keys: str, likeness: float) -> float | None:
+    """Return which part of near-duplicates shares a bucket of a round; None where it has no bands of signatures."""
+    parameters = corpus.manifest.bands[keys].parameters
+    bands, values = (int(parameters.get(name) or 0) for name in ("bands", "values"))
+    return 1 - (1 - likeness ** (values // bands)) ** bands if bands and values else None
 
 
 def neighbour_jobs(inputs: Inputs, folder: Any, held_out: int) -> dict[int, list[NeighboursOfFile]]:

@@ -59,12 +59,7 @@ class Prefix:
         fault = f"{self.beginning}-*_index.npy: these index files are not of this mixture: "
         found = np.unique(documents)
         first, end = self.split(len(lengths))
-        if (
-            not len(found)
-            or found[0] < first
-            or found[-1] >= end
-            or (end - first not in (len(found), np.inf))
-        ):
+        if not len(found) or (found[0], found[-1], len(found)) != (first, end - 1, end - first):
             raise Denied(
                 f"{fault}they have {len(found):,} documents of {self.path}, and this mixture {len(lengths):,}"
             )
@@ -79,14 +74,14 @@ class Prefix:
         if not len(shuffle) or shuffle.min() < 0 or shuffle.max() >= len(steps):
             raise Denied(f"{fault}the shuffle index names samples that do not exist")
 
-    def split(self, count: int) -> tuple[int, float]:
-        """Return which of so many documents the split has: from the first on, up to the end."""
+    def split(self, count: int) -> tuple[int, int]:
+        """Return which of so many documents the split has: the first, and the one after the last."""
         matrix: Any = self.description.get("split_matrix")
         try:
             begin, end = matrix[("train", "valid", "test").index(self.description["index_split"])]
             return round(float(begin) * count), round(float(end) * count)
-        except (TypeError, ValueError, LookupError):  # a run with a blend for each split has no matrix
-            return 0, np.inf
+        except (TypeError, ValueError, LookupError):  # a run with a blend for each split reads whole files
+            return 0, count
 
     def __len__(self) -> int:
         return len(self.arrays[2])

@@ -1,8 +1,9 @@
 """Export: the documents of a published corpus in files of another format, size and choice of columns.
 
 Files are planned from the footers of what is published, and named by what they are made of: the same asked for
-again is there already. `exported.parquet` beside them lists them with their SHA-256, and names what the export is
-of. It is written last. Then files that it listed before and the export does not have any more are removed.
+again is there already. `README.md` tells `datasets` how to read them. `exported.parquet` lists them with their
+SHA-256, and names what the export is of. It is written last. Then files that it listed before and the export does
+not have any more are removed.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from tasks.accounts.published import PUBLISHED, File, Published, corpus_of, publ
 from tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
 from tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
 from tasks.log import warn
+from tasks.publish.export_card import CARD, MADE_BY, export_card
 from tasks.publish.export_places import (
     EXPORTED,
     OF,
@@ -183,6 +185,7 @@ class Export:
         files = self.files_to_read()
         with explained(self.folder, self.manifest):
             planned = planned_files(self.folder, to, files, options)
+            self.schemas = schemas_of(planned)
         expect_no_corpus(to, {folder_of(job.path) for job in planned})
         self.of = ExportOf(
             corpus=self.folder.url, format=options.format, columns=options.columns, sources=options.sources
@@ -232,6 +235,7 @@ class Export:
             files = [*self.done, *spread(self.jobs)]
         files.sort(key=lambda file: file.path)
         self.check(files)
+        self.write_card(files)
         rows = [file.model_dump() for file in files]
         schema = EXPORTED.with_metadata({OF: self.of.model_dump_json()})
         table = as_parquet(pa.Table.from_pylist(rows, schema))
@@ -243,6 +247,15 @@ class Export:
             with suppress(OSError):  # something else is there, or another is writing
                 Path(self.to.path(place)).rmdir()
         return files
+
+    def write_card(self, files: Sequence[ExportedFile]) -> None:
+        """Write README.md, unless another file of that name is there."""
+        before = self.to.read_if_there(CARD)
+        if before is None or MADE_BY.encode() in before:
+            nested = sorted({file.source for file in files if file.path.count("/") > 1})
+            documents = sum(file.rows for file in files)
+            card = export_card(self.manifest.corpus, documents, self.options.format, self.schemas, nested)
+            self.to.write(CARD, card.encode())
 
     def check(self, files: Sequence[ExportedFile]) -> None:
         last = self.manifest.ledger.stages[-1]
@@ -302,6 +315,18 @@ def planned_files(
                     FileToExport(folder, to, source, path, parts, options.columns, options.format, rows, size)
                 )
     return jobs
+
+
+def schemas_of(jobs: Sequence[FileToExport]) -> dict[str, pa.Schema]:
+    """Return the columns that are exported of each source."""
+    first = {job.source: job for job in reversed(jobs)}
+    schemas = dict[str, pa.Schema]()
+    for job in dict.fromkeys(job.source for job in jobs):
+        one = first[job]
+        whole = footer_of(one.folder, one.parts[0][0]).schema.to_arrow_schema()
+        names = [name for name in one.columns if name in whole.names] if one.columns else whole.names
+        schemas[job] = pa.schema([whole.field(name) for name in names])
+    return schemas
 
 
 def check_columns(

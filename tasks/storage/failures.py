@@ -22,7 +22,7 @@ USUAL_WAIT = 30.0  # seconds, where a host limits its requests and does not say 
 def advice_about(error: Exception) -> str:
     """Say what to do about a failure whose own words do not, or nothing."""
     if getattr(error, "errno", None) in FULL:
-        return "; make room there, and start the build again: what is finished is kept"
+        return "; make room there, and start the same command again: what is finished is kept"
     if type(error).__name__ in NO_CREDENTIALS:
         return "; workers of zyda up have those of the terminal that it was started from"
     return ""

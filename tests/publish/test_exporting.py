@@ -4,6 +4,7 @@ import hashlib
 import json
 from io import BytesIO
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
@@ -24,6 +25,7 @@ from small_corpus import (
 from tasks.errors import BadInput, Denied
 from tasks.lookup.verify_and_clean import files_to_check, strangers_published
 from tasks.publish import exporting
+from tasks.publish.export_card import features_of
 from tasks.publish.export_places import above
 from tasks.publish.exporting import Export, ExportOptions
 from tasks.storage.folder import Folder
@@ -89,7 +91,8 @@ def test_documents_are_those_that_are_published(corpus, tmp_path, kind):
                 for row in expected
             ]
         assert documents_in(to, source, kind) == expected
-    assert {path.relative_to(to).as_posix() for path in to.rglob("*.*")} == {*listed(to), "exported.parquet"}
+    files = {path.relative_to(to).as_posix() for path in to.rglob("*.*")}
+    assert files == {*listed(to), "exported.parquet", "README.md"}
     for path, row in listed(to).items():
         content = (to / path).read_bytes()
         assert (row["size"], row["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
@@ -109,6 +112,43 @@ def test_columns_sources_and_sizes_are_those_that_were_asked_for(corpus, tmp_pat
     assert not (tmp_path / "to/best").exists()
     small = exported(corpus, tmp_path / "small", sources=("worst",), format="parquet", file_mib=0.001)
     assert small == len(table_of_files(corpus, "worst"))
+
+
+def test_load_dataset_reads_an_export(corpus, tmp_path, monkeypatch):
+    """It gives all sources without a name, and each with all its columns, though they differ."""
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    for kind in ("jsonl.zst", "jsonl", "parquet"):
+        to, cache = tmp_path / kind, str(tmp_path / "cache")
+        exported(corpus, to, format=kind, file_mib=0.01)
+        expected = {source: documents_in(to, source, kind) for source in SOURCES}
+        assert len({tuple(rows[0]) for rows in expected.values()}) > 1
+        found = datasets.load_dataset(str(to), cache_dir=cache, split="train")
+        columns = {"doc_id", "text", "n_tokens"}
+        assert columns <= {*found.column_names}
+        rows = [row for source in SOURCES for row in expected[source]]
+        for name in columns if kind == "parquet" else found.column_names:
+            assert found[name][:] == [row.get(name) for row in rows], name
+        for source in SOURCES:
+            found = datasets.load_dataset(str(to), source, cache_dir=cache, split="train")
+            assert found.to_list() == expected[source]
+        (to / "README.md").write_text("mine")
+        exported(corpus, to, format=kind, file_mib=0.01)
+        assert (to / "README.md").read_text() == "mine"
+
+
+def test_types_of_a_card_are_those_of_datasets():
+    """As `datasets` itself writes them, but for what JSON has as texts."""
+    datasets = pytest.importorskip("datasets")
+    schema = pa.schema(
+        [("a", pa.list_(pa.int64())), ("b", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
+         ("c", pa.list_(pa.struct([("q", pa.float64())]))), ("d", pa.list_(pa.list_(pa.uint8()))),
+         ("e", pa.bool_()), ("f", pa.float16()), ("g", pa.float32()), ("h", pa.null()), ("i", pa.uint64())]
+    )  # fmt: skip
+    expected = datasets.Features.from_arrow_schema(schema)._to_yaml_list()
+    assert [*features_of(schema).values()] == expected
+    texts = pa.schema([("t", pa.timestamp("us")), ("d", pa.decimal128(9, 2)), ("b", pa.large_binary())])
+    assert {one["dtype"] for one in features_of(texts).values()} == {"string"}
 
 
 def table_of_files(corpus, source):
@@ -139,7 +179,7 @@ def test_a_second_export_writes_what_changed_and_lets_go_of_what_is_no_more(corp
     written = exported(corpus, to, file_mib=0.001)
     assert 0 < written < len(listed(to))
     files = {path.relative_to(to).as_posix() for path in to.rglob("*.*")}
-    assert files == {*listed(to), "exported.parquet", "worst/mine.txt"}
+    assert files == {*listed(to), "exported.parquet", "README.md", "worst/mine.txt"}
     assert before.keys() & listed(to).keys()
     assert documents_in(to, "worst")[-1]["name"] == "new"
 

@@ -490,7 +490,7 @@ def test_disk_that_is_full_while_a_corpus_is_put_in_place_keeps_nothing_of_it(co
         full.setattr(os, "link", full_after_some)
         full.setattr(shutil, "copyfile", full_after_some)
         with pytest.raises(
-            Denied, match="No space left on device; make room there, and start the build again"
+            Denied, match="No space left on device; make room there, and start the same command again"
         ):
             build_here(recipe)
     assert count > 3

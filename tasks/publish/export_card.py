@@ -1,0 +1,105 @@
+"""The README.md of an export: what it holds, with the configurations by which `datasets.load_dataset` reads it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from tasks.sources.columns import is_json
+from tasks.sources.json_text import is_list
+
+CARD = "README.md"
+MADE_BY = (
+    "zyda export wrote this file and writes it again; exported.parquet lists the files with their SHA-256."
+)
+BODY = """\
+# {name}
+
+{documents:,} documents of the corpus {name}. {made_by}
+
+`datasets.load_dataset(<this folder>)` gives the documents of all sources. With the name of a source it gives the
+documents of that source with all its columns.
+"""
+
+
+def export_card(
+    name: str, documents: int, kind: str, schemas: Mapping[str, pa.Schema], nested: Sequence[str]
+) -> str:
+    """Write the card. kind: of the files. schemas: of each source's. nested: sources with folders of their own."""
+    patterns = {source: f"{source}/{'**/' * (source in nested)}*.{kind}" for source in schemas}
+    configs: list[dict[str, Any]] = [
+        {"config_name": one, "data_files": pattern} for one, pattern in patterns.items()
+    ]
+    head: dict[str, Any] = {"pretty_name": name, "configs": configs}
+    columns = common_columns([*schemas.values()])
+    if columns:
+        of_parquet = {"columns": columns} if kind == "parquet" else {}
+        default = {
+            "config_name": "default",
+            "default": True,
+            "data_files": [*patterns.values()],
+            **of_parquet,
+        }
+        configs.insert(0, default)
+    if kind != "parquet":  # JSON has no types of its own, and a column may be in some of the sources alone
+        of_sources = {one: features_of(schema) for one, schema in schemas.items()}
+        head["dataset_info"] = [
+            {"config_name": one, "features": [*features.values()]}
+            for one, features in (("default", joined(of_sources.values())), *of_sources.items())
+        ]
+    body = BODY.format(name=name, documents=documents, made_by=MADE_BY)
+    return f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n\n{body}"
+
+
+def common_columns(schemas: Sequence[pa.Schema]) -> list[str]:
+    """Return the columns that all schemas have with one type, in the order of the first."""
+    return [
+        field.name
+        for field in (schemas[0] if schemas else ())
+        if all(field.name in one.names and one.field(field.name).type == field.type for one in schemas)
+    ]
+
+
+def joined(of_sources: Any) -> dict[str, dict[str, Any]]:
+    """Join the features of sources: those of different types under one name are any JSON."""
+    whole = dict[str, dict[str, Any]]()
+    for features in of_sources:
+        for name, feature in features.items():
+            is_same = whole.setdefault(name, feature) == feature
+            whole[name] = feature if is_same else {"name": name, "dtype": "json"}
+    return whole
+
+
+def features_of(schema: pa.Schema) -> dict[str, dict[str, Any]]:
+    """Return the types of columns as `datasets` writes those of their JSON, by name."""
+    return {
+        field.name: {"name": field.name} | ({"dtype": "json"} if is_json(field) else as_feature(field.type))
+        for field in schema
+    }
+
+
+def as_feature(kind: pa.DataType) -> dict[str, Any]:
+    """Return a type as `datasets` writes that of its JSON: what is no number, truth, list or object is a text."""
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return as_feature(kind.value_type)
+    if pa.types.is_struct(kind):
+        return {
+            "struct": [
+                {"name": kind.field(i).name} | as_feature(kind.field(i).type) for i in range(kind.num_fields)
+            ]
+        }
+    if pa.types.is_map(kind):
+        return {
+            "list": [
+                {"name": "key"} | as_feature(kind.key_type),
+                {"name": "value"} | as_feature(kind.item_type),
+            ]
+        }
+    if is_list(kind):
+        item = as_feature(kind.value_type)
+        return {"list": item.get("dtype") or item.get("struct") or item}
+    if pa.types.is_floating(kind):
+        return {"dtype": f"float{kind.bit_width}"}
+    is_plain = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+    return {"dtype": str(kind) if is_plain else "string"}
