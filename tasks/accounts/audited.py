@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from tasks.limits import limits
 from tasks.storage.facts import Facts
 from tasks.storage.records import Record
 
@@ -46,8 +45,8 @@ class ByIndex(Facts):
     def sentences(self) -> Iterator[str]:
         if self.clusters:
             yield (
-                f"{self.clusters:,} clusters of {self.documents:,} documents in all, each of more than "
-                f"{limits().cluster_bytes >> 20} MiB of text, were judged by an index."
+                f"{self.clusters:,} clusters of {self.documents:,} documents in all, each of more text than is "
+                "compared in memory, were judged by an index."
             )
             if self.unsure:
                 yield (
@@ -58,8 +57,7 @@ class ByIndex(Facts):
                 yield "The result is that of comparing all pairs."
         if self.cut:
             yield (
-                f"{self.cut:,} documents are in clusters of more than {limits().cluster_documents:,}, "
-                "which were cut into pieces: "
+                f"{self.cut:,} documents are in clusters that were cut into pieces for their size: "
                 f"{self.cut_pairs or 0:,} pairs of documents in different pieces were not compared."
             )
 

@@ -1,0 +1,63 @@
+"""Rules on documents take time in proportion to a document, also to the worst."""
+
+import pyarrow as pa
+import pytest
+from growth import grows_linearly
+
+from tasks.documents.evaluation_sets import planned_set
+from tasks.documents.item_search import search_for
+from tasks.documents.licenses import judged_licenses
+from tasks.recipe.evaluation import EvaluationSet
+
+LICENCES = {
+    "brackets": "(".__mul__,
+    "pairs of brackets": lambda n: "(" * n + "MIT" + ")" * n,
+    "names": "MIT AND ".__mul__,
+    "choices": "MIT/".__mul__,
+    "exceptions": "GPL-2.0 WITH ".__mul__,
+    "blanks": lambda n: "MIT" + " " * n + "x",
+    "hyphens": "-".__mul__,
+    "versions": "1.".__mul__,
+    "slashes": lambda n: "https://x.org/" + "/" * n,
+    "commas": ",".__mul__,
+    "pluses": lambda n: "GPL" + "+" * n,
+}
+
+
+@pytest.mark.parametrize("kind", LICENCES)
+def test_licences(kind):
+    said = {"column": "license", "keep": ["MIT"], "names": {}}
+
+    def judge(text):
+        judged_licenses(said, pa.table({"license": [text]}))
+
+    assert grows_linearly(judge, LICENCES[kind], 2_000)
+
+
+TEXTS = {
+    "words": "beans ".__mul__,
+    "items": "how many beans are there in the jar on the table today ".__mul__,
+    "beginnings": "how many beans are there ".__mul__,
+    "characters": "x".__mul__,
+    "marks": ". ".__mul__,
+    "blanks": " ".__mul__,
+}
+
+
+@pytest.fixture(scope="module")
+def looking(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sets") / "set.jsonl"
+    path.write_text(
+        '{"question": "how many beans are there in the jar on the table today", "answer": "a dozen of them"}\n'
+    )
+    return search_for((planned_set("beans", EvaluationSet(files=[str(path)])),), 100)
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_items_of_evaluation_sets(looking, kind):
+    def look(text):
+        texts = pa.array([text], pa.large_string())
+        looking.found(texts)
+        looking.cut(texts, 0.5)
+
+    assert grows_linearly(look, TEXTS[kind], 500)
