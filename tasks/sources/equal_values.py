@@ -31,7 +31,7 @@ def equal_texts(table: pa.Table, path: str) -> pa.LargeStringArray:
     simple = as_simple_texts(values) if isinstance(values, pa.Array) else None
     if simple is not None:
         return pc.fill_null(simple.cast(pa.large_string()), "")
-    decoded = plain_values(values, of_leaves=equal_leaves) if isinstance(values, pa.Array) else values
+    decoded = plain_values(values, leaf_values=equal_leaves) if isinstance(values, pa.Array) else values
     return pa.array(map(as_equal_text, decoded), pa.large_string())
 
 

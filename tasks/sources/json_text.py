@@ -64,23 +64,23 @@ def array_as_json(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return as_json_text(value for chunk in chunks for value in plain_values(chunk))
 
 
-def plain_values(array: pa.Array, of_leaves: Callable[[pa.Array], list[Any]] | None = None) -> list[Any]:
-    """Return the values of an array as JSON has them. of_leaves: makes those of arrays that are not nested."""
+def plain_values(array: pa.Array, leaf_values: Callable[[pa.Array], list[Any]] | None = None) -> list[Any]:
+    """Return the values of an array as JSON has them. leaf_values: makes those of arrays that are not nested."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
-        return plain_values(array.storage, of_leaves)
+        return plain_values(array.storage, leaf_values)
     if pa.types.is_dictionary(kind):
-        return plain_values(array.dictionary_decode(), of_leaves)
+        return plain_values(array.dictionary_decode(), leaf_values)
     if pa.types.is_run_end_encoded(kind):
-        return plain_values(pc.run_end_decode(array), of_leaves)
+        return plain_values(pc.run_end_decode(array), leaf_values)
     if pa.types.is_struct(kind):
-        return structs(array, of_leaves)
+        return structs(array, leaf_values)
     if pa.types.is_map(kind):
         pair = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
-        return lists(array.cast(pa.list_(pair)), of_leaves)
+        return lists(array.cast(pa.list_(pair)), leaf_values)
     if is_list(kind):
-        return lists(array, of_leaves)
-    return (of_leaves or leaves)(array)
+        return lists(array, leaf_values)
+    return (leaf_values or leaves)(array)
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -93,9 +93,9 @@ def is_list(kind: pa.DataType) -> bool:
     )  # fmt: skip
 
 
-def structs(array: pa.StructArray, of_leaves: Callable[[pa.Array], list[Any]] | None) -> list[Any]:
+def structs(array: pa.StructArray, leaf_values: Callable[[pa.Array], list[Any]] | None) -> list[Any]:
     names = [field.name for field in array.type]
-    fields = [plain_values(field, of_leaves) for field in array.flatten()]
+    fields = [plain_values(field, leaf_values) for field in array.flatten()]
     # Objects without fields: `zip` of nothing would lose their number.
     rows = zip(*fields, strict=True) if fields else ((),) * len(array)
     return [
@@ -104,8 +104,8 @@ def structs(array: pa.StructArray, of_leaves: Callable[[pa.Array], list[Any]] | 
     ]
 
 
-def lists(array: pa.Array, of_leaves: Callable[[pa.Array], list[Any]] | None) -> list[Any]:
-    values, nested, start = plain_values(array.flatten(), of_leaves), list[Any](), 0
+def lists(array: pa.Array, leaf_values: Callable[[pa.Array], list[Any]] | None) -> list[Any]:
+    values, nested, start = plain_values(array.flatten(), leaf_values), list[Any](), 0
     for length in pc.list_value_length(array).to_pylist():
         nested.append(None if length is None else values[start : start + length])
         start += length or 0  # `flatten` leaves out what lies below a null

@@ -40,8 +40,8 @@ class Page:
 
     rows: int
     size: int
-    of_value: int
-    of_all: int
+    value_bytes: int
+    all_bytes: int
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ColumnPages:
     def look_through(self, content: bytes) -> list[Page]:
         """Return the data pages of the column. Raises ValueError if one is too large."""
         pages = [*self.pages(content, counts_rows=False)]
-        if self.levels and sum(page.of_all for page in pages) > limits().batch_bytes:
+        if self.levels and sum(page.all_bytes for page in pages) > limits().batch_bytes:
             return [*self.pages(content, counts_rows=True)]
         return pages
 
@@ -91,19 +91,19 @@ class ColumnPages:
         size, is_second = int(head[SIZE]), head[KIND] == DATA_V2
         own = head.get(HEAD_V2 if is_second else HEAD) or {}
         values, encoding = max(0, int(own.get(1, 0))), own.get(4 if is_second else 2)
-        of_value = size
+        value_bytes = size
         if self.width is not None:
-            of_value = self.width
+            value_bytes = self.width
         elif encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY):
-            of_value = longest
+            value_bytes = longest
         repeats = self.width is not None or encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY, DELTA_BYTE_ARRAY)
-        of_all = values * (of_value + LEVELS) if repeats else size + values * LEVELS
+        all_bytes = values * (value_bytes + LEVELS) if repeats else size + values * LEVELS
         rows = values
         if self.levels:
             rows = max(0, int(own.get(3, 0))) if is_second else 0
             if counts_rows and not is_second:
                 rows = self.rows_in(body, size, values)
-        return Page(rows, size, of_value + LEVELS, of_all)
+        return Page(rows, size, value_bytes + LEVELS, all_bytes)
 
     def rows_in(self, body: bytes, size: int, values: int) -> int:
         """Count the rows that begin in a page of the first version; 0 where nobody knows."""
@@ -144,11 +144,11 @@ def count_zeros(levels: bytes, count: int, width: int) -> int:
 def most_bytes(pages: Sequence[Page], rows: int, *, is_nested: bool) -> int:
     """Return the most bytes that a number of rows one after another decode to."""
     if not is_nested:
-        sizes = [min(page.of_all, rows * page.of_value) for page in pages]
+        sizes = [min(page.all_bytes, rows * page.value_bytes) for page in pages]
         if rows == 1:
             return max(sizes, default=0)
     else:
-        sizes = [page.of_all for page in pages]
+        sizes = [page.all_bytes for page in pages]
     before = [0, *accumulate(page.rows for page in pages)]
     bytes_before = [0, *accumulate(sizes)]
     most = first = 0
