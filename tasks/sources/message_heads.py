@@ -47,7 +47,9 @@ def read_head(content: bytes, start: int, longest: int, encoding: str) -> Head:
     if found is None and len(content) - start > longest:
         raise ValueError(f"its head has no end within {longest:,} bytes")
     stop, end = found.span() if found else (len(content), len(content))
-    text = FOLD.sub(" ", content[start:stop].decode(encoding, "replace"))
+    text = content[start:stop].decode(encoding, "replace")
+    if "\n " in text or "\n\t" in text:
+        text = FOLD.sub(" ", text)
     first, *lines = text.split("\n")
     fields = dict[str, list[str]]()
     for line in lines:

@@ -54,7 +54,7 @@ def inspect(
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns that all WARC files have, after a look at the first records."""
     framing = framing_of(stream)
-    if framing.begins_with(ARC):
+    if framing.window.begins_with(ARC):
         raise bad_input(stream.source, "it is an ARC file, the form before WARC; convert it", file=stream.url)
     schema = checked_outcomes(stream, outcomes_of(framing), SCHEMA, text, may_be_bad=may_be_bad)
     return schema, (Piece(),)
