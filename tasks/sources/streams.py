@@ -138,8 +138,10 @@ class Input(Stream):
         remaining = max(0, self.expected - place)
         wanted = remaining if size < 0 else min(size, remaining)
         parts = [super().read(size)]
-        while 0 < (received := sum(map(len, parts))) < wanted and parts[-1]:
+        received = len(parts[0])
+        while 0 < received < wanted and parts[-1]:
             parts.append(super().read(wanted - received))
+            received += len(parts[-1])
         if received < wanted:
             ended = f"it ended after {place + received:,} of {self.expected:,} bytes"
             self.failure = Unavailable(f"source {self.source}, file {self.url}: {ended}")
