@@ -1,4 +1,4 @@
-"""What an e-print is that has no LaTeX, by the content of its files."""
+"""The kind of an e-print without LaTeX, by the content of its files."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -32,12 +32,12 @@ def is_plain_tex(texts: Iterable[str]) -> bool:
 
 
 def kind_of_content(content: bytes) -> str:
-    """Return what a file is that is no text, by how it begins; "" for text."""
+    """Return the kind of a file that is not text, by its first bytes; "" for text."""
     return next((kind for kind, mark in KINDS.items() if mark.match(content)), "")
 
 
 def kind_of(files: Mapping[str, bytes], *, has_tex: bool) -> str:
-    """Return what an e-print without LaTeX is. has_tex: whether it has plain TeX."""
+    """Return the kind of an e-print without LaTeX. has_tex: whether it has plain TeX."""
     if has_tex:
         return "plain TeX"
     if all(WITHDRAWN.match(content) for content in files.values()):

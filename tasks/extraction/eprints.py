@@ -29,11 +29,11 @@ README_LINE = re.compile(r"^[ \t]*+(\S++)[ \t]++(\w++)", re.M)
 
 
 class NoLatex(Exception):
-    """There is no LaTeX among the files; the message says what there is."""
+    """There is no LaTeX among the files; the message names their kind."""
 
 
 class TooLarge(Exception):
-    """What is inputted has no end, or is too much."""
+    """The e-print or its inputs are too large."""
 
 
 def latex_of(files: Mapping[str, bytes]) -> tuple[str, str]:
@@ -72,7 +72,7 @@ def is_latex(name: str, content: bytes) -> bool:
 
 
 def main_file(heads: Mapping[str, str], files: Mapping[str, bytes]) -> str:
-    """Return the file that 00README names, or else the one that inputs the others."""
+    """Return the file that 00README names, or else the file that inputs the others."""
     named, ignored = listed(files)
     if chosen := next((name for name in named if name in heads), None):
         return chosen
@@ -105,7 +105,7 @@ def main_file(heads: Mapping[str, str], files: Mapping[str, bytes]) -> str:
 
 
 def listed(files: Mapping[str, bytes]) -> tuple[list[str], set[str]]:
-    """Return the files that an e-print's 00README declares to be main files, and those to be ignored."""
+    """Return the main files and the ignored files that an e-print's 00README declares."""
     rows = [row for name, content in files.items() if README.match(name) for row in rows_of(name, content)]
     return [name for name, use in rows if use in {"toplevelfile", "toplevel"}], {
         name for name, use in rows if use == "ignore"
@@ -179,7 +179,7 @@ def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
 
 
 def parts_of(text: str, *, is_main: bool) -> Iterator[tuple[str, re.Match[str] | None]]:
-    r"""Yield the parts of a file between its inputs; of an input those from its `\begin{document}` to its end."""
+    r"""Yield the parts of a file between its inputs; of an input the parts inside its document."""
     is_body = is_main or not BODY.search(text)
     for piece, found in pieces_of(text):
         mark = found.lastgroup if found else None

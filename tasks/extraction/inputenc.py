@@ -1,4 +1,4 @@
-r"""The encodings of LaTeX files: UTF-8, or what `\usepackage[...]{inputenc}`, `\inputencoding` and CJK declare."""
+r"""The encodings of LaTeX files: UTF-8, or as `\usepackage[...]{inputenc}`, `\inputencoding` and CJK declare."""
 
 import codecs
 import re

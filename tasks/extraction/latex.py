@@ -44,8 +44,8 @@ Method = Callable[[str, str, int, int], tuple[int, str]]
 def text_of_latex(latex: str) -> str:
     """Return the text of a document, or of a part of one, as Markdown.
 
-    Raises ValueError where it is nested too deep, what begins in it does not end, or its macros or tables grow too
-    large.
+    Raises ValueError if it is nested too deep, if its braces and environments do not close, or if its macros or
+    tables are too large.
     """
     try:
         found = Expander(without_comments(SIGNS.sub("", latex))).expanded()

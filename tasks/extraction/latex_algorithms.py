@@ -99,7 +99,7 @@ class Algorithm(Reader):
         return WORDS.get(bare, found[0])
 
     def setting(self, name: str, command: str) -> str:
-        """Pass a setting, and remember what a command declares."""
+        """Skip a setting, or remember the keyword that a command declares."""
         if not name:
             return "\\\\ " if command == "\\;" else command
         if name in DECLARED:

@@ -21,10 +21,8 @@ LENGTHS = re.compile(
     r"(?:.*(?:skip|indent|width|height|sep|margin|size|depth|penalty)|[hvm]?kern|[hv]skip)\Z"
 )
 POWER = re.compile(r"[-+\u2212]?[0-9]{1,3}")
-ROMAN = {
-    str(number): letters
-    for number, letters in enumerate(["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X"], 1)
-}
+NUMERALS = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X")
+ROMAN = {str(number): numeral for number, numeral in enumerate(NUMERALS, 1)}
 MAX_INLINE = 1000  # characters of inline code
 
 
@@ -35,7 +33,7 @@ class Commands(Reader):
 
     @abstractmethod
     def inner(self, latex: str, depth: int) -> str:
-        """Return the text of what stands in an argument or an environment."""
+        """Return the text of the content of an argument or an environment."""
 
     def command(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
         """Return where a command with its arguments ends, and its text."""
@@ -100,7 +98,7 @@ class Commands(Reader):
         return place, written(inside, is_display=False)
 
     def power(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        """Return what is set high, with a sign where it would be another number: 10^6."""
+        """Return superscript text; a power has a `^`, because 10^6 is not 106."""
         before = latex[: place - len(name) - 1][-1:]
         place, text = self.argument_text(latex, place, depth)
         return place, f"^{text}" if POWER.fullmatch(text) and (before.isdigit() or before == ")") else text
@@ -141,7 +139,7 @@ class Commands(Reader):
         return place
 
     def braces(self, latex: str, place: int) -> tuple[int, str] | None:
-        """Return where braces that may open at a place end, and what stands in them; None where there are none."""
+        """Return the end and the content of the braces that open at `place`, or None if no braces open there."""
         start = SPACE.match(latex, place).end()  # type: ignore[union-attr]
         inside = group_at(latex, start)
         if inside is None:

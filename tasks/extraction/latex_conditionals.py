@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tasks.extraction.latex_macros import Macro
+from tasks.extraction.latex_reader import Reader
 
 MARK = re.compile(r"\\(?:newif\s*+\\if[A-Za-z@]*+|(if[A-Za-z@]*+|else|or|fi)(?![A-Za-z@]))")
 DECLARED = re.compile(r"\\newif\s*+\\(if[A-Za-z@]++)")
@@ -35,7 +36,7 @@ class Branches:
 def paired(text: str) -> dict[int, Branches]:
     r"""Return the branches of the conditionals of a text, by the places of their `\if`, `\else` and `\or`.
 
-    What has no `\fi` is left out.
+    Conditionals without `\fi` are omitted.
     """
     declared = set(DECLARED.findall(text))
     pairs, opened = dict[int, Branches](), list[tuple[Branches, list[int]]]()
@@ -105,7 +106,7 @@ def compared(name: str, text: str, place: int, macros: Macros) -> tuple[int, int
 
 
 def meaning(token: str, macros: Macros) -> str:
-    """Return what a token stands for."""
+    """Return the meaning of a token: its expansion, or itself."""
     name = token[1:]
     if not token.startswith("\\") or name in KNOWN:
         return token
@@ -132,3 +133,22 @@ def number_of(text: str, macros: Macros) -> int | None:
         macro = macros.get(text[1:])
         text = macro.body.strip() if macro else ""
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else None
+
+
+def holds(kind: str, test: str, macros: Macros, flags: Mapping[str, bool]) -> bool:
+    """Return whether a test in braces holds. An unknown test holds."""
+    if kind.startswith("IfNoValue"):
+        return test == "\\NoValue"
+    if kind.startswith("IfValue"):
+        return test != "\\NoValue"
+    if kind.startswith("IfBoolean"):
+        return test == "\\BooleanTrue"
+    if kind in {"iftoggle", "ifbool"}:
+        return flags.get(f"if{test}", False)
+    inner = Reader(test, 10 * len(test) + 1000)
+    name = inner.control()
+    if name == "boolean":
+        return flags.get(f"if{inner.argument().strip()}", False)
+    if name == "equal":
+        return inner.argument().strip() == inner.argument().strip()
+    return condition("ifnum", test, 0, macros, flags)[0] == 0

@@ -1,4 +1,4 @@
-"""What a document defines: macros, environments, conditions, theorems and units."""
+"""The definitions of a document: macros, environments, conditions, theorems and units."""
 
 import re
 from abc import abstractmethod
@@ -23,7 +23,7 @@ Handler = Callable[[re.Match[str]], None]
 
 @dataclass
 class Expanded:
-    """A document with its macros in place. statements: what theorems are called; units: siunitx's, by name."""
+    """A document with its macros in place. statements: titles of theorems; units: symbols of siunitx's units."""
 
     preamble: str = ""
     body: str = ""
@@ -32,7 +32,7 @@ class Expanded:
 
 
 class Definitions(Reader):
-    """Reads definitions. What defines is no text."""
+    """Reads definitions. They leave no text."""
 
     def __init__(self, latex: str) -> None:
         super().__init__(latex, 10 * len(latex) + 1_000_000)
@@ -42,7 +42,7 @@ class Definitions(Reader):
         self.hidden = {"comment", "filecontents", "filecontents*"}  # environments
         self.out = list[str]()
         self.found = Expanded()
-        self.handlers = dict[str, Handler]()  # what reads the rest of a command, by its name
+        self.handlers = dict[str, Handler]()  # readers of the rest of a command, by its name
         self.builtin = set[str]()  # commands that are not redefined
 
     @abstractmethod
@@ -146,8 +146,10 @@ class Definitions(Reader):
             self.group(), self.group()
         named = THEOREM_TITLE.search(options)
         for one in name.split(","):
-            said = title if title is not None else named[1].strip("{}") if named else one.strip().capitalize()
-            self.found.statements[one.strip()] = said
+            shown = (
+                title if title is not None else named[1].strip("{}") if named else one.strip().capitalize()
+            )
+            self.found.statements[one.strip()] = shown
 
     def unit(self, found: re.Match[str]) -> None:
         r"""Read `\DeclareSIUnit\name{symbol}`."""

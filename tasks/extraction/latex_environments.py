@@ -45,7 +45,7 @@ DELUXE = [
 
 
 class Environments(Commands):
-    """Writes the text of environments. statements: what theorems are called, by environment."""
+    """Writes the text of environments. statements: titles of theorems, by environment."""
 
     statements: dict[str, str]
     cells = 0  # of tables that may still be written
@@ -77,14 +77,14 @@ class Environments(Commands):
         return after, self.items(inside, LISTS[bare], depth)
 
     def begun(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        """Return where the text of an environment begins, and what comes before it: a theorem's kind and name."""
+        """Return the start of the text of an environment, and its introduction: the kind and name of a theorem."""
         option = OPTION.match(latex, place)
         place = self.skipped(latex, past_options(latex, place), OF_ENVIRONMENTS.get(name, 0))
         if name not in self.statements:
             return place, "\n\n"
         title = self.inner(self.statements[name], depth)
-        said = self.inner(option[0].strip()[1:-1], depth) if option else ""
-        return place, f"\n\n{title}{f' ({said})' if said else ''}. "
+        shown = self.inner(option[0].strip()[1:-1], depth) if option else ""
+        return place, f"\n\n{title}{f' ({shown})' if shown else ''}. "
 
     def algorithm(self, inside: str, depth: int, *, has_blocks: bool, is_inner: bool) -> str:
         """Return an algorithm with a line for each statement."""

@@ -1,20 +1,20 @@
-"""LaTeX with the author's macros in their places, in formulas, too, and without what conditionals hide."""
+"""Expand the author's macros, also in formulas, and remove the text that conditionals hide."""
 
 import re
 
-from tasks.extraction.latex_conditionals import Branches, condition, paired
+from tasks.extraction.latex_conditionals import Branches, condition, holds, paired
 from tasks.extraction.latex_definitions import Definitions, Expanded
 from tasks.extraction.latex_macros import Macro
-from tasks.extraction.latex_reader import CSNAME, Reader
+from tasks.extraction.latex_reader import CSNAME
 from tasks.extraction.latex_words import CODE, TAKES_ARGUMENT
 from tasks.limits import limits
 
 TOKEN = re.compile(r"\\([A-Za-z@]+)|\\.", re.DOTALL)
 NAME = re.compile(r"\s*+\{([^{}\n]*+)\}")
-EXPANSION_COST = 16  # characters that each use of a macro counts beside what it stands for
+EXPANSION_COST = 16  # characters that each use of a macro counts beside its expansion
 ENVIRONMENT = re.compile(r"\\(?:begin|end|item|left|right|par)(?![A-Za-z@])")
 LAST_COMMAND = re.compile(r"(?:\\([A-Za-z]+)\s*|[_^])\Z")
-# What reads the rest of commands, by the names of these.
+# The methods that read the rest of commands, each with the names of the commands.
 HANDLERS = {
     "newcommand": "newcommand renewcommand providecommand DeclareRobustCommand def gdef edef xdef"
     " NewDocumentCommand RenewDocumentCommand ProvideDocumentCommand DeclareDocumentCommand"
@@ -151,25 +151,7 @@ class Expander(Definitions):
         r"""Read `\ifthenelse{test}{...}{...}` and its like."""
         test, then = self.argument().strip(), self.argument()
         otherwise = self.group() or ""
-        self.push(then if self.holds(found[1], test) else otherwise)
-
-    def holds(self, kind: str, test: str) -> bool:
-        """Return whether a test holds that stands in braces; one that is not known does."""
-        if kind.startswith("IfNoValue"):
-            return test == "\\NoValue"
-        if kind.startswith("IfValue"):
-            return test != "\\NoValue"
-        if kind.startswith("IfBoolean"):
-            return test == "\\BooleanTrue"
-        if kind in {"iftoggle", "ifbool"}:
-            return self.flags.get(f"if{test}", False)
-        inner = Reader(test, 10 * len(test) + 1000)
-        name = inner.control()
-        if name == "boolean":
-            return self.flags.get(f"if{inner.argument().strip()}", False)
-        if name == "equal":
-            return inner.argument().strip() == inner.argument().strip()
-        return condition("ifnum", test, 0, self.macros, self.flags)[0] == 0
+        self.push(then if holds(found[1], test, self.macros, self.flags) else otherwise)
 
     def begin(self, found: re.Match[str]) -> None:
         name = self.name()
@@ -250,6 +232,6 @@ def ends_in_command(text: str) -> bool:
 
 
 def is_argument(before: str) -> bool:
-    """Return whether what follows a piece of LaTeX is the argument of its last command."""
+    """Return whether the text after some LaTeX is the argument of its last command."""
     found = LAST_COMMAND.search(before, max(0, len(before) - 30))
     return found is not None and (found[1] is None or found[1] in TAKES_ARGUMENT)

@@ -15,7 +15,7 @@ from tasks.extraction.latex_words import (
     UMLAUTS,
 )
 
-MAX_ACCENTED = 100  # characters of what an accent is put on
+MAX_ACCENTED = 100  # characters of a letter with its accents, as written
 MAX_ACCENTS = 4
 SPACE = re.compile(r"[ \t]*+\n?[ \t]*+")
 COMMAND = re.compile(r"\\(?:([A-Za-z]++)[ \t]*+|([^A-Za-z]))", re.DOTALL)
@@ -72,7 +72,7 @@ def base(text: str, accents: int) -> tuple[int, str]:
 
 
 def shorthands_of(preamble: str) -> dict[str, str]:
-    """Return what the shorthands stand for that the languages of a document have."""
+    """Return the meanings of the shorthands that the languages of a document have."""
     languages = set[str]()
     for options, package in LANGUAGES.findall(preamble):
         languages.update(one.strip().rpartition("=")[2] for one in options.split(","))

@@ -1,4 +1,4 @@
-"""Macros of a document: what their definitions say, and what they stand for with their arguments."""
+"""Macros of a document: their definitions, and their expansions with arguments."""
 
 import re
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ class Argument:
 
 @dataclass(frozen=True)
 class Macro:
-    """What a macro stands for. is_final: nothing in it is a macro."""
+    """A macro. is_final: its body is not expanded further."""
 
     body: str
     arguments: tuple[Argument, ...] = ()
     is_final: bool = False
 
     def filled(self, reader: Reader) -> str:
-        """Return what the macro stands for, with the arguments that are read."""
+        """Return the expansion of the macro, with arguments from the reader."""
         if not self.arguments:
             return self.body
         values = [
@@ -56,7 +56,7 @@ def read(reader: Reader, argument: Argument) -> str:
 
 
 def behind(command: str | None, value: str) -> str:
-    """Return a command, if there is one, and what follows it, which does not become a part of its name."""
+    """Return an optional command and the value behind it, with a space where both would be one name."""
     return f"{command or ''}{' ' if command and value[:1].isalpha() else ''}{value}"
 
 
@@ -86,7 +86,7 @@ def declared_arguments(count: str | None, default: str | None) -> tuple[Argument
 
 
 def by_def(reader: Reader) -> tuple[str, Macro] | None:
-    r"""Read the rest of `\def`: the name, the arguments with what stands between them, the body."""
+    r"""Read the rest of `\def`: the name, the arguments with the marks between them, the body."""
     name, place = reader.control(), reader.places[-1]
     found = PARAMETERS.match(reader.texts[-1], place, place + MAX_PARAMETERS)
     if name is None or found is None:

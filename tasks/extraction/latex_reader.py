@@ -1,4 +1,4 @@
-"""Reading LaTeX from left to right, with what macros stand for in front of the rest."""
+"""Read LaTeX from left to right; the expansion of a macro is read before the rest."""
 
 import re
 
@@ -49,14 +49,14 @@ class Reader:
             raise ValueError("its braces and environments do not close")
 
     def pass_space(self) -> None:
-        """Pass spaces, and the ends of what macros stand for."""
+        """Skip spaces, and the ends of expansions."""
         is_end = True
         while is_end:
             self.places[-1] = SPACE.match(self.texts[-1], self.places[-1]).end()  # type: ignore[union-attr]
             is_end = self.pass_end()
 
     def pass_end(self) -> bool:
-        """Go on behind a macro, if what it stands for has been read; return whether it was."""
+        """Leave an expansion that has been read; return whether there was one."""
         if self.places[-1] < len(self.texts[-1]) or len(self.texts) == 1:
             return False
         self.texts.pop()
@@ -124,7 +124,7 @@ class Reader:
         return True
 
     def until(self, mark: str) -> str:
-        """Read up to a mark behind what is in braces, and pass it; an argument where it is missing."""
+        """Read up to a mark outside braces, and skip the mark; read an argument if the mark is missing."""
         text, place = self.texts[-1], self.places[-1]
         inside = group_at(text, place)
         end = text.find(mark, place + (len(inside) + 2 if inside is not None else 0))

@@ -18,7 +18,7 @@ TOKEN = re.compile(
     r"|\\(?P<begin>begin)\s*+\{document\}|\\(?P<end>end)\s*+\{document\}|\\(?P<endinput>endinput)(?![A-Za-z])"
     r"|\\[^A-Za-z]|(?P<comment>%.*)"
 )
-MARKS = {"input", "imported", "bare", "begin", "end", "endinput"}  # groups of what ends a piece
+MARKS = {"input", "imported", "bare", "begin", "end", "endinput"}  # groups of the tokens that end a piece
 MAX_INLINE = 1000  # characters of inline code
 INDENT = re.compile(r"[ \t]*")
 
@@ -60,7 +60,7 @@ def end_of_code(text: str, found: re.Match[str], endless: set[str]) -> int:
 
 
 def past_comment(text: str, place: int) -> tuple[str, int]:
-    """Return what a comment leaves whose line ends at a place, and where the text goes on."""
+    """Return the replacement of a comment that ends at `place`, and where the text continues."""
     if place >= len(text):
         return "", place
     place = INDENT.match(text, place + 1).end()  # type: ignore[union-attr]

@@ -12,7 +12,7 @@ RULE_LINE = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|tableline|nodata|startdata|enddata)(?![A-Za-z])"
     r"|\\(?:cline|cmidrule)(?:\[[^\[\]]*+\])?(?:\([^()]*+\))?\s*+\{[^{}]*+\}"
 )
-# The ends of the parts of a longtable; those of the first page and the last stand for the others.
+# The ends of the parts of a longtable. The first head and the last foot are written, once each.
 PART = re.compile(r"\\(endfirsthead|endhead|endlastfoot|endfoot)(?![A-Za-z])")
 DATA = re.compile(r"\\startdata(?![A-Za-z])(.*?)(?:\\enddata|\Z)", re.DOTALL)
 SPACES = re.compile(r"\s+")
@@ -65,7 +65,7 @@ def texts_of(cell: str, write: Write, spend: Spend) -> list[str]:
 
 
 def cells_of(rows: str) -> Iterator[list[str]]:
-    """Yield the cells of each row; what stands in braces is within one."""
+    """Yield the cells of each row. A `&` in braces does not end a cell."""
     row, start, depth = list[str](), 0, 0
     for found in CELL_MARK.finditer(rows):
         mark = found[0]

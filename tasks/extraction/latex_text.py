@@ -55,7 +55,7 @@ def joined(pieces: Iterator[str]) -> str:
 
 
 def without_gone(text: str) -> str:
-    """Return a text without the marks of what is gone, and without the spaces and parentheses around it."""
+    """Return a text without the marks of removed commands, and without the spaces and parentheses around them."""
     return LEFT_OUT.sub("", HOLLOW.sub("", text)) if GONE in text else text
 
 
@@ -83,7 +83,7 @@ def end_of_formula(latex: str, mark: str, place: int) -> int | None:
 
 
 def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
-    """Return where what stands in an environment ends, and where the environment does; its like may be in it."""
+    """Return the end of the content of an environment, and of the environment, which may contain its like."""
     begin, end, depth, search = f"\\begin{{{name}}}", f"\\end{{{name}}}", 1, place
     while (found := latex.find(end, search)) >= 0:
         depth += latex.count(begin, search, found) - 1
@@ -94,7 +94,7 @@ def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
 
 
 def past_options(latex: str, place: int) -> int:
-    """Return the place behind what stands in brackets."""
+    """Return the place behind optional arguments."""
     found = OPTIONS.match(latex, place)
     return found.end() if found else place
 

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM905
-"""The commands and environments of LaTeX, by what becomes of them in a text."""
+"""The commands and environments of LaTeX, by their treatment."""
 
 MATH = {
     "equation", "align", "gather", "multline", "eqnarray", "flalign", "alignat", "displaymath", "math",
@@ -72,7 +72,7 @@ ARGUMENTS = {
     "newunicodechar": 2, "DeclareUnicodeCharacter": 2, "tablewidth": 1, "tabletypesize": 1,
     "tablecolumns": 1, "bibpunct": 6, "setcitestyle": 1, "doublespacing": 0,
 }  # fmt: skip
-# Those of them that come before the text that they are about.
+# Commands with arguments that stand before the text to which they apply.
 BEFORE_TEXT = {
     "color", "textcolor", "colorbox", "fontsize", "scalebox", "resizebox", "raisebox", "rotatebox", "href",
     "parbox",
@@ -134,7 +134,7 @@ CYRILLIC = (
 ).split()
 LETTERS |= {f"cyr{name}": letter for name, letter in zip(CYRILLIC[::2], CYRILLIC[1::2], strict=True)}
 LETTERS |= {name.upper(): letter.upper() for name, letter in LETTERS.items() if name.startswith("cyr")}
-# Words and spaces; a space behind them is one, whatever TeX does: authors mean it.
+# Words and spaces. A space behind them is kept, although TeX removes it: authors mean it.
 WORDS = {
     "ldots": "…", "dots": "…", "dotsc": "…", "textellipsis": "…", "LaTeX": "LaTeX", "TeX": "TeX",
     "LaTeXe": "LaTeX2e",
@@ -174,7 +174,7 @@ SHORTHAND_LANGUAGES = UMLAUT_LANGUAGES | {
     "danish", "swedish", "finnish", "norsk", "nynorsk", "polish",
 }  # fmt: skip
 SYMBOLS = {"\\": "\n", ",": " ", ";": " ", ":": " ", " ": " ", "\n": " ", "!": "", "/": "", "-": "", "@": ""}
-# What characters stand for, by one that is in all of them.
+# Ligatures and characters without text, by a character that each of them contains.
 QUOTES = {
     "`": (("``", "“"), ("?`", "¿"), ("!`", "¡")),
     "''": (("''", "”"),),
@@ -186,7 +186,7 @@ QUOTES = {
     "~": (("~", " "),),
     "&": (("&", " "),),
 }
-# Commands that the text of a document is written by, whatever an author makes of them.
+# Commands whose redefinitions are ignored.
 OF_WRITER = {
     *HEADINGS, *ARGUMENTS, "item", "caption", "footnote", "begin", "end", "verb", "lstinline", "url", "href",
     "emph", "textbf", "textit", "maketitle", "documentclass", "hline", "multicolumn", "par", "abstract",

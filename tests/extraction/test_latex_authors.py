@@ -1,6 +1,6 @@
 r"""LaTeX as authors write it: macros, conditionals, quantities, letters, theorems, algorithms, tables.
 
-The texts are what LaTeX sets, by the documentation of each package, with `^` for what stands high.
+The texts are the output of LaTeX by the documentation of each package, with `^` for powers.
 """
 
 import pytest

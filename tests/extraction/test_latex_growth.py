@@ -1,4 +1,4 @@
-"""LaTeX and e-prints take time in proportion to their size, whatever stands in them."""
+"""LaTeX and e-prints take time in proportion to their size."""
 
 from contextlib import suppress
 

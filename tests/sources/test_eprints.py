@@ -1,4 +1,4 @@
-"""E-prints of arXiv: which file is the paper, in which encoding, what is no LaTeX, and what is too large."""
+"""E-prints of arXiv: main file, encoding, kinds without LaTeX, and bounds."""
 
 import gzip
 import tarfile

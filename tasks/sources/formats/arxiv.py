@@ -1,8 +1,8 @@
 """arXiv's sources: tars of e-prints, each a gzip file of LaTeX or of a tar with its files.
 
-A document is the main file of an e-print with what it inputs in its place; `extract: latex` makes text of it.
-E-prints without LaTeX, of which arXiv has the PDF alone, say, are no documents, and are counted by what they
-are. A gzip file by itself is one e-print.
+A document is the main file of an e-print with its inputs in their places; `extract: latex` makes text of it.
+E-prints without LaTeX, for example of PDF alone, are skipped and counted by their kind. A gzip file by itself is
+one e-print.
 """
 
 import io
@@ -42,7 +42,7 @@ SCHEMA = pa.schema(
 )
 ID = re.compile(r"^(?:(\d{4}\.\d{4,5})|([a-z-]+(?:\.[A-Z]{2})?)/?(\d{7}))(?:v(\d+))?$")
 USTAR, AT = b"ustar", 257  # how a tar is known
-BEGINNING = 1 << 16  # bytes of a file by which it is known what it is
+BEGINNING = 1 << 16  # bytes of a file that show its kind
 
 
 class Eprints:
@@ -75,7 +75,7 @@ def named(member: TarMember) -> str:
 
 
 def outcome_of(member: TarMember) -> Outcome:
-    """Say what an e-print is."""
+    """Return the outcome of an e-print."""
     path = PurePosixPath(member.name)
     if path.suffix.lower() != ".gz":
         return Skip(
@@ -131,7 +131,7 @@ def bounded(chunks: Iterable[bytes], most: int) -> Iterator[bytes]:
 
 
 def identity(stem: str) -> tuple[str | None, int | None]:
-    """Return an e-print's id, as 2001.00001 or hep-th/9901001, and its version, where its file's name says them."""
+    """Return an e-print's id, as 2001.00001 or hep-th/9901001, and its version, if its file's name has them."""
     found = ID.match(stem)
     if found is None:
         return None, None
