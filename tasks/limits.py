@@ -74,7 +74,7 @@ class Limits:
     )
     eprint_input_depth: int = bound(20, "levels", "files inputted by inputted files")
     eprint_characters: int = bound(1 << 26, "characters", "the LaTeX of an e-print with its inputs")
-    eprint_readme_characters: int = bound(20_000, "characters", "an e-print's 00README")
+    eprint_readme_bytes: int = bound(20_000, "bytes", "an e-print's 00README")
     latex_depth: int = bound(200, "levels", "environments, braces and macros inside others")
     latex_macro_characters: int = bound(1 << 22, "characters", "what the macros of a document add to it")
     latex_cells: int = bound(1_000_000, "cells", "cells of all tables of a document, with the empty ones")

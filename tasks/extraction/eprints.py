@@ -114,12 +114,14 @@ def listed(files: Mapping[str, bytes]) -> tuple[list[str], set[str]]:
 
 def rows_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
     """Yield the files that a 00README names, each with its use."""
+    if len(content) > limits().eprint_readme_bytes:
+        return
     text = text_of(content)
     if name.lower().endswith((".xxx", ".txt")) or "." not in name:
         yield from ((found[1], found[2].lower()) for found in README_LINE.finditer(text))
         return
     try:
-        rows = safe_load(text)["sources"] if len(text) <= limits().eprint_readme_characters else []
+        rows = safe_load(text)["sources"]
     except (YAMLError, RecursionError, TypeError, KeyError, ValueError):
         return
     for row in rows if isinstance(rows, list) else []:
