@@ -20,7 +20,9 @@ from distributed.cli import dask_scheduler, dask_worker
 from small_corpus import REPOSITORY
 
 from deployments.certificates import tls_environment
-from tasks.workers.dask_cluster import ALLOCATOR
+from deployments.stack import short_logs
+from flows.server.local_server import retention
+from tasks.workers.dask_cluster import ALLOCATOR, OWN_SCHEDULER, SCHEDULER_PRELOAD
 
 INFRA = REPOSITORY / "infra"
 
@@ -116,6 +118,25 @@ def test_every_part_of_dask_in_containers_has_the_key():
         assert settings.items() <= services[name].get("environment", {}).items(), name
         assert "tls:/tls" in services[name]["volumes"]
     assert services["certificate"]["command"] == "python -m deployments.certificates /tls"
+
+
+def test_containers_have_the_bounds_and_closed_pages_of_the_stack():
+    services = documents(INFRA / "compose.yaml")[0]["services"]
+    scheduler, worker = (services[name]["environment"] for name in ("dask-scheduler", "dask-worker"))
+    of_pods = [
+        {one["name"]: one.get("value") for one in container["env"]}
+        for manifest in documents(INFRA / "kubernetes/dask.yaml")
+        if manifest["kind"] == "Deployment"
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+    ]
+    length = "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH"
+    assert len(of_pods) == 3
+    assert {one[length] for one in (scheduler, worker, *of_pods)} == {short_logs()[length]}
+    assert scheduler[SCHEDULER_PRELOAD] == of_pods[0][SCHEDULER_PRELOAD] == OWN_SCHEDULER
+    chart = documents(INFRA / "kubernetes/prefect-server-values.yaml")[0]["server"]["env"]
+    for name, value in retention().items():
+        assert services["prefect"]["environment"][name] == value
+        assert {"name": name, "value": value} in chart
 
 
 def test_every_server_of_prefect_asks_for_a_login_and_its_pool_takes_no_command_from_a_run():

@@ -68,6 +68,9 @@ def run_on(api, cluster, name, seconds=0):
     def heard(number):
         import time
 
+        import distributed
+
+        distributed.secede()  # as stages do, so that tasks of several servers are under way in a process
         get_run_logger().info("%s %s", name, number)
         time.sleep(seconds)
 
@@ -107,8 +110,8 @@ def test_each_build_reports_to_its_own_server(own, cluster, started):
     assert again.login != other.login
     expect_reported(again, run_on(again, cluster, "third"), "third")
     with ThreadPoolExecutor(2) as threads:  # each of two users
-        mine = threads.submit(run_on, own, cluster, "fourth", 2)
-        theirs = threads.submit(run_on, again, cluster, "fifth", 2)
+        mine = threads.submit(run_on, own, cluster, "fourth", 5)
+        theirs = threads.submit(run_on, again, cluster, "fifth", 5)
     expect_reported(own, mine.result(), "fourth")
     expect_reported(again, theirs.result(), "fifth")
     senders = cluster_senders(cluster)
