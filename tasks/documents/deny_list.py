@@ -254,8 +254,8 @@ def requests_in(file: PlannedFile, name: str = NAME) -> Iterator[Request]:
     that are lost are missed by nobody.
     """
     where = f"{name}: {file.listed.url}"
-    lines = lines_of_list(name, file)
-    if lines[0].startswith(SEAL) and sealed(lines[1:])[0] != lines[0]:
+    lines = list(lines_of_list(name, file))
+    if lines and lines[0].startswith(SEAL) and sealed(lines[1:])[0] != lines[0]:
         raise BadInput(
             f"{where}: it is cut, or was changed; bring it back or, if that is meant, remove its first line"
         )

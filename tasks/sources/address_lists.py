@@ -10,6 +10,7 @@
 `#`, `!` and `;` begin a comment at the start of a line or after white space. A line in any other form is an error.
 """
 
+import io
 import ipaddress
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
@@ -131,8 +132,8 @@ def rule_of(line: str) -> str:
     return body
 
 
-def lines_of_list(name: str, file: PlannedFile) -> list[str]:
-    """Read a list as text, in UTF-8 or, with a byte order mark, UTF-16. name: says whose it is in errors.
+def lines_of_list(name: str, file: PlannedFile) -> Iterator[str]:
+    """Return the lines of a list, in UTF-8 or, with a byte order mark, UTF-16. name: says whose it is in errors.
 
     Raises BadInput.
     """
@@ -143,7 +144,7 @@ def lines_of_list(name: str, file: PlannedFile) -> list[str]:
         text = content.decode(encoding)
     except DAMAGED as error:
         raise BadInput(f"{name}: {file.listed.url}: it cannot be read: {first_line(error)}") from error
-    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+    return (line.removesuffix("\n") for line in io.StringIO(text, newline=None))
 
 
 def read_entries(

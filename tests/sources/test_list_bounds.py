@@ -15,7 +15,7 @@ from tasks.documents.deny_list import requests_in
 from tasks.documents.evaluation_sets import rows_of
 from tasks.documents.language_rules import language_rules
 from tasks.documents.planning import content_of
-from tasks.documents.url_rules import lines_of
+from tasks.documents.url_rules import entries_of_kind
 from tasks.errors import BadInput
 from tasks.limits import replaced_limits
 from tasks.recipe.source import Source
@@ -41,7 +41,7 @@ def test_lists_of_gigabytes_are_one_error(tmp_path, ending, content):
         found = []
         for read in (
             lambda: list_files(Source(name="s", files_from=str(path))),
-            lambda: list(lines_of("domains", planned_files("url_rules.domains", (str(path),)))),
+            lambda: list(entries_of_kind("domains", planned_files("url_rules.domains", (str(path),)))),
             lambda: list(requests_in(planned_files("deny", (str(path),))[0])),
             lambda: list(rows_of(path.read_bytes(), "set s")),
         ):
