@@ -146,8 +146,7 @@ def lists_of(planned: PlannedUrlRules) -> Lists:
 
 def domains_in(line: str) -> list[str]:
     """Return the domains of a line as they are compared. Raises ValueError for a line that has others."""
-    host = line.strip().lower().strip(".").removeprefix("*.")
-    if PLAIN_DOMAIN.fullmatch(host):
+    if (host := line.strip().lower()) and PLAIN_DOMAIN.fullmatch(host):
         return [host]  # in haste: there are millions
     entries = entries_of(line)
     for entry in entries:
@@ -158,6 +157,8 @@ def domains_in(line: str) -> list[str]:
 
 def urls_in(line: str) -> list[str]:
     """Return the addresses of a line. Raises ValueError for a line that has others."""
+    if (host := line.strip().lower()) and PLAIN_DOMAIN.fullmatch(host):
+        return [host]
     return [entry.value.rstrip("/") for entry in entries_of(line)]
 
 

@@ -25,6 +25,7 @@ from tasks.sources.web_addresses import domain, normalised
 T = TypeVar("T")
 
 FEW = 3  # faults of a list that are named
+PLAIN = re.compile(r"(?:https?://)?[A-Za-z][A-Za-z0-9._~/?&%+-]*")
 COMMENT = re.compile(r"(?:^|\s)[#;!].*")
 BETWEEN = re.compile(r"[\s,;]+")
 BLANK = re.compile(r"\s+")
@@ -86,6 +87,8 @@ def fields_of(line: str) -> list[str]:
 
     Raises ValueError for a line that asks for something else.
     """
+    if PLAIN.fullmatch(line):
+        return [line]  # in haste: there are millions
     if line.startswith(("[Adblock", "[uBlock")):
         return []
     line = COMMENT.sub("", line).strip()
