@@ -8,7 +8,7 @@ without access to files, network or extensions.
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import duckdb
@@ -29,6 +29,7 @@ IN_DOUBLE_QUOTES = re.compile(r'"([^"]*)"')
 SETTINGS: dict[str, Any] = {
     "threads": 1, "enable_external_access": False, "autoload_known_extensions": False,
     "autoinstall_known_extensions": False, "python_enable_replacements": False, "ieee_floating_point_ops": False,
+    "disabled_optimizers": "expression_rewriter",
 }  # fmt: skip
 
 
@@ -41,7 +42,7 @@ class Compiled(NamedTuple):
     zone: str
 
 
-@lru_cache(maxsize=1)
+@cache  # a forked process must not end its parent's
 def database(process: int) -> duckdb.DuckDBPyConnection:
     """Return the database in memory of a process: a forked process has one of its own."""
     connection = duckdb.connect(":memory:", config=SETTINGS)

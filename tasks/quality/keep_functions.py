@@ -12,7 +12,7 @@ SAME = [
     "coalesce", "concat", "concat_ws", "day", "degrees", "ends_with", "exp", "floor", "greatest", "hour", "initcap",
     "least", "left", "length", "lower", "lpad", "ltrim", "minute", "month", "pi", "pow", "power", "quarter",
     "radians", "regexp_replace", "replace", "reverse", "right", "round", "rpad", "rtrim", "second", "sign", "starts_with",
-    "strftime", "string_to_array", "strpos", "strptime", "substr", "trunc", "upper", "week", "year",
+    "starts_with", "strftime", "string_to_array", "strpos", "strptime", "substr", "trunc", "upper", "week", "year",
 ]  # fmt: skip
 FUNCTIONS: dict[str, str] = {
     **{name: name for name in SAME},
@@ -75,11 +75,14 @@ WIDER = {
     **dict.fromkeys(INTEGERS - {"BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"}, "BIGINT"),
     "UBIGINT": "HUGEINT",
     "UHUGEINT": "HUGEINT",
+    "TIMESTAMP_S": "TIMESTAMP",
+    "TIMESTAMP_MS": "TIMESTAMP",
 }
 MICROSECONDS = {
-    "TIMESTAMP_S": "TIMESTAMP", "TIMESTAMP_MS": "TIMESTAMP", "TIMESTAMP_NS": "TIMESTAMP",
-    "TIMESTAMPTZ_NS": "TIMESTAMP WITH TIME ZONE", "TIME_NS": "TIME",
-}  # fmt: skip
+    "TIMESTAMP_NS": "TIMESTAMP",
+    "TIMESTAMPTZ_NS": "TIMESTAMP WITH TIME ZONE",
+    "TIME_NS": "TIME",
+}
 FAMILIES = {
     **dict.fromkeys({*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL"}, "number"),
     **dict.fromkeys(["DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"], "date"),

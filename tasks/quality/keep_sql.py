@@ -110,12 +110,11 @@ class Translator:
         return made.cast(wider) if wider else made
 
     def kind_of(self, sql: str, is_constant: bool) -> str:
-        """Look up the type of some SQL. Raises BadKeep if DuckDB refuses it; a constant is evaluated."""
+        """Look up the type of some SQL. Raises BadKeep if DuckDB refuses it."""
         try:
             query = f"SELECT {sql} AS answer{'' if is_constant else ' FROM rows'}"  # noqa: S608 (translated)
             relation = self.source.connection.sql(query)
-            if is_constant:
-                relation.fetchall()
+            relation.fetchall()  # of no rows, unless it is a constant
         except duckdb.Error as error:
             raise BadKeep(reason_of(error)) from error
         return str(relation.types[0])
@@ -213,7 +212,7 @@ class Translator:
         if not written.is_literal or {text.family, written.family} - {"null"} != {"text"}:
             raise BadKeep("a pattern is a text in single quotes, and is sought in a text")
         sql = PATTERNS[type(node)].format(text.sql, written.sql)
-        return self.made(f"({'NOT ' * bool(node.args.get('negate'))}{sql})", text, kind="BOOLEAN")
+        return self.made(f"({'NOT ' * bool(node.args.get('negate'))}{sql})", text)
 
     def connector(self, node: exp.Connector) -> Part:
         """Translate a row of AND or OR, in which a part that can fail is guarded by the parts before it."""
