@@ -20,10 +20,6 @@ class Limits:
     """The bounds. Code reads them with `limits()`; tests replace them with `replaced_limits`."""
 
     # Compressed input and HTTP bodies.
-    growth: int = bound(
-        1000, "times", "the size of a compressed file, or of its first part, that it may decompress to"
-    )
-    growth_from: int = bound(1 << 26, "bytes", "decompressed, before `growth` is a bound")
     zstd_dictionary: int = bound(
         1 << 23, "bytes", "a dictionary of Zstandard in a WARC file; the standard asks for as much"
     )
