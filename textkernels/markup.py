@@ -34,7 +34,7 @@ IN_SENTENCES = "time button label"  # which resiliparse drops wherever they stan
 IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_IN_SENTENCE = (
     1 << k for k in range(8)
 )
-IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH = 256, 512, 1024
+IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH, IS_ORDERED, HAS_BRACKET = 256, 512, 1024, 2048, 4096
 HTML, SVG, MATH = 0, 1, 2  # namespaces
 BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them
 ATTRIBUTE_PAIR = 4  # work for two attributes of a tag, which are compared with each other
@@ -72,6 +72,7 @@ def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
         ("option", IS_OPTION),
         (STRUCTURE, IS_STRUCTURE),
         (IN_SENTENCES, IS_IN_SENTENCE),
+        ("ol", IS_ORDERED),
     ):
         for name in names.split():
             value = name_hash(name)
@@ -361,9 +362,10 @@ def noted(places, count, place):
 def nesting(data, hashes, kinds, limit, places):
     """Return how deep elements nest, or limit + 1 where it is deeper, and five more measures of a page.
 
-    They are the tags, the work, the options, whether it has an element of STRUCTURE, or an image or script that
-    may be a formula, and how many places were found. The work is the sum over bytes, and over tags, which count as
-    BYTES_OF_TAG, of how deep they stand, and of the squares of the attributes of tags, times ATTRIBUTE_PAIR.
+    They are the tags, the work, the options, the kinds of its elements together, and how many places were found.
+    IS_STRUCTURE is of images and scripts that may be formulas, too, and HAS_BRACKET of a text that begins with `[`.
+    The work is the sum over bytes, and over tags, which count as BYTES_OF_TAG, of how deep they stand, and of the
+    squares of the attributes of tags, times ATTRIBUTE_PAIR.
     data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled with
     the places after characters that resiliparse drops because they are a whole text node, and, as ~place, of the
     start tags of IN_SENTENCES, as many as it has room for.
@@ -379,17 +381,15 @@ def nesting(data, hashes, kinds, limit, places):
         tags += 1
         is_link = (depth > 0 and stack[depth - 1] == LINK) or (depth > 1 and stack[depth - 2] == LINK)
         place = lone_character(data, begin, min(i, len(data)), is_link)
+        if begin < i < len(data) and (
+            data[begin] == BRACKET or data[begin + (data[begin] == SPACE)] == BRACKET
+        ):
+            seen |= HAS_BRACKET
         if place >= 0:
             found = noted(places, found, place)
         if i + 1 >= len(data):
-            return (
-                deepest,
-                tags,
-                work + ATTRIBUTE_PAIR * of_roots * of_roots,
-                options,
-                seen & IS_STRUCTURE > 0,
-                found,
-            )
+            work += ATTRIBUTE_PAIR * of_roots * of_roots
+            return deepest, tags, work, options, seen, found
         byte, begin = data[i + 1], i
         if byte == EXCLAMATION or byte == QUESTION:
             end = end_of_cdata(data, i) if roots and byte == EXCLAMATION and begins_cdata(data, i) else 0
@@ -433,7 +433,7 @@ def nesting(data, hashes, kinds, limit, places):
                 depth += 1
                 deepest = max(deepest, depth + disorder)
                 if deepest > limit:
-                    return limit + 1, tags, work, options, False, 0
+                    return limit + 1, tags, work, options, 0, 0
         else:
             i += 1
         if begin < frozen < i:  # within a tag that may be text

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 
 from tasks.extraction.marks import SIGN
 
-NUMBERED = re.compile(r"<(?:[oO][lL]|[lL][iI])\s[^<>]*(?:start|reversed|value)", re.IGNORECASE)
+NUMBERED = re.compile(
+    r"<(?:[oO][lL]|[lL][iI])\s[^<>]*(?:[sS][tT][aA][rR][tT]|[rR][eE][vV][eE][rR][sS]|[vV][aA][lL][uU][eE])"
+)
 TAG = re.compile(r"<(/?)(ol|ul|menu|li)\b([^<>]*)>", re.IGNORECASE)
 INTEGER = r"\b{}\s*=\s*[\"']?\s*([-+]?[0-9]{{1,9}})"
 START, VALUE = (re.compile(INTEGER.format(name), re.IGNORECASE) for name in ("start", "value"))
@@ -44,7 +46,7 @@ def with_numbers(page: str) -> str:
 
 
 def has_numbers(page: str) -> bool:
-    return ("<ol" in page or "<OL" in page) and NUMBERED.search(page) is not None
+    return NUMBERED.search(page) is not None
 
 
 def lists_of(page: str) -> Iterator[Numbering]:

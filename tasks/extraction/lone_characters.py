@@ -6,6 +6,7 @@ out of the text again.
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from tasks.extraction.nesting import Bytes, Places, lone_places
 
 # Control characters that are no white space, and code points that stand for no character.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
-REFERENCE = re.compile(r"&#(?:x0*([0-9a-f]{1,4})|0*([0-9]{1,5}))(?![0-9a-f])", re.IGNORECASE)
+REFERENCE = re.compile(r"&#(?:[xX]0*([0-9a-fA-F]{1,4})|0*([0-9]{1,5}))(?![0-9a-fA-F])")
 
 
 def with_lone(
@@ -30,9 +31,9 @@ def with_lone(
     if not len(places):
         return extract(page)
     mark = unused_character(page)
-    code = np.frombuffer(mark.encode(), np.uint8)
-    marked = np.insert(data, np.repeat(places, len(code)), np.tile(code, len(places)))
-    return extract(str(marked.data, "utf-8")).replace(mark, "")
+    content, ends = data.data, places.tolist()
+    marked = mark.encode().join([content[a:b] for a, b in pairwise([0, *ends, len(content)])])
+    return extract(marked.decode()).replace(mark, "")
 
 
 def unused_character(page: str) -> str:

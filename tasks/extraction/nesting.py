@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.limits import limits
-from textkernels.markup import HASHES, KINDS, ROOM, nesting
+from textkernels.markup import HAS_BRACKET, HASHES, IS_ORDERED, IS_STRUCTURE, KINDS, ROOM, nesting
 
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
@@ -25,7 +25,8 @@ Places = NDArray[np.int64]
 class Measured(NamedTuple):
     """A page in a form that is safe to parse, nearly always as it was, and what is in it.
 
-    data: the page in UTF-8. has_structure: an element of `textkernels.markup.STRUCTURE`. lone: the places after
+    data: the page in UTF-8. has_structure: an element of `textkernels.markup.STRUCTURE`. has_ordered: a list
+    with numbers. has_bracket: a text that begins with `[`, as links to edit do. lone: the places after
     characters that resiliparse drops because they are a whole text node, in bytes, (n,). in_sentences: the places
     of start tags of `textkernels.markup.IN_SENTENCES`, (n,).
     """
@@ -33,6 +34,8 @@ class Measured(NamedTuple):
     html: str
     data: Bytes
     has_structure: bool
+    has_ordered: bool
+    has_bracket: bool
     lone: Places
     in_sentences: Places
 
@@ -52,7 +55,7 @@ def measured(html: str, data: Bytes | None = None) -> Measured:
     most = limits()
     if len(data) > most.html_bytes:
         raise ValueError(f"it has {len(data):,} bytes, expected at most {most.html_bytes:,}")
-    (depth, tags, work, options, has_structure, _), places = surveyed(data, most.html_depth)
+    (depth, tags, work, options, seen, _), places = surveyed(data, most.html_depth)
     if depth > most.html_depth:
         raise ValueError(f"elements nest more than {most.html_depth} deep")
     if tags > most.html_tags:
@@ -65,10 +68,11 @@ def measured(html: str, data: Bytes | None = None) -> Measured:
     if options > most.html_options:
         html, data = in_utf8(OPTION.sub("", html))
         _, places = surveyed(data, most.html_depth)
-    return Measured(html, data, has_structure, places[places >= 0], ~places[places < 0])
+    structure, ordered, bracket = (bool(seen & kind) for kind in (IS_STRUCTURE, IS_ORDERED, HAS_BRACKET))
+    return Measured(html, data, structure, ordered, bracket, places[places >= 0], ~places[places < 0])
 
 
-def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, bool, int], Places]:
+def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
     """Return the measures of a page and the places in it, as `nesting` has them. deepest: elements."""
     places = np.empty(PLACES, np.int64)
     while (measures := nesting(data, HASHES, KINDS, deepest, places))[-1] > len(places):

@@ -17,12 +17,16 @@ def main_content(html: str, data: Bytes | None = None) -> str:
     data: the page in UTF-8, where that is at hand.
     """
     page = with_sentences(measured(html, data))
-    if has_numbers(page.html):
+    extract = text_without_links if page.has_bracket and "editsection" in page.html else text_of
+    if page.has_ordered and has_numbers(page.html):
         html = with_numbers(without_marks(page.html))
-        return numbered(with_lone(html, text_of))
-    return with_lone(page.html, text_of, page.data, page.lone)
+        return numbered(with_lone(html, extract))
+    return with_lone(page.html, extract, page.data, page.lone)
 
 
 def text_of(page: str) -> str:
-    skipped = EDIT_LINKS if "editsection" in page else None
-    return extract_plain_text(page, main_content=True, skip_elements=skipped)
+    return extract_plain_text(page, main_content=True)
+
+
+def text_without_links(page: str) -> str:
+    return extract_plain_text(page, main_content=True, skip_elements=EDIT_LINKS)

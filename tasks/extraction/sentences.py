@@ -58,19 +58,34 @@ def renamed(content: bytes, places: list[int]) -> Iterator[tuple[int, int]]:
 
 def is_in_sentence(content: bytes, name: bytes, start: int, end: re.Match[bytes]) -> bool:
     """Say whether an element of inline content stands among words: a date on one side, a label on both."""
+    is_followed = has_words_after(content, end.end())
+    if not is_followed and name != b"time":
+        return False
     if any(tag[2].lower() not in INLINE for tag in TAG.finditer(content, start, end.start())):
         return False
-    before, block = content[max(0, start - WINDOW) : start], b""
-    for tag in TAG.finditer(before):
-        if tag[2].lower() not in INLINE:
-            block = tag[2].lower()
-            begin = tag.end()
-    words = has_words(before[begin:] if block else before)
-    after = content[end.end() : end.end() + WINDOW]
+    is_preceded, block = words_before(content, start)
+    return (is_preceded and is_followed) or (
+        (is_preceded or is_followed) and name == b"time" and block in PROSE
+    )
+
+
+def has_words_after(content: bytes, place: int) -> bool:
+    """Say whether words follow up to the next element that is not inline, within WINDOW."""
+    after = content[place : place + WINDOW]
     stop = next((tag.start() for tag in TAG.finditer(after) if tag[2].lower() not in INLINE), len(after))
-    sides = words + has_words(after[:stop])
-    return sides == 2 or (sides == 1 and name == b"time" and block in PROSE)
+    return has_words(after[:stop])
+
+
+def words_before(content: bytes, place: int) -> tuple[bool, bytes]:
+    """Say whether words stand before a place, up to an element that is not inline; return its name, or nothing."""
+    first, at = max(0, place - WINDOW), place
+    while (at := content.rfind(b"<", first, at)) >= 0:
+        tag = TAG.match(content, at, place)
+        if tag and tag[2].lower() not in INLINE:
+            return has_words(content[tag.end() : place]), tag[2].lower()
+    return has_words(content[first:place]), b""
 
 
 def has_words(html: bytes) -> bool:
-    return any(map(str.isalnum, TAG.sub(b"", html).decode("utf-8", "ignore")))
+    text = TAG.sub(b"", html).strip()
+    return bool(text) and any(map(str.isalnum, text.decode("utf-8", "ignore")))
