@@ -3,11 +3,13 @@
 `tarfile` ends silently at a damaged head, as if there was no more. Here the next head is looked for.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from tarfile import BLOCKSIZE, GNUTYPE_LONGNAME, REGULAR_TYPES, HeaderError, TarInfo
+from tarfile import BLOCKSIZE, GNUTYPE_LONGNAME, REGULAR_TYPES, XHDTYPE, HeaderError, TarInfo
 
 MAX_NAME = 1 << 16
+PAX_PATH = re.compile(rb"(?:\A|\n)[0-9]+ path=([^\n]*)\n")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,9 @@ class TarMembers:
             long_name = ""
             if member.type == GNUTYPE_LONGNAME and not found.fault:
                 long_name = found.content.rstrip(b"\0").decode(errors="replace")
+            elif member.type == XHDTYPE and not found.fault:
+                path = PAX_PATH.search(found.content)
+                long_name = path[1].decode(errors="replace") if path else ""
             elif member.type in REGULAR_TYPES or found.is_rest:
                 yield found
             if found.is_rest:

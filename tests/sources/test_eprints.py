@@ -164,6 +164,15 @@ def test_text_behind_the_end_of_an_input_stays():
     assert "gone" not in latex
 
 
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("name", ["größe", "n" * 150, "d/" * 90 + "n"])
+def test_inputs_may_have_long_names_and_those_of_other_alphabets(tmp_path, form, name):
+    files = {"main.tex": paper(b"\\input{%s}" % name.encode()), f"{name}.tex": b"The real paper."}
+    documents, bad, _ = read_eprints(tmp_path, tar_of(files, format=form))
+    assert (bad, len(documents)) == ([], 1)
+    assert "The real paper." in documents[0]["text"]
+
+
 def special(name, kind, size=0, link=""):
     member = tarfile.TarInfo(name)
     member.type, member.size, member.linkname = kind, size, link
