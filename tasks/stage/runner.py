@@ -14,6 +14,7 @@ from prefect.settings import (
     PREFECT_API_AUTH_STRING,
     PREFECT_API_SSL_CERT_FILE,
     PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
 from prefect_dask import DaskTaskRunner
@@ -61,7 +62,7 @@ class BuildTaskRunner(DaskTaskRunner):
 
     def check_server(self) -> None:
         server = server_of_run()
-        if fault := self.client.submit(server_fault, server, pure=False).result():
+        if server.url and (fault := self.client.submit(server_fault, server, pure=False).result()):
             raise LostWorkers(
                 f"a worker of the Dask cluster at {self.address} cannot use the Prefect server at {server.url}: "
                 f"{fault}; set PREFECT_API_URL to one that the workers can use, or unset DASK_SCHEDULER_ADDRESS"
@@ -71,12 +72,14 @@ class BuildTaskRunner(DaskTaskRunner):
 
 def server_fault(server: Server) -> str:
     """Return why this process cannot use a Prefect server, with the name of the machine; "" where it can."""
-    names = PREFECT_API_URL, PREFECT_API_AUTH_STRING, PREFECT_API_SSL_CERT_FILE
+    settings = {
+        PREFECT_API_URL: server.url,
+        PREFECT_API_AUTH_STRING: server.login,
+        PREFECT_API_SSL_CERT_FILE: server.certificate,
+        PREFECT_CLIENT_MAX_RETRIES: 1,
+    }
     try:
-        with (
-            temporary_settings(dict(zip(names, server, strict=True))),
-            get_client(sync_client=True) as client,
-        ):
+        with temporary_settings(settings), get_client(sync_client=True) as client:
             client.api_version()
     except (httpx.HTTPError, OSError, ValueError) as error:
         refused = getattr(getattr(error, "response", None), "status_code", None) == HTTPStatus.UNAUTHORIZED
