@@ -2,9 +2,9 @@
 
 python -m benchmarks.expressions [EXPRESSIONS] [SEED]
 
-SQLite is the judge: it has integers of 64 bits, reals and texts alone, so that NaN is null, a date is its text, and a
-decimal is a number of thousandths there. An overflow gives a real number in SQLite, and a division by zero gives
-null. Each made part therefore has a condition, in SQLite's words, of the rows on which it must fail.
+SQLite is the judge. It has only integers of 64 bits, reals and texts, so there NaN is null, a date is its text,
+and a decimal is a number of thousandths. An overflow gives a real number in SQLite, and a division by zero
+gives null. Each made part therefore has a condition, in SQLite's words, of the rows on which it must fail.
 """
 
 import random
@@ -26,7 +26,8 @@ from tasks.quality.keep_parser import BadKeep
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 INTEGERS = {
-    "i8": (pa.int8(), [-128, 127]), "i16": (pa.int16(), [-32768, 32767]), "i32": (pa.int32(), [-(2**31), 2**31 - 1]),
+    "i8": (pa.int8(), [-128, 127]), "i16": (pa.int16(), [-32768, 32767]),
+    "i32": (pa.int32(), [-(2**31), 2**31 - 1]),
     "i64": (pa.int64(), [SMALLEST, LARGEST, 2**53 + 1]), "u8": (pa.uint8(), [255]), "u16": (pa.uint16(), [65535]),
     "u32": (pa.uint32(), [2**32 - 1]),
 }  # fmt: skip
@@ -113,8 +114,8 @@ class Maker:
         if depth <= 0:
             number = str(self.chance.choice([0, 1, 2, 5, 100, 128, 65536, 2**31, LARGEST]))
             return self.chance.choice([Made(name, name) for name in INTEGERS] + [Made(number, number)] * 3)
-        return self.pick(self.sum_of, self.quotient, self.negative, self.size, self.chosen, self.first, self.part_of_day,
-                         self.cast_text, depth=depth)  # fmt: skip
+        return self.pick(self.sum_of, self.quotient, self.negative, self.size, self.chosen, self.first,
+                         self.part_of_day, self.cast_text, depth=depth)  # fmt: skip
 
     def sum_of(self, depth: int) -> Made:
         left, right, sign = self.integer(depth - 1), self.integer(depth - 1), self.chance.choice("+-*")
@@ -127,7 +128,8 @@ class Maker:
         left, right = self.integer(depth - 1), self.integer(depth - 1)
         ours, theirs = self.chance.choice([("//", "/"), ("%", "%")])
         sql = f"({left.theirs} {theirs} {right.theirs})"
-        is_bad = f"({left.theirs} IS NOT NULL AND {right.theirs} = 0) OR typeof({left.theirs} / {right.theirs}) = 'real'"
+        is_by_zero = f"({left.theirs} IS NOT NULL AND {right.theirs} = 0)"
+        is_bad = f"{is_by_zero} OR typeof({left.theirs} / {right.theirs}) = 'real'"
         return Made(f"({left.ours} {ours} {right.ours})", sql, any_of(left, right, is_bad))
 
     def negative(self, depth: int) -> Made:

@@ -49,6 +49,7 @@ def database(process: int) -> duckdb.DuckDBPyConnection:
     text = duckdb.sqltypes.VARCHAR
     connection.create_function("initcap", lambda texts: pc.utf8_title(texts), [text], text, type="arrow")
     connection.create_function("normalize", normalized, [text, text], text, type="arrow")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
 
 
@@ -56,17 +57,19 @@ def normalized(texts: pa.ChunkedArray, forms: pa.ChunkedArray) -> pa.ChunkedArra
     return pc.utf8_normalize(texts, forms[0].as_py()) if len(texts) else texts
 
 
-def connected(compiled_zone: str, table: pa.Table) -> duckdb.DuckDBPyConnection:
+def connected(zone: str, table: pa.Table) -> duckdb.DuckDBPyConnection:
     """Return a connection on which a table is called `rows`."""
     connection = database(os.getpid()).cursor()
-    connection.execute(f"SET TimeZone = '{compiled_zone}'")
+    if zone != "UTC":
+        connection.execute(f"SET TimeZone = '{zone}'")
     connection.register("rows", table)
     return connection
 
 
-def columns_of(expression: str) -> list[str]:
-    """Return the columns that an expression names. Raises BadKeep."""
-    return sorted({path[0] for path in paths_in(on_fresh_stack(parse, expression))})
+@lru_cache(maxsize=64)
+def columns_of(expression: str) -> tuple[str, ...]:
+    """Return the columns that an expression names, sorted. Raises BadKeep."""
+    return tuple(sorted({path[0] for path in paths_in(on_fresh_stack(parse, expression))}))
 
 
 def on_fresh_stack(function: Any, *given: Any) -> Any:
@@ -160,15 +163,15 @@ def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     return column
 
 
-def evaluate(compiled: Compiled, table: pa.Table) -> pa.ChunkedArray:
-    """Evaluate an expression on a table: an answer of each row, null where it is unknown. Raises BadKeep."""
+def evaluate(compiled: Compiled, table: pa.Table) -> NDArray[np.bool_]:
+    """Return the rows of a table that an expression is true for: (n,) bool. Raises BadKeep."""
+    query = f"SELECT CAST({compiled.sql} AS BOOLEAN) AS answer FROM rows"  # noqa: S608 (translated)
     try:
         with connected(compiled.zone, rows_of(table, compiled.paths)) as connection:
-            query = f"SELECT {compiled.sql} AS answer FROM rows"  # noqa: S608 (translated)
-            answers = connection.sql(query).to_arrow_table()
+            answers = connection.execute(query).fetchnumpy()["answer"]
     except duckdb.Error as error:
         raise BadKeep(reason_of(error)) from error
-    return answers.column("answer").cast(pa.bool_())
+    return np.ma.filled(answers, False)
 
 
 def keep_mask(expression: str, table: pa.Table) -> NDArray[np.bool_]:
@@ -176,13 +179,12 @@ def keep_mask(expression: str, table: pa.Table) -> NDArray[np.bool_]:
 
     Raises BadKeep with the first row that the expression cannot be evaluated on.
     """
-    named = table.select(columns_of(expression))
+    named = table.select(list(columns_of(expression)))
     compiled = compile_keep(expression, named.schema)
     try:
-        answers = evaluate(compiled, named)
+        is_kept = evaluate(compiled, named)
     except BadKeep as error:
         raise first_fault(compiled, named, error) from error
-    is_kept = answers.fill_null(False).to_numpy()
     return is_kept if compiled.paths else np.broadcast_to(is_kept, len(table))
 
 

@@ -11,7 +11,7 @@ SAME = [
     "abs", "array_contains", "array_reverse", "atan", "atan2", "bit_count", "bit_length", "cbrt", "ceil", "ceiling",
     "coalesce", "concat", "concat_ws", "day", "degrees", "ends_with", "exp", "floor", "greatest", "hour", "initcap",
     "least", "left", "length", "lower", "lpad", "ltrim", "minute", "month", "pi", "pow", "power", "quarter",
-    "radians", "regexp_replace", "replace", "reverse", "right", "round", "rpad", "rtrim", "second", "sign", "starts_with",
+    "radians", "regexp_replace", "replace", "reverse", "right", "round", "rpad", "rtrim", "second", "sign",
     "starts_with", "strftime", "string_to_array", "strpos", "strptime", "substr", "trunc", "upper", "week", "year",
 ]  # fmt: skip
 FUNCTIONS: dict[str, str] = {

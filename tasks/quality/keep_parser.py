@@ -52,6 +52,9 @@ class RowDialect(DuckDB):
         FUNCTION_PARSERS = {
             name: parse for name, parse in DuckDB.Parser.FUNCTION_PARSERS.items() if name in SYNTAX
         }
+        NO_PAREN_FUNCTION_PARSERS = {
+            name: DuckDB.Parser.NO_PAREN_FUNCTION_PARSERS[name] for name in ("ANY", "CASE")
+        }
         DISJUNCTION = {**DuckDB.Parser.DISJUNCTION, TokenType.XOR: exp.Xor}
 
 
@@ -70,6 +73,8 @@ def parse(expression: str) -> exp.Expression:
         raise BadKeep(f"unable to parse it: {str(error).partition(chr(10))[0][:SHORT]}") from error
     except RecursionError as error:
         raise BadKeep(too_deep()) from error
+    except (AttributeError, TypeError, ValueError, LookupError) as error:  # a defect of the parser
+        raise BadKeep("unable to parse it") from error
     check_size(tree)
     return tree
 

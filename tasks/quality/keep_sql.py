@@ -84,7 +84,7 @@ class Translator:
             exp.Null: lambda node: Part("NULL", '"NULL"', is_constant=True),
             exp.And: self.connector, exp.Or: self.connector, exp.Not: self.negation, exp.Xor: self.xor,
             exp.Is: self.is_value, exp.In: self.membership, exp.Between: self.between, exp.Neg: self.minus,
-            exp.DPipe: self.joined, exp.Case: self.case, exp.If: self.choice, exp.Cast: self.cast,
+            exp.DPipe: self.joined, exp.Case: self.case, exp.Cast: self.cast,
             exp.TryCast: self.cast, exp.Interval: self.interval, exp.Bracket: self.element, exp.Array: self.array,
             exp.Extract: self.extract, exp.Normalize: self.normal_form, exp.Trim: self.trim,
             exp.Anonymous: self.function,
@@ -279,10 +279,6 @@ class Translator:
         other = node.args.get("default") or exp.Null()
         return self.chosen(conditions, [when.args["true"] for when in whens] + [other])
 
-    def choice(self, node: exp.If) -> Part:
-        other = node.args.get("false") or exp.Null()
-        return self.chosen([self.condition(node.this)], [node.args["true"], other])
-
     def chosen(self, conditions: list[Part], values: list[exp.Expression]) -> Part:
         parts = unified([self.part(value) for value in values])
         whens = " ".join(
@@ -343,6 +339,8 @@ class Translator:
             left, right = (value.copy() for value in given)
             return self.part(getattr(exp, operator)(this=left, expression=right))
         form = names.FUNCTIONS.get(name)
+        if name == "if" and len(given) == 3:
+            return self.chosen([self.condition(given[0])], [*given[1:]])
         if name == "date_part" and len(given) == 2:
             return self.part_of_time(given[0].name.lower(), self.part(given[1]))
         if form is None:

@@ -206,9 +206,5 @@ def test_forked_process_evaluates():
 
 
 def test_columns_of_an_expression_are_those_that_it_names():
-    assert columns_of("meta.a > 1 and \"Day\" = 'day' and `l`[1] > extract(year from tz)") == [
-        "Day",
-        "l",
-        "meta",
-        "tz",
-    ]
+    expression = "meta.a > 1 and \"Day\" = 'day' and `l`[1] > extract(year from tz)"
+    assert columns_of(expression) == ("Day", "l", "meta", "tz")
