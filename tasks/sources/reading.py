@@ -213,6 +213,7 @@ def bounded(chunks: Iterator[Chunk], piece: Piece, text: str, tally: Tally) -> I
             yield chunk
             row += chunk.count(tally)
             own = len(chunk.rows) + len(chunk.bad) + len(chunk.blank)
+            own += sum(reason == csv_files.BLANK.reason for _, reason in chunk.skipped)
             without_text = 0 if chunk.has_text(text) else without_text + own
             if without_text > limits().rows_without_text:
                 fault = (
