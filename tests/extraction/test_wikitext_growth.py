@@ -79,7 +79,7 @@ def zeros_of_zstd(size):
 BOMBS = {
     "spaces": (".bz2", lambda: bz2.compress(HEAD.encode()) + bz2.compress(b" " * 4_500_000) * 900),
     "a long page": (".bz2", lambda: bz2.compress((HEAD + "<page>").encode()) + bz2.compress(b"a" * 4_500_000) * 900),
-    "a long head": (".zst", lambda: zstandard.compress(b"<mediawiki>") + zeros_of_zstd(1 << 27) * 16),
+    "a long head": (".zst", lambda: zstandard.compress(b"<mediawiki>") + zeros_of_zstd(1 << 25) * 16),
     "elements": ("", lambda: (HEAD + "<page>" + "<a/>" * 9_000_000 + "</page>" + article("b")).encode()),
     "deep elements": ("", lambda: (HEAD + "<page>" + "<a>" * 9_000_000 + "</page>" + article("b")).encode()),
     "attributes": ("", lambda: (HEAD + "<page><a " + " ".join(f'a{n}=""' for n in range(1_000_000)) + "/></page>" + article("b")).encode()),
