@@ -182,6 +182,8 @@ def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
 
 def parts_of(text: str, *, is_main: bool) -> Iterator[tuple[str, re.Match[str] | None]]:
     r"""Yield the parts of a file between its inputs; of an input the parts inside its document."""
+    if len(text) > limits().eprint_characters:
+        raise TooLarge(f"a file of it has more than {limits().eprint_characters:,} characters")
     is_body = is_main or not BODY.search(text)
     for piece, found in pieces_of(text):
         mark = found.lastgroup if found else None
