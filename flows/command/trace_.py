@@ -118,7 +118,8 @@ def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:
         piece = found.with_text(piece)
     except ZydaError as error:
         say(str(error))
-    place = f"file {piece.file}, row {piece.row}" if piece.file else "its file is not known"
+    of_files = f" of {', '.join(piece.files)}" if piece.files and "://" not in (piece.file or "") else ""
+    place = f"file {piece.file}{of_files}, row {piece.row}" if piece.file else "its file is not known"
     out.print(f"document {piece.doc_id} of {piece.corpus}: source {piece.source}, {place}", markup=False)
     out.print(
         f"part {piece.part}, copy {piece.copy_number + 1}, token {piece.offset + at - piece.start:,} of it",
@@ -126,7 +127,7 @@ def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:
     )
     last = piece.start + piece.tokens - 1
     out.print(
-        f"{piece.output}: sequence {piece.sequence:,}, tokens {piece.start:,} to {last:,}",
+        f"{found.folder.url}, file {piece.output}: sequence {piece.sequence:,}, tokens {piece.start:,} to {last:,}",
         markup=False,
     )
     if piece.text is not None:

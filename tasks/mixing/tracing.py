@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,8 @@ class Found(Record):
     """A piece of a document at some tokens of a mixture.
 
     output: the file. start, tokens: where in it, and how many. sequence: of the file. offset: in its document.
-    file, row: of the source; None where the corpus is not what was mixed any more.
+    file, row: of the source; None where the corpus is not what was mixed any more. files: what the recipe names of
+    the source, for a file on a disk is named below the folder that they share.
     """
 
     output: str
@@ -47,6 +49,7 @@ class Found(Record):
     copy_number: int
     offset: int
     file: str | None = None
+    files: tuple[str, ...] = ()
     row: int | None = None
     text: str | None = None
 
@@ -263,7 +266,12 @@ class Trace:
             for text in rows_of(now.folder, artifact, found.doc_id, found.doc_id).column("text").to_pylist()
         ]
         return found.model_copy(
-            update={"file": names[0] if names else None, "row": row, "text": texts[0] if texts else None}
+            update={
+                "file": names[0] if names else None,
+                "files": files_named(now.manifest.recipe, found.source),
+                "row": row,
+                "text": texts[0] if texts else None,
+            }
         )
 
     def composition(self, output: Output, first: int, end: int) -> dict[tuple[str, str], tuple[int, int]]:
@@ -274,3 +282,9 @@ class Trace:
             pieces, tokens = counts.get((piece.part, piece.source), (0, 0))
             counts[piece.part, piece.source] = pieces + 1, tokens + within
         return counts
+
+
+def files_named(recipe: dict[str, Any], source: str) -> tuple[str, ...]:
+    """Return what a recipe names as the files of a source."""
+    named = next((one.get("files", ()) for one in recipe.get("sources", ()) if one.get("name") == source), ())
+    return (named,) if isinstance(named, str) else tuple(named)

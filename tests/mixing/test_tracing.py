@@ -214,6 +214,8 @@ def test_commands_mix_and_trace(corpora, tmp_path):
     said = typed("trace", mix, 5).output
     assert "document " in said
     assert "part " in said
+    assert re.search(r"file (good|other)-[0-2]\.jsonl of in/\1-\*\.jsonl, row [0-9]+\n", said)
+    assert f"{next(mix.glob('*/mixture.json')).parent}, file train-00000: sequence 0, " in said
     assert re.search(r"token [0-9,]+ of it\n", said)
     said = typed("trace", mix, 0, "--to", 500, "--sources").output
     assert "good" in said
