@@ -251,14 +251,14 @@ class Mixing:
         verify: compare those that are there with their SHA-256, and write anew what differs.
         """
         self.folder.clear_scratch()
-        for sentence in self.nothing_held_out:
-            warn(sentence)
         before = self.written_before()
         if before is not None and verify:
             remove_different(self.folder, before)
             before = self.written_before()
         if before is not None:
             return self.finish(before)
+        for sentence in self.nothing_held_out:
+            warn(sentence)
         token_formats = tuple(form for form in self.mixture.formats if form in TOKEN_FORMATS)
         counts = self.file_counts
         outputs = self.outputs("ids", token_formats, counts) if token_formats else []
