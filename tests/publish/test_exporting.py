@@ -229,7 +229,11 @@ def test_a_changed_file_of_the_same_size_is_found_where_digests_are_compared(cor
 def test_sources_that_are_left_out_leave_no_folder(corpus, tmp_path):
     exported(corpus, tmp_path / "to")
     exported(corpus, tmp_path / "to", sources=("best",), replace=True)
-    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["README.md", "best", "exported.parquet"]
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == [
+        "README.md",
+        "best",
+        "exported.parquet",
+    ]
 
 
 def test_an_interrupted_export_keeps_what_it_has_written(corpus, tmp_path, monkeypatch):
