@@ -363,14 +363,10 @@ def plain_blocks(stream: Stream) -> Iterator[Block]:
 
 def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
     """Yield what a stream holds, decompressed. Raises one of DAMAGED_MEMBER, such as Swollen."""
-    size, growth, growth_from = 0, limits().growth, limits().growth_from
     for block in Members(stream, compression):
         if isinstance(block, Broken):
             raise block.error
         yield block.content
-        size += len(block.content)
-        if compression and size > growth_from and size > growth * stream.tell():
-            raise Swollen(f"it decompresses to more than {growth:,} times its size")
 
 
 def whole_content(stream: Stream, compression: str | None, most: int) -> bytes:

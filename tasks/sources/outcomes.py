@@ -19,6 +19,7 @@ from tasks.sources.streams import Input
 
 CHUNK_BYTES = 32 << 20
 CHUNK_OTHERS = 1 << 16  # of those that are no documents
+FIELD_BYTES = 64  # of a document's field without a value, at least
 INSPECTED = 100
 
 
@@ -56,15 +57,15 @@ class Gathered:
     def is_full(self) -> bool:
         return self.size >= CHUNK_BYTES or len(self.bad) + len(self.skipped) >= CHUNK_OTHERS
 
-    def add(self, row: int, outcome: Outcome, text: str) -> None:
+    def add(self, row: int, outcome: Outcome) -> None:
         if isinstance(outcome, Skip):
             self.skipped.append((row, outcome.reason))
         elif isinstance(outcome, Bad):
             content = outcome.content[: limits().bad_row_bytes]
-            self.size += len(content)
+            self.size += len(content) + len(outcome.reason)
             self.bad.append(BadRow(row, outcome.reason, content, outcome.is_rest))
         else:
-            self.size += len(outcome[text])
+            self.size += weight(outcome)
             self.rows.append(row)
             self.documents.append(outcome)
 
@@ -74,6 +75,13 @@ class Gathered:
         ]
         table = pa.table(columns, schema=self.schema)
         return Chunk(np.array(self.rows, np.int64), table, self.bad, skipped=self.skipped)
+
+
+def weight(fields: dict[str, Any]) -> int:
+    """Return about how many bytes the fields of a document take; empty ones take memory as well."""
+    return sum(
+        FIELD_BYTES + (len(value) if isinstance(value, str | bytes) else 0) for value in fields.values()
+    )
 
 
 def as_column(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -93,7 +101,7 @@ def chunks_of_outcomes(
     carried = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
     gathered = Gathered(carried)
     for row, outcome in enumerate(outcomes):
-        gathered.add(row, outcome, text)
+        gathered.add(row, outcome)
         tally.rests += isinstance(outcome, Bad) and outcome.is_rest
         if gathered.is_full:
             yield gathered.chunk()

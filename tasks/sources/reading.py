@@ -93,11 +93,15 @@ class InspectedFile:
 
 
 def format_of(source: str, file: InputFile) -> Format:
-    """Return the format that a file's recipe says, or its name. Raises BadInput for others."""
-    name = file.url.lower()
-    known = [
-        kind for kind in FORMATS if (file.format == kind.NAME if file.format else name.endswith(kind.ENDINGS))
-    ]
+    """Return the format that a file's recipe says, or the longest known ending of its name.
+
+    So `.csv.bz2` is CSV, although `.bz2` alone is a dump of MediaWiki. Raises BadInput for other files.
+    """
+    known = [kind for kind in FORMATS if file.format == kind.NAME]
+    if not file.format:
+        name = file.url.lower()
+        ends = [(end, kind) for kind in FORMATS for end in kind.ENDINGS if name.endswith(end)]
+        known = [kind for _, kind in sorted(ends, key=lambda found: len(found[0]), reverse=True)]
     if not known:
         endings = ", ".join(
             dict.fromkeys(plain_ending(ending) for kind in FORMATS for ending in kind.ENDINGS)

@@ -201,15 +201,18 @@ def test_build_goes_on_beside_files_that_grow_and_its_account_adds_up(corpus):
     def build():
         with replaced_limits(**bounds):
             ledger = build_here(recipe)
-        line = next(line for line in ledger.lines if (line.stage, line.source) == ("ingest", "odd"))
-        return line.entering.documents, line.out.documents, line.set_aside.documents
+        line, *later = [line for line in ledger.lines if line.source == "odd"]
+        return (
+            line.out.documents,
+            line.set_aside.documents,
+            sum(one.removed.documents + one.set_aside.documents for one in later),
+        )
 
-    entering, out, aside = run_bounded(build, cpu_seconds=300).result
-    assert entering == out + aside
-    rows = table_of(recipe, "set_aside")
-    assert len(rows) == aside
+    out, aside, removed = run_bounded(build, cpu_seconds=300).result
+    rows, kept = table_of(recipe, "set_aside"), table_of(recipe, "odd")
+    assert (len(rows), len(kept)) == (aside, out - removed)
     assert {os.path.basename(row["file"]) for row in rows} == {f"odd-{name}" for name in chosen}
-    assert "a good text" in {row["text"] for row in table_of(recipe, "odd")}
+    assert "a good text" in {row["text"] for row in kept}
 
 
 def test_inspection_holds_few_lines_whatever_their_size(tmp_path):

@@ -20,13 +20,20 @@ from tasks.limits import replaced_limits
 from tasks.recipe.file_lists import selected
 from tasks.recipe.loading import load_recipe
 from tasks.recipe.source import Source
-from tasks.sources.listing import list_files
+from tasks.sources.listing import InputFile, list_files
+from tasks.sources.reading import FORMATS, format_of
 
 CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshort\r\nthree,c,d\r\nlast,é\r\n'
 
 
 @pytest.mark.parametrize(
-    ("name", "compress"), [("x.csv", bytes), ("x.csv.gz", gzip.compress), ("x.csv.zst", zstandard.compress)]
+    ("name", "compress"),
+    [
+        ("x.csv", bytes),
+        ("x.csv.gz", gzip.compress),
+        ("x.csv.zst", zstandard.compress),
+        ("x.csv.bz2", bz2.compress),
+    ],
 )
 def test_records_of_csv_are_rows_whatever_stands_in_quotes(tmp_path, name, compress):
     (tmp_path / name).write_bytes(compress(b"\xef\xbb\xbf" + CSV.encode()))
@@ -39,6 +46,12 @@ def test_records_of_csv_are_rows_whatever_stands_in_quotes(tmp_path, name, compr
         (3, "it has 1 fields, where there are 2 columns"), (4, "it has 3 fields, where there are 2 columns"),
     ]  # fmt: skip
     assert skipped == {"blank line": 1}
+
+
+def test_file_is_read_by_the_format_of_its_longest_ending():
+    for kind in FORMATS:
+        for ending in kind.ENDINGS:
+            assert format_of("s", InputFile(url=f"x{ending}", version="", size=1)) is kind, ending
 
 
 def test_columns_that_are_parted_by_semicolons_are_told(tmp_path):
