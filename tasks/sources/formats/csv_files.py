@@ -25,7 +25,7 @@ from tasks.sources.streams import Input, damage
 NAME = "csv"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".csv", ".tsv") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 2
+VERSION = 3
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = Skip("blank line")
 CSV_FAULTS = {
