@@ -19,7 +19,9 @@ from small_corpus import build_here, table_of, write_rows
 from tasks.limits import replaced_limits
 from tasks.sources import reading
 from tasks.sources.listing import InputFile
+from tasks.sources.outcomes import Bad, Skip, chunks_of_outcomes
 from tasks.sources.rows import Tally
+from tasks.sources.selection import ALL
 
 MIB = 1 << 20
 LONG = "x" * (8 << 20)
@@ -224,3 +226,23 @@ def test_inspection_holds_few_lines_whatever_their_size(tmp_path):
         )
         run = run_bounded(reading.inspect, "odd", file, "text", 1 << 28, may_be_bad=False, resident=1 << 30)
     assert run.result.names == ("text",)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "count"),
+    [
+        ({"text": "", "n": ""}, 300_000),
+        ({"text": "a", "n": "x" * MIB}, 100),
+        ({"text": b"x" * MIB, "n": ""}, 100),
+        (Bad("x" * MIB), 100),
+        (Bad("x", b"x" * MIB), 100),
+        (Bad("x"), 300_000),
+        (Skip("x"), 300_000),
+    ],
+)
+def test_records_are_held_by_what_all_their_parts_take(outcome, count):
+    schema = pa.schema([("text", pa.large_string()), ("n", pa.string())])
+    chunks = chunks_of_outcomes([outcome] * count, schema, "text", Tally(), ALL)
+    sizes = [chunk.count(Tally()) for chunk in chunks]
+    assert sum(sizes) == count
+    assert max(sizes) < count

@@ -90,6 +90,10 @@ def test_damaged_csv_says_what_is_lost(tmp_path):
         (b"title,n\na,1\n", "no column 'text'; there are 'title', 'n'"),
         (b"text,text\n", "two columns are called 'text'"),
         (b"\n", "its first line has no names of columns"),
+        (
+            b"text," + b",".join(b"%d" % i for i in range(2000)),
+            "it has 2,001 columns, expected at most 2,000",
+        ),
     ],
 )
 def test_csv_without_a_text_is_told(tmp_path, content, said):

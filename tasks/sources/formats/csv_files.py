@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tasks.errors import bad_input
 from tasks.limits import limits
+from tasks.sources.columns import MAX_COLUMNS
 from tasks.sources.compression import COMPRESSIONS
 from tasks.sources.lines import UNREADABLE, Lines, LongLine
 from tasks.sources.listing import Piece
@@ -54,6 +55,9 @@ class Records:
         names = self.record(begins=True)
         if not isinstance(names, list) or not any(names):
             fault = names.reason if isinstance(names, Bad) else "its first line has no names of columns"
+            raise bad_input(stream.source, fault, file=stream.url, row=0)
+        if len(names) > MAX_COLUMNS:
+            fault = f"it has {len(names):,} columns, expected at most {MAX_COLUMNS:,}"
             raise bad_input(stream.source, fault, file=stream.url, row=0)
         self.names = names
         check_names(stream.source, stream.url, self.schema)
