@@ -636,7 +636,7 @@ def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
     recipe = corpus.load()
     plan = prepare.fn(recipe)[0]
     file = load_listing(recipe.folder, plan.listing)[0]
-    engine = stored_engine(recipe.folder, plan.parameters.tokenizer)
+    engine = stored_engine(recipe.folder, plan.parameters.tokenizer, plan.parameters.special_tokens)
     reader = Reader("best", file, 0, plan.parameters, engine, **limits)
     aside = SimpleNamespace(add=list)
     with pytest.raises(BadInput, match=said):
