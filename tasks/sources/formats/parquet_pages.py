@@ -65,13 +65,13 @@ class ColumnPages:
         with suppress(Malformed):  # which Arrow is about to see
             while place < len(content):
                 head, start = struct_at(content, place)
-                size, place = max(0, int(head[SIZE])), start + max(0, int(head[COMPRESSED_SIZE]))
+                size, place = number_in(head, SIZE), start + number_in(head, COMPRESSED_SIZE)
                 if size > limits().page_bytes:
                     raise ValueError(f"a page of {size:,} bytes, expected at most {limits().page_bytes:,}")
                 body = content[start:place]
-                if head[KIND] == DICTIONARY:
+                if head.get(KIND) == DICTIONARY:
                     longest = self.longest_of(body, size)
-                elif head[KIND] in (DATA, DATA_V2):
+                elif head.get(KIND) in (DATA, DATA_V2):
                     yield self.page(head, body, longest, counts_rows=counts_rows)
 
     def longest_of(self, body: bytes, size: int) -> int:
@@ -88,9 +88,11 @@ class ColumnPages:
         return size
 
     def page(self, head: dict[int, Any], body: bytes, longest: int, *, counts_rows: bool) -> Page:
-        size, is_second = int(head[SIZE]), head[KIND] == DATA_V2
-        own = head.get(HEAD_V2 if is_second else HEAD) or {}
-        values, encoding = max(0, int(own.get(1, 0))), own.get(4 if is_second else 2)
+        size, is_second = number_in(head, SIZE), head[KIND] == DATA_V2
+        own = head.get(HEAD_V2 if is_second else HEAD)
+        if not isinstance(own, dict):
+            raise Malformed("a data page without the head of its kind")
+        values, encoding = number_in(own, 1), own.get(4 if is_second else 2)
         value_bytes = size
         if self.width is not None:
             value_bytes = self.width
@@ -100,7 +102,7 @@ class ColumnPages:
         all_bytes = values * (value_bytes + LEVELS) if repeats else size + values * LEVELS
         rows = values
         if self.levels:
-            rows = max(0, int(own.get(3, 0))) if is_second else 0
+            rows = number_in(own, 3) if is_second else 0
             if counts_rows and not is_second:
                 rows = self.rows_in(body, size, values)
         return Page(rows, size, value_bytes + LEVELS, all_bytes)
@@ -121,6 +123,14 @@ class ColumnPages:
 
 
 SMALL_DICTIONARY = 1 << 16
+
+
+def number_in(fields: dict[int, Any], name: int) -> int:
+    """Return a number of a struct that is not below 0. Raises Malformed if it has none."""
+    value = fields.get(name)
+    if not isinstance(value, int) or value < 0:
+        raise Malformed(f"field {name} is {value}, expected a number from 0")
+    return value
 
 
 def count_zeros(levels: bytes, count: int, width: int) -> int:
