@@ -34,7 +34,7 @@ IN_SENTENCES = "time button label"  # which resiliparse drops wherever they stan
 IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_IN_SENTENCE = (
     1 << k for k in range(8)
 )
-IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH, IS_ORDERED, HAS_BRACKET = 256, 512, 1024, 2048, 4096
+IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH, IS_ITEM, HAS_BRACKET, HAS_NUMBERS = (1 << k for k in range(8, 14))
 HTML, SVG, MATH = 0, 1, 2  # namespaces
 BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them
 ATTRIBUTE_PAIR = 4  # work for two attributes of a tag, which are compared with each other
@@ -72,7 +72,7 @@ def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
         ("option", IS_OPTION),
         (STRUCTURE, IS_STRUCTURE),
         (IN_SENTENCES, IS_IN_SENTENCE),
-        ("ol", IS_ORDERED),
+        ("ol li", IS_ITEM),
     ):
         for name in names.split():
             value = name_hash(name)
@@ -256,6 +256,24 @@ def may_be_formula(data, begin, end):
 
 
 @njit(cache=True, nogil=True)
+def may_have_number(data, i, end):
+    """Say whether an attribute of a tag begins as start, reversed or value do. i: behind the name of the tag."""
+    while i < end - 3:
+        a, b, c = data[i] | 32, data[i + 1] | 32, data[i + 2] | 32
+        if (a == 115 and b == 116 and c == 97) or (b == 101 and a == 114 and c == 118):
+            return True
+        if a == 118 and b == 97 and c == 108:
+            return True
+        if is_space(data[i]) or data[i] == SLASH:
+            i += 1
+            continue
+        while i < end and not (is_space(data[i]) or data[i] == SLASH or data[i] == EQUALS):
+            i += 1
+        i = skip_value(data, i)
+    return False
+
+
+@njit(cache=True, nogil=True)
 def read_reference(data, i, end):
     """Return the code point of a character reference at i, UNKNOWN for a name, and the place after it.
 
@@ -363,7 +381,8 @@ def nesting(data, hashes, kinds, limit, places):
     """Return how deep elements nest, or limit + 1 where it is deeper, and five more measures of a page.
 
     They are the tags, the work, the options, the kinds of its elements together, and how many places were found.
-    IS_STRUCTURE is of images and scripts that may be formulas, too, and HAS_BRACKET of a text that begins with `[`.
+    IS_STRUCTURE is of images and scripts that may be formulas, too, HAS_BRACKET of a text that begins with `[`, and
+    HAS_NUMBERS of lists and items that may have a number of their own.
     The work is the sum over bytes, and over tags, which count as BYTES_OF_TAG, of how deep they stand, and of the
     squares of the attributes of tags, times ATTRIBUTE_PAIR.
     data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled with
@@ -418,6 +437,8 @@ def nesting(data, hashes, kinds, limit, places):
                 found = noted(places, found, ~begin)
             if kind & (IS_VOID | IS_RAW) and may_be_formula(data, end, min(i, len(data))):
                 seen |= IS_STRUCTURE
+            if kind & IS_ITEM and may_have_number(data, end, min(i, len(data))):
+                seen |= HAS_NUMBERS
             options += kind & IS_OPTION > 0
             of_roots += attributes * (kind & IS_ROOT > 0)
             has_select |= name == SELECT

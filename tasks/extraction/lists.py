@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 
 from tasks.extraction.marks import SIGN
 
-NUMBERED = re.compile(
-    r"<(?:[oO][lL]|[lL][iI])\s[^<>]*(?:[sS][tT][aA][rR][tT]|[rR][eE][vV][eE][rR][sS]|[vV][aA][lL][uU][eE])"
-)
 TAG = re.compile(r"<(/?)(ol|ul|menu|li)\b([^<>]*)>", re.IGNORECASE)
 INTEGER = r"\b{}\s*=\s*[\"']?\s*([-+]?[0-9]{{1,9}})"
 START, VALUE = (re.compile(INTEGER.format(name), re.IGNORECASE) for name in ("start", "value"))
@@ -35,18 +32,12 @@ def with_numbers(page: str) -> str:
 
     page: one that `without_marks` has seen.
     """
-    if not has_numbers(page):
-        return page
     marks = sorted(mark for one in lists_of(page) for mark in numbers_of(one))
     parts, place = list[str](), 0
     for end, number in marks:
         parts += [page[place:end], f"{SIGN}n{number};"]
         place = end
     return "".join([*parts, page[place:]])
-
-
-def has_numbers(page: str) -> bool:
-    return NUMBERED.search(page) is not None
 
 
 def lists_of(page: str) -> Iterator[Numbering]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.limits import limits
-from textkernels.markup import HAS_BRACKET, HASHES, IS_ORDERED, IS_STRUCTURE, KINDS, ROOM, nesting
+from textkernels.markup import HAS_BRACKET, HAS_NUMBERS, HASHES, IS_STRUCTURE, KINDS, ROOM, nesting
 
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
@@ -25,16 +25,16 @@ Places = NDArray[np.int64]
 class Measured(NamedTuple):
     """A page in a form that is safe to parse, nearly always as it was, and what is in it.
 
-    data: the page in UTF-8. has_structure: an element of `textkernels.markup.STRUCTURE`. has_ordered: a list
-    with numbers. has_bracket: a text that begins with `[`, as links to edit do. lone: the places after
-    characters that resiliparse drops because they are a whole text node, in bytes, (n,). in_sentences: the places
-    of start tags of `textkernels.markup.IN_SENTENCES`, (n,).
+    data: the page in UTF-8. has_structure: an element of `textkernels.markup.STRUCTURE`. has_numbers: a list
+    that may count otherwise than from one on. has_bracket: a text that begins with `[`, as links to edit do. lone:
+    the places after characters that resiliparse drops because they are a whole text node, in bytes, (n,).
+    in_sentences: the places of start tags of `textkernels.markup.IN_SENTENCES`, (n,).
     """
 
     html: str
     data: Bytes
     has_structure: bool
-    has_ordered: bool
+    has_numbers: bool
     has_bracket: bool
     lone: Places
     in_sentences: Places
@@ -68,8 +68,8 @@ def measured(html: str, data: Bytes | None = None) -> Measured:
     if options > most.html_options:
         html, data = in_utf8(OPTION.sub("", html))
         _, places = surveyed(data, most.html_depth)
-    structure, ordered, bracket = (bool(seen & kind) for kind in (IS_STRUCTURE, IS_ORDERED, HAS_BRACKET))
-    return Measured(html, data, structure, ordered, bracket, places[places >= 0], ~places[places < 0])
+    structure, numbers, bracket = (bool(seen & kind) for kind in (IS_STRUCTURE, HAS_NUMBERS, HAS_BRACKET))
+    return Measured(html, data, structure, numbers, bracket, places[places >= 0], ~places[places < 0])
 
 
 def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, int, int], Places]:

@@ -2,7 +2,7 @@
 
 from resiliparse.extract.html2text import extract_plain_text
 
-from tasks.extraction.lists import has_numbers, numbered, with_numbers
+from tasks.extraction.lists import numbered, with_numbers
 from tasks.extraction.lone_characters import with_lone
 from tasks.extraction.marks import without_marks
 from tasks.extraction.nesting import Bytes, measured
@@ -18,7 +18,7 @@ def main_content(html: str, data: Bytes | None = None) -> str:
     """
     page = with_sentences(measured(html, data))
     extract = text_without_links if page.has_bracket and "editsection" in page.html else text_of
-    if page.has_ordered and has_numbers(page.html):
+    if page.has_numbers:
         html = with_numbers(without_marks(page.html))
         return numbered(with_lone(html, extract))
     return with_lone(page.html, extract, page.data, page.lone)

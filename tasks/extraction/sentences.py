@@ -8,15 +8,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tasks.extraction.nesting import Measured, lone_places
+from tasks.extraction.nesting import Bytes, Measured, lone_places
 from textkernels.markup import IN_SENTENCES
 
 WINDOW = 200  # bytes looked at before and behind an element
 LONGEST = 300  # bytes of an element that is part of a sentence
 NAME = re.compile(rb"[a-zA-Z]+")
 END = {
-    name: re.compile(rb"</(" + name + rb")(?=[\s>])[^<>]*>", re.IGNORECASE)
-    for name in IN_SENTENCES.encode().split()
+    name: re.compile(rb"</((?i:" + name + rb"))(?=[\s>])[^<>]*>") for name in IN_SENTENCES.encode().split()
 }
 TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9-]*)(?:[^<>a-zA-Z0-9-][^<>]*)?>")
 INLINE = frozenset(
@@ -31,29 +30,31 @@ def with_sentences(page: Measured) -> Measured:
     """Return a page in which elements within sentences are spans."""
     if not len(page.in_sentences):
         return page
-    content, parts, place = page.data.tobytes(), list[bytes](), 0
-    for start, end in sorted({*renamed(content, page.in_sentences.tolist())}):
-        parts += [content[place:start], b"span"]
+    parts, place = list[bytes | memoryview](), 0
+    for start, end in sorted({*renamed(page.data, page.in_sentences.tolist())}):
+        parts += [page.data.data[place:start], b"span"]
         place = end
     if not parts:
         return page
-    content = b"".join([*parts, content[place:]])
+    content = b"".join([*parts, page.data.data[place:]])
     data = np.frombuffer(content, np.uint8)
     return page._replace(
         html=content.decode(), data=data, lone=lone_places(data) if len(page.lone) else page.lone
     )
 
 
-def renamed(content: bytes, places: list[int]) -> Iterator[tuple[int, int]]:
+def renamed(data: Bytes, places: list[int]) -> Iterator[tuple[int, int]]:
     """Yield where names of tags that become others begin and end; elements may stand in each other."""
     for place in places:
-        name = NAME.match(content, place + 1)
+        first = max(0, place - WINDOW)
+        content = data[first : place + LONGEST + 2 * WINDOW].tobytes()
+        name = NAME.match(content, place - first + 1)
         if name is None:
             continue
         end = END[name[0].lower()].search(content, name.end(), name.end() + LONGEST)
-        if end is not None and is_in_sentence(content, name[0].lower(), place, end):
-            yield name.span()
-            yield end.span(1)
+        if end is not None and is_in_sentence(content, name[0].lower(), place - first, end):
+            yield first + name.start(), first + name.end()
+            yield first + end.start(1), first + end.end(1)
 
 
 def is_in_sentence(content: bytes, name: bytes, start: int, end: re.Match[bytes]) -> bool:

@@ -59,7 +59,7 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
         page = POWER.sub(power, page)
     if found.has_structure:
         page = with_marks(page, pieces)
-    page = roomy(with_numbers(page) if found.has_ordered else page)
+    page = roomy(with_numbers(page) if found.has_numbers else page)
     return markdown(with_lone(page, reduced) if len(found.lone) else reduced(page), pieces)
 
 
