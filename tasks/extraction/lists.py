@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from tasks.extraction.marks import SIGN
 
 TAG = re.compile(r"<(/?)(ol|ul|menu|li)\b([^<>]*)>", re.IGNORECASE)
-INTEGER = r"\b{}\s*=\s*[\"']?\s*([-+]?[0-9]{{1,9}})"
+INTEGER = r"(?<![^\s\"'/]){}\s*=\s*[\"']?\s*([-+]?[0-9]{{1,9}})"
 START, VALUE = (re.compile(INTEGER.format(name), re.IGNORECASE) for name in ("start", "value"))
-REVERSED = re.compile(r"\breversed\b", re.IGNORECASE)
+REVERSED = re.compile(r"(?<![^\s\"'/])reversed(?![\w-])", re.IGNORECASE)
 MARK = re.compile(f"{SIGN}n(-?[0-9]+);")
 WRITTEN = re.compile(rf"[0-9]+\. {SIGN}n(-?[0-9]+);[ \n]*")
 

@@ -25,6 +25,8 @@ def lines(extract, html):
         ("<ol><li value=3>a<li>b<li class=x value='10'>c<li>d</ol>", ["3. a", "4. b", "10. c", "11. d"]),
         ("<ol reversed><li>a<li>b<li>c</ol>", ["3. a", "2. b", "1. c"]),
         ("<ol reversed start=9><li>a<li>b</ol>", ["9. a", "8. b"]),
+        ('<ol start=5 data-start=7><li data-value="3">a<li>b</ol>', ["5. a", "6. b"]),
+        ('<ol start=5 data-reversed reversed-x><li>a<li class="b"value=9>b</ol>', ["5. a", "9. b"]),
         ("<ol start=5><li>a<ol start=3><li>x<li>y</ol><li>b</ol>", ["5. a", "3. x", "4. y", "6. b"]),
         ("<ol start=2><li>a<ul><li value=7>x</ul><li>b</ol>", ["2. a", "* x", "3. b"]),
         ("<ol><li>a<li>b</ol><ol start=3><li>c</ol>", ["1. a", "2. b", "3. c"]),
