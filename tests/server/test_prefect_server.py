@@ -20,7 +20,14 @@ from patience import HANG, wait_for
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterId, FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterId,
+    FlowRunFilter,
+    FlowRunFilterId,
+    LogFilter,
+    LogFilterFlowRunId,
+)
 from prefect.context import FlowRunContext
 from prefect.events.clients import get_events_subscriber
 from prefect.logging import get_run_logger
@@ -217,11 +224,11 @@ def test_runs_that_ended_long_ago_are_deleted_with_their_logs_and_artifacts(serv
         def left():
             runs = FlowRunFilter(id=FlowRunFilterId(any_=[run for _, run in ended.values()]))
             artifacts = ArtifactFilter(id=ArtifactFilterId(any_=[artifact for artifact, _ in ended.values()]))
-            of_runs = {run for _, run in ended.values()}
+            logs = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run for _, run in ended.values()]))
             return (
                 {one.id for one in client.read_flow_runs(flow_run_filter=runs)},
                 {one.id for one in client.read_artifacts(artifact_filter=artifacts)},
-                {one.flow_run_id for one in client.read_logs() if one.flow_run_id in of_runs},
+                {one.flow_run_id for one in client.read_logs(logs)},
             )
 
         kept = ended[80]
