@@ -32,6 +32,7 @@ from tasks.accounts.published import corpus_of
 from tasks.dedup.reference import matches
 from tasks.dedup.reference import texts as matched_texts
 from tasks.errors import BadRecipe, Denied, TooMuchLost
+from tasks.limits import replaced_limits
 from tasks.planning.last_build import ledger_if_complete
 from tasks.planning.watching import detect_changes
 from tasks.recipe.kinds import MinHashRound
@@ -188,10 +189,10 @@ def test_same_however_it_is_cut(old, new, monkeypatch):
     monkeypatch.setattr(matched_texts, "READ_BYTES", 1)
     monkeypatch.setattr(matched_texts, "GROUP_ROWS", 1)
     monkeypatch.setattr(parts, "GROUP_BYTES", 1)
-    monkeypatch.setattr("tasks.dedup.verify.CLUSTER_BYTES", 100)
     monkeypatch.setattr("tasks.storage.tables.PART_BYTES", 1000)
     cut = new.load(name="cut", dedup=dedup, shard_mib=0.002)
-    build_here(cut)
+    with replaced_limits(cluster_bytes=100):
+        build_here(cut)
     assert sorted(table_of(cut, "removed"), key=lambda row: row["doc_id"]) == expected
 
 

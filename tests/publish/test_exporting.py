@@ -363,7 +363,9 @@ def test_another_export_in_the_same_folder_is_removed_only_where_that_is_asked_f
     with pytest.raises(BadInput, match="another export"):
         exported(corpus, to, sources=("best",), columns=("doc_id", "text"))
     assert exported(other, to, replace=True)
-    assert {path.relative_to(to).as_posix() for path in to.rglob("*.*")} == {*listed(to), "exported.parquet"}
+    assert {path.relative_to(to).as_posix() for path in to.rglob("*.*")} == {
+        *listed(to), "exported.parquet", "README.md",
+    }  # fmt: skip
 
 
 def test_damage_of_the_corpus_and_a_build_meanwhile_are_told_apart(corpus, tmp_path):

@@ -180,7 +180,7 @@ def test_file_here_is_not_asked_where_its_columns_lie(monkeypatch, tmp_path):
     assert len(texts_in(file)) == 4000 * len(DOCUMENTS)
 
 
-def test_file_far_away_is_asked_where_its_columns_lie_when_another_process_was(hub, monkeypatch):
+def test_file_far_away_whose_footer_ends_the_process_that_looks_at_it_is_a_bad_file(hub, monkeypatch):
     monkeypatch.setattr(parquet, "GAP_BYTES", 1 << 10)
     hub.commit("lab/web", {"data/all.parquet": FILES["data/all.parquet"]})
     (file,) = listed()
@@ -189,7 +189,9 @@ def test_file_far_away_is_asked_where_its_columns_lie_when_another_process_was(h
     monkeypatch.setattr(parquet, "ASKER", footers.Asker())
     monkeypatch.setattr(parquet, "chunks_of", lambda *_: pytest.fail("asked"))
     chunks = [chunk for piece in looked_at.pieces for chunk in read("far", looked_at, piece, "text")]
-    assert sum(len(chunk.rows) for chunk in chunks) == len(DOCUMENTS)
+    assert not any(len(chunk.rows) for chunk in chunks)
+    assert all(bad.is_rest and "its footer is damaged" in bad.reason for chunk in chunks for bad in chunk.bad)
+    assert sum(len(chunk.bad) for chunk in chunks) == len(looked_at.pieces)
     with pytest.raises(BadInput, match="its footer is damaged"):
         inspect("far", file, "text", 10_000, may_be_bad=False)
 
