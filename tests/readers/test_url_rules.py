@@ -107,6 +107,10 @@ CLASSES = {
         "an address that breaks two rules goes by the strict one: subwords before soft words",
         lambda address, ours, theirs: (ours[0], theirs) == ("subwords", "soft_words"),
     ),
+    "escapes": (
+        "an escaped letter is that letter, as RFC 3986 has it",
+        lambda address, ours, theirs: theirs is None and ours == ("subwords", "poker") and "%70oker" in address,
+    ),
     "scheme": (
         "the s of https is in no word: https://exexample.org has no sexex",
         lambda address, ours, theirs: (
