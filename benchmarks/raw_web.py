@@ -66,7 +66,8 @@ def ingested(path: str, tokenizer: str, steps: list[dict[str, object]], folder: 
         recipe.folder, "pages", plan.number, plan.parameters, companions, file, file.pieces[0], ()
     )
     # A worker reads it once for all its files; each of these corpora is another one.
-    stored_engine(recipe.folder, plan.parameters.tokenizer, is_exact=plan.parameters.is_exact)
+    made_with = plan.parameters
+    stored_engine(recipe.folder, made_with.tokenizer, made_with.special_tokens, is_exact=made_with.is_exact)
     begun = process_time()
     job()
     return process_time() - begun
