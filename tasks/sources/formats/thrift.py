@@ -3,7 +3,7 @@
 from typing import Any
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
-MOST_LEVELS = 8
+MOST_LEVELS = 64  # the depth at which Arrow's own reader refuses a struct
 
 
 class Malformed(ValueError):
@@ -13,8 +13,6 @@ class Malformed(ValueError):
 def struct_at(data: bytes, place: int, level: int = 0) -> tuple[dict[int, Any], int]:
     """Return the fields of a struct that are numbers or structs, by their ids, and the place behind it."""
     fields, number = dict[int, Any](), 0
-    if level > MOST_LEVELS:
-        raise Malformed("structs in too many levels")
     while True:
         head, place = byte_at(data, place)
         if head == 0:
@@ -22,14 +20,18 @@ def struct_at(data: bytes, place: int, level: int = 0) -> tuple[dict[int, Any], 
         number += head >> 4
         if not head >> 4:
             number, place = signed_at(data, place)
-        fields[number], place = value_at(data, place, head & 15, level)
+        kind = head & 15
+        if kind in (TRUE, FALSE):  # the kind is the value
+            fields[number] = kind == TRUE
+        else:
+            fields[number], place = value_at(data, place, kind, level + 1)
 
 
 def value_at(data: bytes, place: int, kind: int, level: int) -> tuple[Any, int]:
     """Read a value of a kind: a number, a struct, or None for others, and the place behind it."""
-    if kind in (TRUE, FALSE):
-        return kind == TRUE, place
-    if kind == BYTE:
+    if level > MOST_LEVELS:
+        raise Malformed("values in too many levels")
+    if kind in (TRUE, FALSE, BYTE):
         return byte_at(data, place)
     if kind in (I16, I32, I64):
         return signed_at(data, place)
@@ -40,8 +42,10 @@ def value_at(data: bytes, place: int, kind: int, level: int) -> tuple[Any, int]:
         return None, place + size
     if kind in (LIST, SET):
         return None, after_list(data, place, level)
+    if kind == MAP:
+        return None, after_map(data, place, level)
     if kind == STRUCT:
-        return struct_at(data, place, level + 1)
+        return struct_at(data, place, level)
     raise Malformed(f"a value of kind {kind}")
 
 
@@ -51,12 +55,25 @@ def after_list(data: bytes, place: int, level: int) -> int:
     count = head >> 4
     if count == 15:
         count, place = varint_at(data, place)
+    return after_values(data, place, count, (head & 15,), level)
+
+
+def after_map(data: bytes, place: int, level: int) -> int:
+    """Return the place behind a map."""
+    count, place = varint_at(data, place)
+    if not count:
+        return place
+    kinds, place = byte_at(data, place)
+    return after_values(data, place, count, (kinds >> 4, kinds & 15), level)
+
+
+def after_values(data: bytes, place: int, count: int, kinds: tuple[int, ...], level: int) -> int:
+    """Return the place behind a number of values, or of pairs of a key and a value, of some kinds."""
     for _ in range(count):
         if place >= len(data):
-            raise Malformed("a list without an end")
-        _, place = (
-            (None, place + 1) if head & 15 in (TRUE, FALSE) else value_at(data, place, head & 15, level + 1)
-        )
+            raise Malformed("values without an end")
+        for kind in kinds:
+            _, place = value_at(data, place, kind, level + 1)
     return place
 
 
