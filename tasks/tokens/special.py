@@ -6,6 +6,7 @@ words: then the model's word gets a name that no text has.
 """
 
 import json
+import secrets
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
@@ -20,7 +21,8 @@ from tasks.storage.artifacts import SpecialCounts
 from textkernels.buffers import text_buffers
 from textkernels.pairs import places_of_pairs
 
-HIDDEN = "\U0010fffe"  # around a word of a model that no text may become; no character
+# Around a word of a model that no text may become. No text can hold it, as it is another in each process.
+HIDDEN = f"\U0010fffe{secrets.token_hex(16)}"
 REST = "\U0010ffff"
 MOST_LOOKS = 4  # for names, a byte of text
 
