@@ -132,7 +132,10 @@ OWN_WORDS = {
 @pytest.mark.parametrize("is_exact", [False, True])
 def test_models_that_have_special_tokens_among_their_words_make_none_of_a_text(make, is_exact):
     texts = ["</s>", "a </s> b", "a</s>b", "</s></s>", "b</s>", "a b un", "ab"]
-    texts += ["\U0010fffe</s>\U0010fffe", "\U0010ffff</s>\U0010ffff"]  # with signs that no text is expected to have
+    texts += [
+        "\U0010fffe</s>\U0010fffe",
+        "\U0010ffff</s>\U0010ffff",
+    ]  # with signs that no text is expected to have
     tokenizer = make()
     end, unknown = tokenizer.token_to_id("</s>"), tokenizer.token_to_id("<unk>")
     control = Engine(make(), is_exact=is_exact, special_as_text=False).encode(large(texts))
