@@ -51,6 +51,7 @@ distributed.Nanny.close = partialmethod(distributed.Nanny.close, timeout=HANG)
 # Hundreds of processes are started here; each would compile every file of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("ZYDA_ENGINE", None)
+LONGEST_ID = {str: 80, bytes: 16}
 ABOUT_GPUS = Path(__file__).parent / "gpu"
 
 
@@ -63,6 +64,12 @@ def pytest_configure(config):
 
 def pytest_addoption(parser):
     parser.addoption("--postgres", action="store_true", help="keep Prefect's state in PostgreSQL")
+
+
+def pytest_make_parametrize_id(val, argname):
+    """Name long values by their argument: parts of them may differ between two processes that collect the tests."""
+    longest = LONGEST_ID.get(type(val))
+    return argname if longest and len(val) > longest else None
 
 
 SERVERS = {"server", "running_stack", "s3", "gcs", "bucket", "postgres"}  # fixtures that start one
