@@ -77,12 +77,17 @@ SERVERS = {"server", "running_stack", "s3", "gcs", "bucket", "postgres"}  # fixt
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark tests that start servers as slow, group the others by their files, and begin with what takes longest."""
+    """Mark tests that start servers as slow, and begin with the tests that take longest.
+
+    Tests that share the Prefect server run in one process, so that one server and one cluster are started. The others
+    are grouped by their files.
+    """
     for item in items:
         if SERVERS & set(item.fixturenames):
             item.add_marker("slow")
         if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            group = "server" if "server" in item.fixturenames else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=turn_of)
 
 
