@@ -1,14 +1,20 @@
 """The measurements still run: on little, and for no figure."""
 
-import subprocess
 import sys
+from pathlib import Path
 
+import dask
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import REPOSITORY, TOKENIZER, prose
+from prefect.settings import get_current_settings
+from small_corpus import TOKENIZER, prose
 
+from benchmarks import clusters, duplicates, end_to_end, full_size, measure, orchestration
 from benchmarks.measure import load_texts, megabytes_of
+from benchmarks.simulation import simulate
+from flows.server.liveness import runs_in
 
 pytestmark = pytest.mark.slow
 
@@ -27,20 +33,54 @@ def test_texts_of_a_folder_are_read(texts):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("benchmark", "arguments"),
     [
-        ["benchmarks.clusters", "20000"],
-        ["benchmarks.end_to_end", "FOLDER", str(TOKENIZER), "0.0005"],
-        ["benchmarks.full_size", "FOLDER", str(TOKENIZER), "0.0005", "0.001"],
-        ["benchmarks.duplicates", "FOLDER", str(TOKENIZER), "1", "100", "500", "1000"],
-        ["benchmarks.orchestration", "--sources", "1", "--simulate", "2x3"],
+        (clusters, ["20000"]),
+        (full_size, ["FOLDER", str(TOKENIZER), "0.0005", "0.001"]),
+        (duplicates, ["FOLDER", str(TOKENIZER), "1", "100", "500", "1000"]),
     ],
-    ids=lambda command: command[0],
+    ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_measurement_runs(texts, tmp_path, monkeypatch, command):
-    arguments = [str(texts) if argument == "FOLDER" else argument for argument in command]
-    ended = subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    assert "documents" in ended.stdout or "seconds" in ended.stdout
+def test_measurement_runs(benchmark, arguments, texts, compiled, tmp_path, monkeypatch, capsys):
+    run_measurement(benchmark, arguments, texts, tmp_path, monkeypatch)
+    output = capsys.readouterr().out
+    assert "documents" in output or "seconds" in output
+
+
+def run_measurement(benchmark, arguments, texts, results, monkeypatch):
+    arguments = [str(texts) if argument == "FOLDER" else argument for argument in arguments]
+    monkeypatch.setattr(sys, "argv", [benchmark.__name__, *arguments])
+    monkeypatch.setattr(measure, "RESULTS", results)
+    benchmark.main()
+    assert list(results.glob("*.json"))
+
+
+def test_measurement_of_a_whole_build_runs(texts, server, cluster, tmp_path, monkeypatch, capsys):
+    with dask.config.set({"scheduler-address": cluster.scheduler_address}):
+        run_measurement(end_to_end, ["FOLDER", str(TOKENIZER), "0.0005"], texts, tmp_path, monkeypatch)
+    assert "GiB" in capsys.readouterr().out
+
+
+def test_build_of_stages_that_do_nothing_runs_on_prefect_and_dask(server, cluster, tmp_path):
+    recipe = orchestration.write_corpus(tmp_path / "corpus", 1)
+    with dask.config.set({"scheduler-address": cluster.scheduler_address}):
+        simulate(str(recipe), 2, 3)
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.objects import StateType
+
+    with get_client(sync_client=True) as client:
+        (run,) = runs_in(client, *StateType, flows=["simulation"])
+    assert run.state_name == "Completed"
+
+
+def test_cost_of_a_command_is_measured_with_that_of_the_server(server, prefect_home):
+    """Whole builds are measured by `python -m benchmarks.orchestration` alone: each is a minute of a core."""
+    of_server = orchestration.PrefectServer(psutil.Process(), Path(prefect_home) / "server.log")
+    command = [sys.executable, "-c", "import time; end = time.time() + 1\nwhile time.time() < end: pass"]
+    cost = orchestration.measured(command, of_server)
+    assert get_current_settings().api.url == server
+    assert 0.2 < cost["CPU-s, build"] < cost["seconds"] * 1.5
+    assert cost["task runs"] == 0
+    assert cost["MiB, flow"] > 1
+    with pytest.raises(SystemExit, match="failed"):
+        orchestration.measured([sys.executable, "-c", "raise SystemExit(3)"], of_server)
