@@ -70,13 +70,15 @@ def test_sample_of_labels_is_said_to_be_one(labelled, monkeypatch):
     kept = {int(cluster) for ids, _ in mixed.parts for cluster in ids}
     labels = {cluster: of for cluster, of in labels_of_clusters(recipe).items() if cluster in kept}
     assert mixed.counts() == Counter(len(set(of)) for of in labels.values())
-    assert f"These are a sample, by a hash of their ids: one cluster of {mixed.one_of}." in page_of(recipe)
+    assert f"These are a sample, by a hash of their ids: one cluster of {mixed.one_of}." in page_of(
+        recipe, has_plots=False
+    )
 
 
 def test_table_of_tokens_is_that_of_the_published_documents(labelled):
     recipe = labelled.load()
     ledger = build_here(recipe)
-    found = cells_of(page_of(recipe), "By source")
+    found = cells_of(page_of(recipe, has_plots=False), "By source")
     for source in recipe.sources:
         stayed = table_of(recipe, source.name)
         went = [row for row in table_of(recipe, "removed") if row["source"] == source.name]

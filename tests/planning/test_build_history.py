@@ -40,11 +40,11 @@ def grown(corpus):
 def test_report_compares_with_the_build_before(corpus):
     recipe = corpus.load()
     build_here(recipe)
-    assert SECTION not in titles(page_of(recipe))
+    assert SECTION not in titles(page_of(recipe, has_plots=False))
     before = numbers(recipe)
     recipe = grown(corpus)
     build_here(recipe)
-    page, now = page_of(recipe), numbers(recipe)
+    page, now = page_of(recipe, has_plots=False), numbers(recipe)
     assert SECTION in titles(page)
     table = page[page.index(SECTION) :]
     for title, prefix, sources in (
@@ -70,7 +70,9 @@ def test_source_that_came_and_one_that_went(corpus):
     build_here(corpus.load(sources=corpus.recipe["sources"][:2]))
     recipe = corpus.load(sources=corpus.recipe["sources"][1:])
     build_here(recipe, replace=True)
-    found = cells_of(page_of(recipe)[page_of(recipe).index(SECTION) :], "By source")
+    found = cells_of(
+        page_of(recipe, has_plots=False)[page_of(recipe, has_plots=False).index(SECTION) :], "By source"
+    )
     assert found["best, end"][:3] == ["6", "", "-6"]
     count = len(table_of(recipe, "worst"))
     assert found["worst, end"][:3] == ["", f"{count}", f"+{count}"]
@@ -82,7 +84,7 @@ def test_build_that_changes_nothing_adds_nothing(corpus):
     record = builds_of(recipe.folder)
     before = contents(recipe)
     build_here(recipe)
-    page_of(recipe)
+    page_of(recipe, has_plots=False)
     assert builds_of(recipe.folder) == record
     assert contents(recipe) == before
     assert not [path for path in before if HISTORY in path]
@@ -135,7 +137,7 @@ def test_damaged_record_fails_neither_build_nor_report(built_thrice, tmp_path, d
     recipe = corpus.load(dedup={"width": 22})
     whole = contents(recipe)
     DAMAGES[damage](corpus.folder / f"out/small/{HISTORY}/{number:06d}.json")
-    page = page_of(recipe)
+    page = page_of(recipe, has_plots=False)
     assert (SECTION in titles(page)) is True
     is_hurt = damage != "no record" and number == 2
     assert ("the record cannot be read" in page) is is_hurt
@@ -143,5 +145,5 @@ def test_damaged_record_fails_neither_build_nor_report(built_thrice, tmp_path, d
     assert contents(recipe) == whole
     recipe = corpus.load(dedup={"width": 23})
     build_here(recipe)
-    assert "-  width: 22\n+  width: 23" in read(page_of(recipe))
+    assert "-  width: 22\n+  width: 23" in read(page_of(recipe, has_plots=False))
     assert published(recipe).files("")

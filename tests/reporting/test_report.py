@@ -56,7 +56,7 @@ def test_head_says_what_the_report_is_about(corpus):
         dedup={"bands": 16, "rows": 8, "verify": {"containment": 0.8}, "scope": "global", "prefer": "longest"}
     )
     build_here(recipe)
-    page, manifest = page_of(recipe), published_manifest(recipe.folder)
+    page, manifest = page_of(recipe, has_plots=False), published_manifest(recipe.folder)
     said = read(page)
     written = (corpus.folder / "out/small/published/manifest.json").stat().st_mtime
     assert time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(written)) in said
@@ -90,13 +90,13 @@ def test_corpus_without_clusters_has_no_chapters_about_them(corpus):
     write_rows(corpus.folder / "in/best-0.parquet", rows(one=prose("one"), two=prose("two")))
     (corpus.folder / "in/best-1.parquet").unlink()
     build_here(recipe)
-    assert titles(page_of(recipe)) == ["Tokens", "Composition", "Lengths"]
+    assert titles(page_of(recipe, has_plots=False)) == ["Tokens", "Composition", "Lengths"]
 
 
 def test_each_round_of_several_has_its_chapters(labelled):
     recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
     build_here(recipe)
-    page, findings = page_of(recipe), findings_of(recipe)
+    page, findings = page_of(recipe, has_plots=False), findings_of(recipe)
     for of_round, place in zip(findings.rounds, ("clusters", "clusters2"), strict=True):
         members, *_ = plain_counts(recipe, place)
         assert of_round.clusters.clusters == len(members) > 0
@@ -109,9 +109,9 @@ def test_each_round_of_several_has_its_chapters(labelled):
 def test_report_is_about_what_is_published_and_not_about_a_recipe_that_changed_since(labelled):
     recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
     build_here(recipe)
-    page = titles(page_of(recipe))
-    assert titles(page_of(labelled.load())) == page
-    assert titles(page_of(labelled.load(sources=labelled.recipe["sources"][:2]))) == page
+    page = titles(page_of(recipe, has_plots=False))
+    assert titles(page_of(labelled.load(), has_plots=False)) == page
+    assert titles(page_of(labelled.load(sources=labelled.recipe["sources"][:2]), has_plots=False)) == page
 
 
 def test_largest_clusters_are_shown_with_what_is_different_in_them(corpus):
@@ -119,14 +119,14 @@ def test_largest_clusters_are_shown_with_what_is_different_in_them(corpus):
     text = prose("large", 400)
     write_rows(corpus.folder / "in/best-2.parquet", rows(a=text, b=text, c=edited(text, 1)))
     build_here(recipe)
-    said = read(page_of(recipe))
+    said = read(page_of(recipe, has_plots=False))
     assert re.search(r"cluster \d+: 3 documents \(best 3\)", said)
     word = text.split(" ")[200]
     assert f"\n-{word}\n+edit0\n" in said
     assert "best-2.parquet, row 0" in said
     assert re.search(r"from that to best, .*best-2\.parquet, row 2", said)
     (corpus.folder / "in/best-2.parquet").unlink()
-    said = read(page_of(recipe))
+    said = read(page_of(recipe, has_plots=False))
     assert f"\n-{word}\n+edit0\n" not in said
     assert re.search(r"\(.*best-2\.parquet.*\)", said)
 
@@ -146,7 +146,7 @@ def test_of_huge_texts_what_is_near_their_first_difference_is_compared(corpus, m
     write_rows(corpus.folder / "in/huge.parquet", rows(first=text, second=other))
     recipe = corpus.load(sources=sources, dedup={"scope": "global"})
     build_here(recipe)
-    page = page_of(recipe)
+    page = page_of(recipe, has_plots=False)
     (gone,) = table_of(recipe, "removed")
     difference = "\n".join(explain(recipe, str(gone["doc_id"])).diff)
     assert compared
@@ -162,7 +162,7 @@ def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
     write_rows(corpus.folder / "in/best-2.parquet", rows(a=hostile, b=edited(hostile)))
     recipe = corpus.load()
     build_here(recipe)
-    page = page_of(recipe)
+    page = page_of(recipe, has_plots=False)
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
     assert "<script>" not in markdown_of(recipe)
