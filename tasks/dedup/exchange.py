@@ -9,7 +9,6 @@ of F are first gathered to one, for some neighbouring parts at a time, and about
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +29,6 @@ from tasks.storage.tables import footer_of, parquet_writer, read_table, write_ar
 
 VERSION = 2
 PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two
-FILES_AT_ONCE = 8
 MOST_FILES = 64  # that a part is read from: more are gathered first
 # Between the ids of one round and of the next: odd, so that all rounds are different.
 STEP = 0x9E3779B97F4A7C15
@@ -110,16 +108,12 @@ class Files:
 def read_files(
     folder: Folder, artifacts: Sequence[Artifact], number: int, shift: int = 0
 ) -> list[list[pa.Table]]:
-    """Read a part of some files, or of them the 2**shift parts of a number: the tables of each file.
-
-    A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
-    """
+    """Read a part of some files, or of them the 2**shift parts of a number: the tables of each file."""
 
     def read(artifact: Artifact) -> list[pa.Table]:
         return [*rows_of_part(folder, [artifact], number, shift)]
 
-    with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
-        return list(readers.map(read, artifacts))
+    return folder.map(read, artifacts)
 
 
 def places_of(of_files: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray[np.uint32]:

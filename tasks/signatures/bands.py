@@ -6,7 +6,6 @@ it touches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,6 @@ BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa
 WIDE_ROWS = pa.schema(
     [*BAND_ROWS, ("low", pa.uint64())]
 )  # of keys of 128 bits, of which `key` is the upper half
-FILES_AT_ONCE = 8
 # Of 40 bytes for each row group, by the digests of footers.
 GROUPS: LRUCache[str, "Groups"] = LRUCache(2 << 20, getsizeof=lambda groups: len(groups.rows))
 GROUPS_LOCK = Lock()
@@ -102,12 +100,8 @@ def key_ranges(rows: int) -> list[KeyRange]:
 def read_range(
     folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange
 ) -> tuple[KeyArray, KeyArray]:
-    """Read one range of one band from every file: keys, (n,) uint64 or (n, 2), and doc_ids, (n,), unsorted.
-
-    A store is asked for some files at once: what is read of each is so little that it is mostly waited for.
-    """
-    with ThreadPoolExecutor(1 if folder.is_local else FILES_AT_ONCE) as readers:
-        tables = list(readers.map(lambda artifact: rows_in(folder, artifact, band, keys), artifacts))
+    """Read one range of one band from every file: keys, (n,) uint64 or (n, 2), and doc_ids, (n,), unsorted."""
+    tables = folder.map(lambda artifact: rows_in(folder, artifact, band, keys), artifacts)
     rows = pa.concat_tables(tables) if tables else rows_schema(is_wide=False).empty_table()
     keys_read = rows.column("key").to_numpy()
     if "low" in rows.column_names:

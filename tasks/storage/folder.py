@@ -9,12 +9,13 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import fsspec
 from fsspec.core import url_to_fs
@@ -27,8 +28,12 @@ from tasks.storage.scratch import SCRATCH, link_as, remove_orphans, replace_fold
 from tasks.storage.stamps import seconds_of, stamps_in
 from tasks.storage.stores import STORES_WITH_CHECKSUMS, Stream, create_in_store, explain_errors, open_file
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 READ_ONLY = 0o444
 BLOCK_BYTES = 8 << 20  # that are hashed at once
+FILES_AT_ONCE = 8  # that a store is asked for
 UPLOAD_BYTES = 50 << 20  # from which s3fs uploads a file in parts of this size
 
 
@@ -67,6 +72,13 @@ class Folder:
     def compares_itself(self) -> bool:
         """Whether the store compares what it holds with checksums that it keeps."""
         return get_protocol(self.url) in STORES_WITH_CHECKSUMS
+
+    def map(self, read: Callable[[Item], Result], files: Iterable[Item]) -> list[Result]:
+        """Read a little of each of some files. A store, which is mostly waited for, is asked for some at once."""
+        if self.is_local:
+            return [read(file) for file in files]
+        with ThreadPoolExecutor(FILES_AT_ONCE) as readers:
+            return list(readers.map(read, files))
 
     def path(self, path: str) -> str:
         """Return the path of a file in this folder, as its file system wants it."""
