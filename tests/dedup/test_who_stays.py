@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from disturbances import using
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import (
@@ -19,6 +20,7 @@ from small_corpus import (
     rows,
     table_of,
     write_rows,
+    zyda,
     zyda_here,
 )
 
@@ -375,15 +377,9 @@ def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
     assert "worst" in written
 
 
-def test_loss_is_one_line_in_the_terminal(corpus, terminal):
-    import subprocess
-
-    from small_corpus import COMMAND
-
+def test_loss_is_one_line_in_the_terminal(corpus, server, cluster):
     path = corpus.write(max_loss=0.1)
-    ended = subprocess.run(
-        [*COMMAND, "build", path], env=terminal(), capture_output=True, text=True, check=False
-    )
+    ended = zyda("build", path, env=using(server, DASK_SCHEDULER_ADDRESS=cluster.scheduler_address))
     assert ended.returncode == 1
     (line,) = (line for line in ended.stderr.splitlines() if "max_loss" in line)
     assert line.startswith("zyda: source middle: deduplication would let")
