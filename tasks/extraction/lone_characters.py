@@ -5,11 +5,10 @@ out of the text again.
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 
-from tasks.extraction.nesting import Bytes, Places, lone_places, referenced
+from tasks.extraction.nesting import Bytes, Places, lone_places, referenced, spliced
 
 # Control characters that are no white space, and code points that stand for no character.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
@@ -29,9 +28,7 @@ def with_lone(
     if not len(places):
         return extract(page)
     mark = unused_character(page, data)
-    content, ends = data.data, places.tolist()
-    marked = mark.encode().join([content[a:b] for a, b in pairwise([0, *ends, len(content)])])
-    return extract(marked.decode()).replace(mark, "")
+    return extract(spliced(page, data, np.stack([places, places], 1), mark)).replace(mark, "")
 
 
 def unused_character(page: str, data: Bytes) -> str:

@@ -6,6 +6,7 @@ half a second). So pages are measured before they are parsed, and options, whose
 """
 
 import re
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +102,17 @@ def referenced(data: Bytes) -> NDArray[np.bool_]:
     """Say which code points below 2**16 a page refers to by number: (2**16,)."""
     named: NDArray[np.bool_] = references(data, HASHES, KINDS)
     return named
+
+
+def spliced(html: str, data: Bytes, spans: Places, text: str) -> str:
+    """Return a page with a text in the place of some spans, (n, 2), in bytes. data: the page in UTF-8.
+
+    To count characters takes a fraction of the time of decoding them.
+    """
+    begins = data.view(np.int8) >= -64  # of characters
+    counts = [np.count_nonzero(begins[a:b]) for a, b in pairwise([0, *spans.ravel().tolist()])]
+    places = np.cumsum(counts).tolist()
+    return text.join([html[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(html)], strict=True)])
 
 
 def in_utf8(html: str) -> tuple[str, Bytes]:

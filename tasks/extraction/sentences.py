@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tasks.extraction.nesting import Bytes, Measured
+from tasks.extraction.nesting import Bytes, Measured, spliced
 from textkernels import markup
 
 WINDOW = 200  # bytes looked at before and behind an element
@@ -26,12 +26,13 @@ def with_sentences(page: Measured) -> Measured:
     names = sorted({*renamed(page.data, page.in_sentences.tolist())})
     if not names:
         return page
-    starts, ends = np.array(names).T
+    spans = np.array(names)
+    starts, ends = spans.T
     parts = [page.data.data[a:b] for a, b in zip([0, *ends], [*starts, len(page.data)], strict=True)]
-    content = b"span".join(parts)
+    data = np.frombuffer(b"span".join(parts), np.uint8)
     grown = np.cumsum([0, *(len("span") - (ends - starts))])
     lone = page.lone + grown[np.searchsorted(ends, page.lone)]
-    return page._replace(html=content.decode(), data=np.frombuffer(content, np.uint8), lone=lone)
+    return page._replace(html=spliced(page.html, page.data, spans, "span"), data=data, lone=lone)
 
 
 def renamed(data: Bytes, elements: list[list[int]]) -> Iterator[tuple[int, int]]:
