@@ -9,6 +9,8 @@ which the standard may open again. Contents of scripts and comments do not count
 The same pass finds text nodes that are one character, which resiliparse 2.0.1 drops (docs/design.md).
 """
 
+from html.entities import html5
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -31,10 +33,16 @@ ANNOTATIONS = "rb rp rt rtc"  # closed by the end of their ruby, and by nothing 
 STRUCTURE = "pre table code tt kbd samp math mjx-container"
 RAW = "script style textarea title xmp iframe noembed noframes"
 IN_SENTENCES = "time button label"  # which resiliparse drops wherever they stand
+LONGEST_IN_SENTENCE = 300  # bytes of such an element, with its tags
+INLINE = (
+    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby "
+    "nobr output s samp small span strike strong sub sup time tt u var wbr"
+)
 IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_IN_SENTENCE = (
     1 << k for k in range(8)
 )
 IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH, IS_ITEM, HAS_BRACKET, HAS_NUMBERS = (1 << k for k in range(8, 14))
+IS_INLINE, IS_KEPT = 1 << 14, 1 << 15
 HTML, SVG, MATH = 0, 1, 2  # namespaces
 BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them
 ATTRIBUTE_PAIR = 4  # work for two attributes of a tag, which are compared with each other
@@ -43,8 +51,14 @@ ROOM = 4096  # more than any limit on the depth
 TAB, LINE_FEED, FORM_FEED, RETURN, SPACE = 9, 10, 12, 13, 32
 LESS, MORE, SLASH, EQUALS, QUOTE, APOSTROPHE, DASH, EXCLAMATION, QUESTION = 60, 62, 47, 61, 34, 39, 45, 33, 63
 AMPERSAND, NUMBER_SIGN, SEMICOLON, BRACKET = 38, 35, 59, 91
-NO_BREAK_SPACE, PILCROW, UNKNOWN = 0xA0, 0xB6, -1
+NO_BREAK_SPACE, PILCROW, UNKNOWN, KEPT = 0xA0, 0xB6, -1, 1 << 21
 NO_PLACES = np.zeros(0, np.int64)
+# Names of characters, as `&gt`, that resiliparse keeps where they are a whole text node.
+NAMES_KEPT = " ".join(
+    f"&{name[:-1]}"
+    for name, text in html5.items()
+    if name[-1] == ";" and " " < text < "\u0800" and text != "\xb6"
+)
 OFFSET, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a
 
 
@@ -73,6 +87,8 @@ def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
         (STRUCTURE, IS_STRUCTURE),
         (IN_SENTENCES, IS_IN_SENTENCE),
         ("ol li", IS_ITEM),
+        (INLINE, IS_INLINE),
+        (NAMES_KEPT, IS_KEPT),
     ):
         for name in names.split():
             value = name_hash(name)
@@ -89,6 +105,7 @@ RB, RP, RT, RTC = (np.uint64(name_hash(name)) for name in ANNOTATIONS.split())
 LINK, SCRIPT, SELECT, SVG_NAME, FONT, P, BR = (
     np.uint64(name_hash(name)) for name in ["a", "script", "select", "svg", "font", "p", "br"]
 )
+TIME, BUTTON, LABEL = (np.uint64(name_hash(name)) for name in IN_SENTENCES.split())
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -101,6 +118,11 @@ def is_letter(byte):
     return 97 <= (byte | 32) <= 122
 
 
+@njit(cache=True, nogil=True, inline="always")
+def hashed(value, byte):
+    return (value ^ np.uint64(byte)) * PRIME
+
+
 @njit(cache=True, nogil=True)
 def read_name(data, i):
     """Return the hash of the name of a tag, in lower case, and the place after it."""
@@ -111,7 +133,7 @@ def read_name(data, i):
             break
         if 65 <= byte <= 90:
             byte |= 32
-        value = (value ^ np.uint64(byte)) * PRIME
+        value = hashed(value, byte)
         i += 1
     return value, i
 
@@ -274,17 +296,17 @@ def may_have_number(data, i, end):
 
 
 @njit(cache=True, nogil=True)
-def read_reference(data, i, end):
-    """Return the code point of a character reference at i, UNKNOWN for a name, and the place after it.
+def read_reference(data, i, end, hashes, kinds):
+    """Return the code point of a character reference at i, and the place after it.
 
-    `&nbsp;` is known by name, because there are many. The references that the standard replaces are UNKNOWN, too.
+    It is KEPT for NAMES_KEPT, and UNKNOWN for other names and for the references that the standard replaces.
     """
-    k = i + 1
+    k, name = i + 1, hashed(OFFSET, AMPERSAND)
     if k >= end or data[k] != NUMBER_SIGN:
         while k < end and (is_letter(data[k]) or 48 <= data[k] <= 57):
+            name = hashed(name, data[k])
             k += 1
-        is_space = k - i == 5 and data[i + 1] == 110 and data[i + 2] == 98 and data[i + 3] == 115
-        value = NO_BREAK_SPACE if is_space else UNKNOWN
+        value = KEPT if kind_of(name, hashes, kinds) & IS_KEPT else UNKNOWN
     else:
         k += 1
         base, value = 10, 0
@@ -299,6 +321,19 @@ def read_reference(data, i, end):
     return value, k + (k < end and data[k] == SEMICOLON)
 
 
+@njit(cache=True, nogil=True)
+def references(data, hashes, kinds):
+    """Say which code points below 2**16 a page refers to by number: (2**16,) bool."""
+    named, i = np.zeros(1 << 16, np.bool_), find(data, 0, AMPERSAND)
+    while i + 1 < len(data):
+        if data[i + 1] == NUMBER_SIGN:
+            value, _ = read_reference(data, i, len(data), hashes, kinds)
+            if 0 <= value < len(named):
+                named[value] = True
+        i = find(data, i + 1, AMPERSAND)
+    return named
+
+
 @njit(cache=True, nogil=True, inline="always")
 def is_dropped_alone(value, is_link):
     """Say whether resiliparse 2.0.1 drops a character where it is a whole text node, but should not.
@@ -311,16 +346,19 @@ def is_dropped_alone(value, is_link):
 
 
 @njit(cache=True, nogil=True)
-def lone_character(data, begin, end, is_link):
+def lone_character(data, begin, end, is_link, hashes, kinds):
     """Return the place after the only character of a text that resiliparse 2.0.1 drops, -1 where it drops none."""
     k, place = begin, -1
+    if begin + AT_ONCE <= len(data):  # many texts are white space, to indent
+        shown = within_64(data, begin, np.uint8(SPACE + 1), np.uint8(255))
+        k += np.int64(trailing_zeros(shown)) if shown else AT_ONCE
     while k < end:
         byte = np.int64(data[k])
         if is_space(byte) or byte == 11 or byte == 0:
             k += 1
             continue
         if byte == AMPERSAND:
-            value, k = read_reference(data, k, end)
+            value, k = read_reference(data, k, end, hashes, kinds)
         elif byte & 0xF0 == 0xE0 and k + 3 <= end:
             value = (byte & 15) << 12 | np.int64(data[k + 1] & 63) << 6 | np.int64(data[k + 2] & 63)
             k += 3
@@ -368,6 +406,21 @@ def space_of(name, kind, around):
     return MATH if kind & IS_GLYPH else HTML
 
 
+@njit(cache=True, nogil=True)
+def may_be_in_sentence(data, begin, end, name, hashes, kinds):
+    """Say whether an element of IN_SENTENCES is short and, but for dates, not followed by a block."""
+    if name == TIME or end - begin > LONGEST_IN_SENTENCE:
+        return end - begin <= LONGEST_IN_SENTENCE
+    while end < len(data) and is_space(data[end]):
+        end += 1
+    if end + 1 >= len(data) or data[end] != LESS:
+        return end < len(data)
+    end += 1 + (data[end + 1] == SLASH)
+    return end < len(data) and (
+        not is_letter(data[end]) or kind_of(read_name(data, end)[0], hashes, kinds) & IS_INLINE > 0
+    )
+
+
 @njit(cache=True, nogil=True, inline="always")
 def noted(places, count, place):
     """Write down a place, if there is room, and return the count then."""
@@ -387,9 +440,10 @@ def nesting(data, hashes, kinds, limit, places):
     squares of the attributes of tags, times ATTRIBUTE_PAIR.
     data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled with
     the places after characters that resiliparse drops because they are a whole text node, and, as ~place, of the
-    start tags of IN_SENTENCES, as many as it has room for.
+    start and end tags of elements of IN_SENTENCES that may be part of one, as many as it has room for.
     """
     stack, spaces, within = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.int8), np.zeros(ROOM, np.int8)
+    words = np.zeros(ROOM, np.int64)  # places of the start tags of IN_SENTENCES among them
     depth, disorder, roots, deepest, of_roots, work, i = 0, 0, 0, 0, 0, 0, 0
     tags, options, seen, found, frozen = 0, 0, 0, 0, 0
     is_certain, has_select = True, False  # of where the parser is in drawings; a list of options was opened
@@ -399,7 +453,7 @@ def nesting(data, hashes, kinds, limit, places):
         work += (depth + disorder + 1) * (i - begin + BYTES_OF_TAG)
         tags += 1
         is_link = (depth > 0 and stack[depth - 1] == LINK) or (depth > 1 and stack[depth - 2] == LINK)
-        place = lone_character(data, begin, min(i, len(data)), is_link)
+        place = lone_character(data, begin, min(i, len(data)), is_link, hashes, kinds)
         if begin < i < len(data) and (
             data[begin] == BRACKET or data[begin + (data[begin] == SPACE)] == BRACKET
         ):
@@ -422,6 +476,9 @@ def nesting(data, hashes, kinds, limit, places):
             name, i, depth, out_of_turn = end_of_tag(data, i, stack, depth)
             if begin < frozen:
                 depth, out_of_turn = before, 0
+            elif (name == TIME or name == BUTTON or name == LABEL) and depth < before:
+                if may_be_in_sentence(data, words[depth], i, name, hashes, kinds):
+                    found = noted(places, noted(places, found, ~words[depth]), ~begin)
             elif roots and (name == P or name == BR):  # which ends a drawing, too
                 is_certain = False
             elif roots and is_certain and depth < before and kind_of(name, hashes, kinds) & IS_FOREIGN:
@@ -433,8 +490,6 @@ def nesting(data, hashes, kinds, limit, places):
             kind, around = kind_of(name, hashes, kinds), within[depth - 1] if depth > 0 else HTML
             work += ATTRIBUTE_PAIR * attributes * attributes
             seen |= kind
-            if kind & IS_IN_SENTENCE:
-                found = noted(places, found, ~begin)
             if kind & (IS_VOID | IS_RAW) and may_be_formula(data, end, min(i, len(data))):
                 seen |= IS_STRUCTURE
             if kind & IS_ITEM and may_have_number(data, end, min(i, len(data))):
@@ -451,6 +506,8 @@ def nesting(data, hashes, kinds, limit, places):
                 space = space_of(name, kind, around)
                 roots += kind & IS_FOREIGN > 0 and around == HTML
                 stack[depth], spaces[depth], within[depth] = name, space, space_within(kind, space)
+                if kind & IS_IN_SENTENCE:
+                    words[depth] = begin
                 depth += 1
                 deepest = max(deepest, depth + disorder)
                 if deepest > limit:

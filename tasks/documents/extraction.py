@@ -56,7 +56,7 @@ def extractor_named(name: str) -> Extractor:
 
 def whole(text: str) -> str:
     """Return a text; raise ValueError where too much of it was lost when its page was decoded."""
-    if (lost := text.count("\ufffd")) > MOST_REPLACED * len(text):
+    if "\ufffd" in text and (lost := text.count("\ufffd")) > MOST_REPLACED * len(text):
         raise ValueError(
             f"{lost:,} of {len(text):,} characters are U+FFFD, expected at most {MOST_REPLACED:.0%}: "
             "its bytes are not in the encoding that the server or the page names"

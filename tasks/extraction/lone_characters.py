@@ -4,17 +4,14 @@ Where and why it drops them is in docs/design.md. The mark is a character that t
 out of the text again.
 """
 
-import re
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 
-from tasks.extraction.nesting import Bytes, Places, lone_places
+from tasks.extraction.nesting import Bytes, Places, lone_places, referenced, spliced
 
 # Control characters that are no white space, and code points that stand for no character.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
-REFERENCE = re.compile(r"&#(?:[xX]0*([0-9a-fA-F]{1,4})|0*([0-9]{1,5}))(?![0-9a-fA-F])")
 
 
 def with_lone(
@@ -30,16 +27,14 @@ def with_lone(
         places = lone_places(data)
     if not len(places):
         return extract(page)
-    mark = unused_character(page)
-    content, ends = data.data, places.tolist()
-    marked = mark.encode().join([content[a:b] for a, b in pairwise([0, *ends, len(content)])])
-    return extract(marked.decode()).replace(mark, "")
+    mark = unused_character(page, data)
+    return extract(spliced(page, data, np.stack([places, places], 1), mark)).replace(mark, "")
 
 
-def unused_character(page: str) -> str:
-    """Return a mark that a page has neither as itself nor as a reference."""
-    used = {chr(int(found[1], 16) if found[1] else int(found[2])) for found in REFERENCE.finditer(page)}
+def unused_character(page: str, data: Bytes) -> str:
+    """Return a mark that a page has neither as itself nor as a reference. data: the page in UTF-8."""
+    used = referenced(data)
     for mark in MARKS:
-        if mark not in page and mark not in used:
+        if not used[ord(mark)] and mark not in page:
             return mark
     raise ValueError("it has all control characters; expected at least one that could mark others")

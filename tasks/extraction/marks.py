@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tasks.extraction.nesting import Bytes, referenced
+
 SIGN = "\ufdd0"
 OPEN, CLOSE, CODE, NO_CODE = f"{SIGN}o", f"{SIGN}c", f"{SIGN}`", f"{SIGN}'"
 ESCAPED = re.compile(r"&#(?:x0*fdd0(?![0-9a-f])|0*64976(?![0-9]));?", re.IGNORECASE)
@@ -27,9 +29,9 @@ class Piece:
     is_block: bool
 
 
-def without_marks(html: str) -> str:
-    """Return a page without what would be taken for marks, as itself or as a reference to a character."""
-    if "&#" in html:
+def without_marks(html: str, data: Bytes) -> str:
+    """Return a page without what would be taken for marks, as itself or as a reference. data: the page in UTF-8."""
+    if referenced(data)[ord(SIGN)]:
         html = ESCAPED.sub("\ufffd", html)
     return html.replace(SIGN, "\ufffd")
 

@@ -19,7 +19,7 @@ def main_content(html: str, data: Bytes | None = None) -> str:
     page = with_sentences(measured(html, data))
     extract = text_without_links if page.has_bracket and "editsection" in page.html else text_of
     if page.has_numbers:
-        html = with_numbers(without_marks(page.html))
+        html = with_numbers(without_marks(page.html, page.data))
         return numbered(with_lone(html, extract))
     return with_lone(page.html, extract, page.data, page.lone)
 

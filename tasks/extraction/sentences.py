@@ -8,20 +8,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tasks.extraction.nesting import Bytes, Measured, lone_places
-from textkernels.markup import IN_SENTENCES
+from tasks.extraction.nesting import Bytes, Measured, spliced
+from textkernels import markup
 
 WINDOW = 200  # bytes looked at before and behind an element
-LONGEST = 300  # bytes of an element that is part of a sentence
 NAME = re.compile(rb"[a-zA-Z]+")
-END = {
-    name: re.compile(rb"</((?i:" + name + rb"))(?=[\s>])[^<>]*>") for name in IN_SENTENCES.encode().split()
-}
 TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9-]*)(?:[^<>a-zA-Z0-9-][^<>]*)?>")
-INLINE = frozenset(
-    b"a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby "
-    b"nobr output s samp small span strike strong sub sup time tt u var wbr".split()
-)
+INLINE = frozenset(markup.INLINE.encode().split())
 # Of these, one date with words on one side of it is part of a sentence.
 PROSE = frozenset(b"p li dd dt td th blockquote figcaption caption h1 h2 h3 h4 h5 h6 br".split())
 
@@ -30,39 +23,38 @@ def with_sentences(page: Measured) -> Measured:
     """Return a page in which elements within sentences are spans."""
     if not len(page.in_sentences):
         return page
-    parts, place = list[bytes | memoryview](), 0
-    for start, end in sorted({*renamed(page.data, page.in_sentences.tolist())}):
-        parts += [page.data.data[place:start], b"span"]
-        place = end
-    if not parts:
+    names = sorted({*renamed(page.data, page.in_sentences.tolist())})
+    if not names:
         return page
-    content = b"".join([*parts, page.data.data[place:]])
-    data = np.frombuffer(content, np.uint8)
-    return page._replace(
-        html=content.decode(), data=data, lone=lone_places(data) if len(page.lone) else page.lone
-    )
+    spans = np.array(names)
+    starts, ends = spans.T
+    parts = [page.data.data[a:b] for a, b in zip([0, *ends], [*starts, len(page.data)], strict=True)]
+    data = np.frombuffer(b"span".join(parts), np.uint8)
+    grown = np.cumsum([0, *(len("span") - (ends - starts))])
+    lone = page.lone + grown[np.searchsorted(ends, page.lone)]
+    return page._replace(html=spliced(page.html, page.data, spans, "span"), data=data, lone=lone)
 
 
-def renamed(data: Bytes, places: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield where names of tags that become others begin and end; elements may stand in each other."""
-    for place in places:
-        first = max(0, place - WINDOW)
-        content = data[first : place + LONGEST + 2 * WINDOW].tobytes()
-        name = NAME.match(content, place - first + 1)
-        if name is None:
-            continue
-        end = END[name[0].lower()].search(content, name.end(), name.end() + LONGEST)
-        if end is not None and is_in_sentence(content, name[0].lower(), place - first, end):
-            yield first + name.start(), first + name.end()
-            yield first + end.start(1), first + end.end(1)
+def renamed(data: Bytes, elements: list[list[int]]) -> Iterator[tuple[int, int]]:
+    """Yield where names of tags that become others begin and end.
+
+    elements: where start and end tags begin. Elements may stand in each other.
+    """
+    for start, end in elements:
+        first = max(0, start - WINDOW)
+        content = data[first : end + 2 * WINDOW].tobytes()
+        name = NAME.match(content, start - first + 1)
+        if name and is_in_sentence(content, name[0].lower(), start - first, end - first):
+            for place in (start + 1, end + 2):
+                yield place, place + len(name[0])
 
 
-def is_in_sentence(content: bytes, name: bytes, start: int, end: re.Match[bytes]) -> bool:
+def is_in_sentence(content: bytes, name: bytes, start: int, end: int) -> bool:
     """Say whether an element of inline content stands among words: a date on one side, a label on both."""
-    is_followed = has_words_after(content, end.end())
+    is_followed = has_words_after(content, content.find(b">", end) + 1)
     if not is_followed and name != b"time":
         return False
-    if any(tag[2].lower() not in INLINE for tag in TAG.finditer(content, start, end.start())):
+    if any(tag[2].lower() not in INLINE for tag in TAG.finditer(content, start, end)):
         return False
     is_preceded, block = words_before(content, start)
     return (is_preceded and is_followed) or (

@@ -54,7 +54,7 @@ def structured_text(html: str, data: Bytes | None = None) -> str:
     data: the page in UTF-8, where that is at hand.
     """
     found, pieces = with_sentences(measured(html, data)), list[Piece]()
-    page = without_marks(found.html)
+    page = without_marks(found.html, found.data)
     if "<sup" in page:
         page = POWER.sub(power, page)
     if found.has_structure:
