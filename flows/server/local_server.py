@@ -196,17 +196,18 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
         return
     log = make_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
-    try:
-        with export_api(api):
-            meanwhile()
-            wait_until_healthy(process, api, log)
-            yield Server(api, lambda: process.poll() is None, 0)
-    finally:
-        process.terminate()
+    with process:
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
+            with export_api(api):
+                meanwhile()
+                wait_until_healthy(process, api, log)
+                yield Server(api, lambda: process.poll() is None, 0)
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 @contextmanager
