@@ -45,6 +45,7 @@ WORST = {
     "lists": lambda n: "<ol start=2><li>a</ol>" * n,
     "list tags": lambda n: "<ol><ol start " * n,
     "dates": lambda n: "<p>On <time>1</time> it " * n,
+    "ends in comments": lambda n: "<p>a <time>b<!--</time>-->c</time> d " * n,
     "labels": lambda n: "<p>a <label>b</label> c " * n,
     "open buttons": lambda n: "<button " * n,
     "lone characters": lambda n: "<b>猫</b>" * n,

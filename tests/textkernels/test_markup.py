@@ -1,11 +1,13 @@
 """What pages are measured by looks at 64 bytes together, and sees what a look at each would, wherever it is."""
 
+import random
 import re
 
 import numpy as np
 import pytest
 
-from textkernels.markup import HASHES, KINDS, NO_PLACES, find, may_be_formula, nesting
+from tasks.extraction.nesting import spliced
+from textkernels.markup import HASHES, KINDS, NO_PLACES, find, may_be_formula, nesting, references
 
 WORDS = [b"math", b"tex", b"te", b"mat", b"<", b'"', b" ", b"x", b"TEX", b"tex/", b"\xff\x00", b"." * 40]
 
@@ -48,3 +50,21 @@ def test_a_page_is_measured_the_same_wherever_its_bytes_stand(attribute):
         padded = as_array(b" " * before + page + b" " * (130 - before))
         found = nesting(padded, HASHES, KINDS, 512, NO_PLACES)
         assert (*found[:2], *found[3:]) == (depth, tags, *others)
+
+
+def test_characters_that_a_page_refers_to_by_number_are_found():
+    page = b"&#65; &#x5a; &#X110 &#00029483; x&#; &# 66 &#x; &#70000; &amp;#67; &#68"
+    found = references(np.frombuffer(page, np.uint8), HASHES, KINDS)
+    assert {chr(value) for value in np.flatnonzero(found)} == set("AZĐ猫D")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_text_is_put_into_a_page_at_places_in_bytes(seed):
+    chance = random.Random(seed)
+    page = "".join(chance.choice("aé漢😀<") for _ in range(60))
+    ends = np.cumsum([len(character.encode()) for character in page])
+    spans = np.array(sorted(chance.sample(ends.tolist(), 8))).reshape(-1, 2)
+    expected = page.encode()
+    for start, end in spans[::-1]:
+        expected = expected[:start] + "é!".encode() + expected[end:]
+    assert spliced(page, np.frombuffer(page.encode(), np.uint8), spans, "é!") == expected.decode()
