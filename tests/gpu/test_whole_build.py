@@ -1,8 +1,9 @@
 """A whole build whose cluster has a worker with a GPU, from the command line."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+import dask
 import distributed
 import pretend_gpu
 import pytest
@@ -15,8 +16,12 @@ from tasks.workers.dask_cluster import SHARE, gpu_count
 FIXTURES = Path(pretend_gpu.__file__).parent
 
 
+@contextmanager
 def cluster_that_pretends(noted):
-    """Give a cluster of a worker with cores, and one that pretends to have a GPU and notes what it is asked for."""
+    """Give a cluster of a worker with cores, and one that pretends to have a GPU and notes what it is asked for.
+
+    The processes are spawned: numba has its simulator where it is imported with the worker's environment.
+    """
     environment = {
         "NUMBA_ENABLE_CUDASIM": "1",
         "PYTHONPATH": str(FIXTURES),
@@ -25,16 +30,17 @@ def cluster_that_pretends(noted):
     cores = {"nthreads": 2, "resources": {"CPU": 2}}
     preload = {"env": environment, "preload": [str(FIXTURES / "pretend_gpu.py")]}
     gpu = {"nthreads": round(1 / SHARE), "resources": {"GPU": 1}, **preload}
-    return distributed.SpecCluster(
-        workers={
-            name: {"cls": distributed.Nanny, "options": {"dashboard": False, **options}}
-            for name, options in {"cores": cores, "gpu": gpu}.items()
-        },
-        scheduler={
-            "cls": distributed.Scheduler,
-            "options": {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "port": 0},
-        },
-    )
+    workers = {
+        name: {"cls": distributed.Nanny, "options": {"dashboard": False, **options}}
+        for name, options in {"cores": cores, "gpu": gpu}.items()
+    }
+    options = {"dashboard_address": "127.0.0.1:0", "host": "127.0.0.1", "port": 0}
+    scheduler = {"cls": distributed.Scheduler, "options": options}
+    with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "spawn"}),
+        distributed.SpecCluster(workers=workers, scheduler=scheduler) as cluster,
+    ):
+        yield cluster
 
 
 @pytest.mark.parametrize("is_real", [
