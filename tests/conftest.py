@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from functools import partialmethod
@@ -56,7 +57,12 @@ ABOUT_GPUS = Path(__file__).parent / "gpu"
 
 
 def pytest_configure(config):
-    """Hide the machine's GPUs, but for the tests about them alone: elsewhere answers are a CPU's to the last digit."""
+    """Hide the machine's GPUs, but for the tests about them alone: elsewhere answers are a CPU's to the last digit.
+
+    And have Ctrl-C end what is started here.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background so
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     asked = [(config.invocation_params.dir / one.split("::")[0]).resolve() for one in config.args]
     if not all(one.is_relative_to(ABOUT_GPUS) for one in asked):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
