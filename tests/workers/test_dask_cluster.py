@@ -394,6 +394,7 @@ def test_machine_with_gpus_has_a_worker_for_every_other_core_too(monkeypatch):
     """A plain worker that offers a GPU stands for the one of dask-cuda's cluster, which wants a real one."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "spawn"}),  # with this environment
         distributed.LocalCluster(
             n_workers=1,
             threads_per_worker=1,
