@@ -52,16 +52,16 @@ distributed.Nanny.close = partialmethod(distributed.Nanny.close, timeout=HANG)
 # Hundreds of processes are started here; each would compile every file of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("ZYDA_ENGINE", None)
-LONGEST_ID = {str: 80, bytes: 16}
+LONGEST_ID = {str: 80, bytes: 16}  # characters or bytes of a value that names a test
 ABOUT_GPUS = Path(__file__).parent / "gpu"
 
 
 def pytest_configure(config):
     """Hide the machine's GPUs, but for the tests about them alone: elsewhere answers are a CPU's to the last digit.
 
-    And have Ctrl-C end what is started here.
+    Processes that the tests start can be interrupted, also where a shell runs the tests in its background.
     """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what runs in its background so
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     asked = [(config.invocation_params.dir / one.split("::")[0]).resolve() for one in config.args]
     if not all(one.is_relative_to(ABOUT_GPUS) for one in asked):
@@ -73,7 +73,7 @@ def pytest_addoption(parser):
 
 
 def pytest_make_parametrize_id(val, argname):
-    """Name long values by their argument: parts of them may differ between two processes that collect the tests."""
+    """Name a long value by its argument: compressed bytes hold a time, and differ between two xdist processes."""
     longest = LONGEST_ID.get(type(val))
     return argname if longest and len(val) > longest else None
 

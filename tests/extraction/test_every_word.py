@@ -1,6 +1,8 @@
 """Every visible word of the main content of a page is in its text, whatever its script, its length and its element."""
 
 import random
+from html import unescape
+from html.entities import html5
 
 import pytest
 from resiliparse.extract.html2text import extract_plain_text
@@ -160,6 +162,22 @@ def test_one_character_is_kept_however_it_is_written(extract, inner, element):
 )
 def test_what_is_kept_of_lone_characters_and_of_dates(extract, html, text):
     assert extract(PAGE.format(f"<p>{html}")) == text
+
+
+@EXTRACTORS
+def test_every_character_with_a_name_is_kept_where_it_stands_alone(extract):
+    """Those for private use are pictures. In Markdown, some characters are escaped by a backslash."""
+    names = [name for name, text in html5.items() if text.strip() and not "\ue000" <= text <= "\uf8ff"]
+    paragraphs = "".join(f"<p>a{i} <b>&{name}</b> b{i}</p>\n" for i, name in enumerate(names))
+    text = extract(f"<main><p>{'Some words of prose. ' * 30}</p>{paragraphs}</main>").replace("\\", "")
+    kept = {
+        name
+        for i, name in enumerate(names)
+        if html5[name].strip().replace("\\", "")
+        in unescape(text.partition(f"a{i} ")[2].partition(f"b{i}")[0])
+    }
+    assert not set(names) - kept
+    assert len(names) > 2000
 
 
 @EXTRACTORS
