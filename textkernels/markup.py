@@ -12,10 +12,10 @@ The same pass finds text nodes that are one character, which resiliparse 2.0.1 d
 from html.entities import html5
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.buffers import AT_ONCE
+from textkernels.compiled import njit
 from textkernels.swar import trailing_zeros, within_64
 
 VOID = "area base br col embed hr img input link meta param source track wbr"

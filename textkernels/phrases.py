@@ -9,9 +9,9 @@ hashes stands a bitmap, of which a document that has none of the phrases touches
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.utf8 import mix
 
 BASE = np.uint64(0xD1B54A32D192ED03)

@@ -8,9 +8,9 @@ takes, so that nothing that it finds reaches out of one.
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.swar import between_64, trailing_zeros
 from textkernels.utf8 import first_bits
 
