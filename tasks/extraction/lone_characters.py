@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tasks.extraction.nesting import NO_SPANS, Bytes, Places, lone_places, referenced, spliced
+from tasks.extraction.nesting import NO_SPANS, Bytes, Places, in_utf8, lone_places, referenced, spliced
 
 # Control characters that are no white space, and code points that stand for no character.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
@@ -16,29 +16,28 @@ MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
 
 def with_lone(page: str, extract: Callable[[str], str]) -> str:
     """Extract the text of a page that may have such text nodes. Raises ValueError where no character is a mark."""
-    data = np.frombuffer(page.encode(), np.uint8)
-    return with_marked(page, data, lone_places(data), NO_SPANS, extract)
+    data = in_utf8(page)
+    lone = lone_places(data)
+    return with_marked(data, lone, NO_SPANS, extract) if len(lone) else extract(page)
 
 
-def with_marked(page: str, data: Bytes, lone: Places, names: Places, extract: Callable[[str], str]) -> str:
+def with_marked(data: Bytes, lone: Places, names: Places, extract: Callable[[str], str]) -> str:
     """Extract the text of a page with such text nodes, in which some tags become spans.
 
     data: the page in UTF-8. lone, names: as `Measured` has them.
     """
-    if not len(lone) and not len(names):
-        return extract(page)
-    mark = unused_character(page, data) if len(lone) else ""
+    mark = unused_character(data) if len(lone) else ""
     spans = np.concatenate([names, np.stack([lone, lone], 1)])
     order = np.argsort(spans[:, 0])
-    texts = ["span" if i < len(names) else mark for i in order.tolist()]
-    text = extract(spliced(page, data, spans[order], texts))
+    texts = [b"span" if i < len(names) else mark.encode() for i in order.tolist()]
+    text = extract(spliced(data, spans[order], texts))
     return text.replace(mark, "") if mark else text
 
 
-def unused_character(page: str, data: Bytes) -> str:
+def unused_character(data: Bytes) -> str:
     """Return a mark that a page has neither as itself nor as a reference. data: the page in UTF-8."""
-    used = referenced(data)
+    used, page = referenced(data), data.tobytes()
     for mark in MARKS:
-        if not used[ord(mark)] and mark not in page:
+        if not used[ord(mark)] and mark.encode() not in page:
             return mark
     raise ValueError("it has all control characters; expected at least one that could mark others")

@@ -7,7 +7,7 @@ half a second). So pages are measured before they are parsed, and options, whose
 
 import re
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +39,6 @@ class Measured(NamedTuple):
     (n, 2), in bytes.
     """
 
-    html: str
     data: Bytes
     has_structure: bool
     has_numbers: bool
@@ -47,20 +46,17 @@ class Measured(NamedTuple):
     lone: Places
     in_sentences: Places
 
+    @property
+    def html(self) -> str:
+        return str(self.data.data, "utf-8")
 
-def checked(html: str, data: Bytes | None = None) -> str:
-    """Return a page in a form that is safe to parse; raise ValueError where there is none.
 
-    data: the page in UTF-8, where that is at hand.
+def measured(page: str | Bytes) -> Measured:
+    """Return a page in a form that is safe to parse, and what is in it; raise ValueError where there is none.
+
+    page: in UTF-8, where that is at hand, for only what is parsed is decoded.
     """
-    return measured(html, data).html
-
-
-def measured(html: str, data: Bytes | None = None) -> Measured:
-    """Return what `checked` does, and what is in the page."""
-    if data is None:
-        html, data = in_utf8(html)
-    most = limits()
+    data, most = in_utf8(page) if isinstance(page, str) else page, limits()
     if len(data) > most.html_bytes:
         raise ValueError(f"it has {len(data):,} bytes, expected at most {most.html_bytes:,}")
     (depth, tags, work, options, seen, _), places = surveyed(data, most.html_depth)
@@ -74,10 +70,10 @@ def measured(html: str, data: Bytes | None = None) -> Measured:
             f"{work:,}, expected at most {most.html_work:,}"
         )
     if options > most.html_options:
-        html, data = in_utf8(OPTION.sub("", html))
+        data = in_utf8(OPTION.sub("", str(data.data, "utf-8")))
         _, places = surveyed(data, most.html_depth)
     structure, numbers, bracket = (bool(seen & kind) for kind in (IS_STRUCTURE, HAS_NUMBERS, HAS_BRACKET))
-    return Measured(html, data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
+    return Measured(data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
 
 
 def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
@@ -111,29 +107,19 @@ def referenced(data: Bytes) -> NDArray[np.bool_]:
     return named
 
 
-def spliced(html: str, data: Bytes, spans: Places, texts: Sequence[str]) -> str:
-    """Return a page with a text in the place of each span, (n, 2), in bytes. data: the page in UTF-8.
-
-    To count characters takes a fraction of the time of decoding them.
-    """
-    begins = data.view(np.int8) >= -64  # of characters
-    counts = [np.count_nonzero(begins[a:b]) for a, b in pairwise([0, *spans.ravel().tolist()])]
-    places = np.cumsum(counts).tolist()
-    parts = [html[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(html)], strict=True)]
-    return "".join(chain.from_iterable(zip(parts, [*texts, ""], strict=True)))
+def spliced(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
+    """Return a page in UTF-8 with a text in the place of each span, (n, 2), in bytes."""
+    places = spans.ravel().tolist()
+    kept = [data.data[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(data)], strict=True)]
+    return b"".join(chain.from_iterable(zip(kept, [*texts, b""], strict=True))).decode()
 
 
 def with_sentences(page: Measured) -> str:
     """Return a page in which elements that are part of a sentence are spans, which resiliparse keeps."""
     names = page.in_sentences
-    return spliced(page.html, page.data, names, ["span"] * len(names)) if len(names) else page.html
+    return spliced(page.data, names, [b"span"] * len(names)) if len(names) else page.html
 
 
-def in_utf8(html: str) -> tuple[str, Bytes]:
-    """Return a page without halves of characters, and its bytes."""
-    try:
-        page = html.encode()
-    except UnicodeEncodeError:  # which no page has that was decoded
-        page = html.encode("utf-8", "replace")
-        html = page.decode()
-    return html, np.frombuffer(page, np.uint8)
+def in_utf8(html: str) -> Bytes:
+    """Return the bytes of a page, without halves of characters, which no page has that was decoded."""
+    return np.frombuffer(html.encode("utf-8", "replace"), np.uint8)

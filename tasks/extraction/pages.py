@@ -10,17 +10,16 @@ from tasks.extraction.nesting import Bytes, measured, with_sentences
 EDIT_LINKS = [".mw-editsection", ".editsection"]  # of MediaWiki, in headings
 
 
-def main_content(html: str, data: Bytes | None = None) -> str:
+def main_content(html: str | Bytes) -> str:
     """Return the main content of a page as text; raise ValueError for a page that is not safe to parse.
 
-    data: the page in UTF-8, where that is at hand.
+    html: in UTF-8, where that is at hand.
     """
-    page = measured(html, data)
-    extract = text_without_links if page.has_bracket and "editsection" in page.html else text_of
+    page = measured(html)
+    extract = text_without_links if page.has_bracket and b"editsection" in page.data.tobytes() else text_of
     if page.has_numbers:
-        html = with_numbers(without_marks(with_sentences(page), page.data))
-        return numbered(with_lone(html, extract))
-    return with_marked(page.html, page.data, page.lone, page.in_sentences, extract)
+        return numbered(with_lone(with_numbers(without_marks(with_sentences(page), page.data)), extract))
+    return with_marked(page.data, page.lone, page.in_sentences, extract)
 
 
 def text_of(page: str) -> str:

@@ -47,12 +47,12 @@ NAVIGATION = ("navheader", "navfooter")  # classes of DocBook's, in which naviga
 PLACEHOLDER = "x"  # text of a formula, for what judges elements by their text
 
 
-def structured_text(html: str, data: Bytes | None = None) -> str:
+def structured_text(html: str | Bytes) -> str:
     """Return the main content of a page as Markdown; raise ValueError for a page that is not safe to parse.
 
-    data: the page in UTF-8, where that is at hand.
+    html: in UTF-8, where that is at hand.
     """
-    found, pieces = measured(html, data), list[Piece]()
+    found, pieces = measured(html), list[Piece]()
     page = without_marks(with_sentences(found), found.data)
     if "<sup" in page:
         page = POWER.sub(power, page)

@@ -69,5 +69,6 @@ def test_text_is_put_into_a_page_at_places_in_bytes(seed):
     for start, end in spans[::-1]:
         expected = expected[:start] + "é!".encode() + expected[end:]
     assert (
-        spliced(page, np.frombuffer(page.encode(), np.uint8), spans, ["é!"] * len(spans)) == expected.decode()
+        spliced(np.frombuffer(page.encode(), np.uint8), spans, ["é!".encode()] * len(spans))
+        == expected.decode()
     )
