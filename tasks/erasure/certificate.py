@@ -109,7 +109,7 @@ def lines_of(asked: Asked, found: Findings) -> list[Request]:
         Request(id=one.doc_id) if one.likeness is None else Request(id=one.doc_id, by="likeness")
         for one in found.documents
     ]
-    return [*asked.kept(), *found.by_text, *ids]
+    return [*asked.kept(), *found.known_by, *ids]
 
 
 def new_lines(recipe: Recipe, asked: Asked, found: Findings) -> list[dict[str, Any]]:

@@ -54,6 +54,7 @@ def mine(corpus):
     corpus.recipe |= {
         "name": "mine",
         "on_bad_rows": "set_aside",
+        "publish_set_aside": True,
         "sources": [
             {"name": "pages", "files": "in/pages-*.jsonl"},
             {"name": "others", "files": "in/others.parquet", "url": "address"},
