@@ -161,7 +161,7 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
     # Stages about the corpus have no source in their receipts, and no line in the ledger.
     ledger = make_ledger(of_stage for of_stage in receipts.values() if of_stage[0].source)
     corpus_receipts = {folder: receipts[name][0] for folder, name in about_corpus.items()}
-    files = (receipts["ingest"], corpus_receipts, receipts["publish"])
+    files = (corpus_receipts, receipts["publish"])
     result(submit(publish_corpus, recipe, ledger, plans, references, *files, pipeline.reasons(recipe)))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
     result(submit(record_last_build, recipe, plans, references, receipts_of(receipts.values())))

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.accounts.components import ComponentCounts, added_up, count_components, count_names
+from tasks.documents.deny import RowsAside
 from tasks.documents.planning import STATISTICS, naming_columns
 from tasks.errors import NotConserved, bad_input
 from tasks.publish.published_columns import REMOVED, check_published_names, removed_schema
-from tasks.quality.ingested import ingested
+from tasks.quality.ingested import Ingested, ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
 from tasks.sources.components import COMPONENT, folder_name
@@ -89,10 +90,13 @@ class PublishedShard(Record):
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents, and what became of those of each component.
 
+    set_aside: the tables of rows that are set aside, if there are any.
+
     licenses, languages: likewise.
     """
 
     removed: tuple[Artifact, ...] = ()
+    set_aside: tuple[Artifact, ...] | None = None
     components: tuple[ComponentCounts, ...] | None = None
     licenses: tuple[ComponentCounts, ...] | None = None
     languages: tuple[ComponentCounts, ...] | None = None
@@ -324,10 +328,17 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         out=total(shard.counts for shard in kept),
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
+            set_aside=set_aside_of(facts, later_manifests) or None,
             components=components,
             **by_name,
         ).written(),
     )
+
+
+def set_aside_of(facts: Ingested, later_manifests: Sequence[Manifest]) -> tuple[Artifact, ...]:
+    """Return the tables of rows that are set aside, as deny lists have left them."""
+    judged = [one.facts_as(RowsAside).set_aside for one in later_manifests if one.stage == "deny"]
+    return next((tables for tables in judged if tables is not None), facts.set_aside)
 
 
 def check_components(source: str, what: str, components: Sequence[ComponentCounts], trail: Trail) -> None:
