@@ -1,8 +1,9 @@
-"""Dependents: what else has documents that are to go, in folders that are searched for corpora and mixtures.
+"""Dependents: what else has documents that are to be removed, in folders that are searched.
 
-A corpus of the same name is a copy or another version of it. One that was built `against` it let documents go for
+A corpus of the same name is a copy or another version of it. One that was built `against` it dropped documents for
 ours. One whose sources are files that ours has published was made from it, and what was made of that is looked for
-in turn. A mixture has documents at positions.
+in turn. A mixture has documents at positions, and their token ids in its work folder. Exports and copies of sources
+(`zyda fetch`) are known by their tables.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,16 +20,43 @@ from pydantic import ValidationError
 from tasks.accounts.published import MANIFEST, File
 from tasks.accounts.published_files import PublishedFiles
 from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from tasks.erasure.holdings import (
+    INGESTED,
+    copied_files,
+    exported_ids,
+    identity,
+    ids_below,
+    ids_in_mixture_work,
+    is_export_of,
+    root_of,
+    work_places,
+)
 from tasks.errors import Denied, ZydaError, first_line
 from tasks.ids import BITS, first_id, split
+from tasks.mixing.leftovers import unfinished_versions
 from tasks.mixing.mixing import MIXTURE
-from tasks.mixing.tracing import Trace
+from tasks.mixing.tracing import Trace, documents_in
+from tasks.publish.export_places import TABLE
+from tasks.sources.copies import FETCHED
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record
 from tasks.storage.tables import open_table
 
 OWN_IDS = "source_doc_id"  # what `doc_id` is called that a source has
+MOST_NAMED = 4  # files, in a note
 MOST_POSITIONS = 1000  # of a mixture that are listed
+MIX_AGAIN = "when its corpora have forgotten them: zyda mix MIXTURE --forget"
+TODO = {  # what the user does about each kind
+    "copy": "delete it, or ask it to forget the same with its own recipe: zyda forget",
+    "same sources": "ask it to forget the same with its own recipe: zyda forget",
+    "against": "ask it to forget the same: it would publish the documents that it has dropped for these",
+    "made from": "ask it to forget the same, then build it again: zyda forget with its own recipe",
+    "mixture": MIX_AGAIN,
+    "token ids": MIX_AGAIN,
+    "unfinished mix": f"zyda clean MIXTURE, or {MIX_AGAIN}",
+    "export": "write it again to the same folder, which removes its old files: zyda export; or delete it",
+    "copied sources": "delete these copies, or remove the rows from the source, then zyda fetch",
+}
 
 Ids = NDArray[np.uint64]
 
@@ -43,10 +71,10 @@ class Position(Record):
 
 
 class Dependent(Record):
-    """Something that has documents that are to go, or that let others go for them.
+    """Something that has documents that are to be removed, or that dropped others for them.
 
-    kind: `copy`, `against`, `made from` or `mixture`. of: the corpus whose documents they are. documents: how many.
-    positions: of a mixture, the first MOST_POSITIONS of `pieces`. note: what is to be known of it besides.
+    kind: of TODO. of: the corpus whose documents they are. documents: how many. positions: of a mixture, the first
+    MOST_POSITIONS of `pieces`. note: what else is known of it. todo: what the user does about it.
     """
 
     kind: str
@@ -56,11 +84,12 @@ class Dependent(Record):
     pieces: int = 0
     positions: tuple[Position, ...] = ()
     note: str = ""
+    todo: str = ""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A corpus with documents that are to go: ids, ascending, (n,)."""
+    """A corpus with documents that are to be removed: ids, ascending, (n,)."""
 
     corpus: ReferenceCorpus
     ids: Ids
@@ -74,10 +103,13 @@ class Search:
     not_searched: list[str] = field(default_factory=list)
     corpora: list[ReferenceCorpus] = field(default_factory=list)
     mixtures: list[Trace] = field(default_factory=list)
+    works: list[Folder] = field(default_factory=list)  # folders of mixtures, finished or not
+    exports: list[Folder] = field(default_factory=list)
+    copies: list[Folder] = field(default_factory=list)
     dependents: list[Dependent] = field(default_factory=list)
 
     def look_into(self, url: str) -> None:
-        """Find the corpora and mixtures below a folder."""
+        """Find the corpora, mixtures, exports and copies of sources below a folder."""
         try:
             folder = Folder(url)
             paths = folder.files("")
@@ -91,14 +123,28 @@ class Search:
             place, _, name = path.rpartition("/")
             at = f"{folder.url}/{place}".rstrip("/")
             try:
-                if name == MANIFEST:
-                    self.corpora.append(corpus_at(at))
-                elif name == MIXTURE:
-                    trace = Trace.at(at)
-                    if trace.folder not in [one.folder for one in self.mixtures]:
-                        self.mixtures.append(trace)
+                self.keep_place(name, at)
             except (ZydaError, ValidationError) as error:
                 self.not_searched.append(f"{at}/{name}: {first_line(error)}")
+        mixtures, corpora = work_places(paths)
+        self.works += [Folder(f"{folder.url}/{place}".rstrip("/")) for place in sorted(mixtures)]
+        for place in sorted(corpora):
+            if f"{place}/published/{MANIFEST}".lstrip("/") not in paths:
+                at = f"{folder.url}/{place}".rstrip("/")
+                self.not_searched.append(f"{at}/{INGESTED}: texts of a corpus that is not published")
+
+    def keep_place(self, name: str, at: str) -> None:
+        """Keep what a file of this name says there is in its folder."""
+        if name == MANIFEST:
+            self.corpora.append(corpus_at(at))
+        elif name == MIXTURE:
+            trace = Trace.at(at)
+            if trace.folder not in [one.folder for one in self.mixtures]:
+                self.mixtures.append(trace)
+        elif name == TABLE:
+            self.exports.append(Folder(at))
+        elif name == FETCHED:
+            self.copies.append(Folder(at))
 
     def follow(self, subject: Subject) -> None:
         """Find what has documents of a corpus, then what has those of corpora that were made from it."""
@@ -111,6 +157,11 @@ class Search:
             known |= {of.corpus.url for of in todo}
             for mixture in self.mixtures:
                 self.kept(mixture.folder.url, self.in_mixture(one, mixture))
+            for found_in, folders in (
+                (in_work, self.works), (in_export, self.exports), (in_copies, self.copies),
+            ):  # fmt: skip
+                for folder in folders:
+                    self.kept(folder.url, found_in(one, folder))
 
     def kept(self, url: str, found: Iterable[Dependent | Subject]) -> list[Subject]:
         """Keep what was found at a URL, and return the corpora to follow in turn."""
@@ -120,8 +171,8 @@ class Search:
                 if isinstance(one, Subject):
                     subjects.append(one)
                 else:
-                    self.dependents.append(one)
-        except (ZydaError, pa.ArrowException, OSError, KeyError) as error:
+                    self.dependents.append(one.model_copy(update={"todo": TODO[one.kind]}))
+        except (ZydaError, pa.ArrowException, OSError, KeyError, ValueError) as error:
             self.not_searched.append(f"{url}: {first_line(error)}")
         return subjects
 
@@ -133,8 +184,7 @@ class Search:
             note = "" if names else "against an earlier version of it"
             if matched := documents_matched(corpus, names or earlier, subject.ids):
                 yield Dependent(kind="against", url=corpus.url, of=ours.label, documents=matched, note=note)
-        if theirs.corpus == ours.manifest.corpus:
-            yield from in_copy(subject, corpus)
+        yield from in_copy(subject, corpus)
         made = ids_of_rows(subject, corpus)
         count, note = len(published_of(corpus, made)), ""
         if theirs.corpus != ours.manifest.corpus and len(others := ids_by_column(subject, corpus, made)):
@@ -156,14 +206,43 @@ class Search:
             return
         earlier = all(one.digest != subject.corpus.digest for one in corpora)
         note = "of another version of the corpus" if earlier else ""
-        if trace.mixed.texts:
-            note = "; ".join(filter(None, (note, "its files of texts have no positions: mix it anew")))
         pieces = list(pieces_of(trace, np.flatnonzero(is_it), subject.ids)) if trace.mixed.outputs else []
-        if pieces or trace.mixed.texts:
+        labels = [one.label for one, is_one in zip(corpora, is_it, strict=True) if is_one]
+        if len(ids := documents_in(trace, labels, subject.ids)):
             yield Dependent(
                 kind="mixture", url=trace.folder.url, of=subject.corpus.label, pieces=len(pieces), note=note,
-                documents=len({piece.doc_id for piece in pieces}), positions=tuple(pieces[:MOST_POSITIONS]),
+                documents=len(ids), positions=tuple(pieces[:MOST_POSITIONS]),
             )  # fmt: skip
+
+
+def in_work(subject: Subject, root: Folder) -> Iterator[Dependent]:
+    """Yield what a mixture's work folder has of the documents, and mixes that did not end."""
+    label = subject.corpus.label
+    if count := len(ids_in_mixture_work(root, label, subject.ids)):
+        yield Dependent(kind="token ids", url=f"{root.url}/work", of=label, documents=count)
+    for place in unfinished_versions(root.files("")):
+        note = "which documents it has is not known"
+        yield Dependent(kind="unfinished mix", url=f"{root.url}/{place}", of=label, documents=0, note=note)
+
+
+def in_export(subject: Subject, folder: Folder) -> Iterator[Dependent]:
+    """Yield an export of a corpus that has some of the documents, or of which nobody can say it."""
+    corpus = subject.corpus
+    if is_export_of(folder, corpus):
+        count, unknown = exported_ids(folder, corpus, subject.ids)
+        note = f"no doc_ids of {', '.join(unknown)}, so it may have more" if unknown else ""
+        if count or unknown:
+            yield Dependent(kind="export", url=folder.url, of=corpus.label, documents=count, note=note)
+
+
+def in_copies(subject: Subject, folder: Folder) -> Iterator[Dependent]:
+    """Yield copies of source files that have some of the documents."""
+    count, files = copied_files(folder, subject.corpus, subject.ids)
+    if count:
+        named = ", ".join(file.path for file in files[:MOST_NAMED]) + ", ..." * (len(files) > MOST_NAMED)
+        yield Dependent(
+            kind="copied sources", url=folder.url, of=subject.corpus.label, documents=count, note=named
+        )
 
 
 def pieces_of(trace: Trace, corpora: NDArray[np.int64], ids: Ids) -> Iterator[Position]:
@@ -191,24 +270,47 @@ def documents_matched(corpus: ReferenceCorpus, names: Iterable[str], ids: Ids) -
 
 
 def in_copy(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent]:
-    """Yield a copy or another version of a corpus that has some of the documents, by source, file and row."""
-    note = "" if corpus.digest == subject.corpus.digest else "another version of it"
-    ours, theirs = files_by_number(subject.corpus), files_by_number(corpus)
+    """Yield a corpus of the same files that has some of the documents, published or in its work folder."""
+    here = ids_by_files(subject, corpus)
+    if not len(here):
+        return
+    is_copy = corpus.label == subject.corpus.label
+    published = published_of(corpus, here)
+    ingested = np.setdiff1d(ids_below(root_of(corpus), INGESTED, here), published)
+    notes = ["another version of it"] if is_copy and corpus.digest != subject.corpus.digest else []
+    notes += [f"{len(ingested):,} of them in its work folder alone"] if len(ingested) else []
+    if count := len(published) + len(ingested):
+        kind = "copy" if is_copy else "same sources"
+        yield Dependent(
+            kind=kind, url=corpus.url, of=subject.corpus.label, documents=count, note="; ".join(notes)
+        )
+
+
+def ids_by_files(subject: Subject, corpus: ReferenceCorpus) -> Ids:
+    """Return the ids in another corpus of documents of ours, by the files of their sources: (n,) uint64, ascending.
+
+    Files of a copy are known by source and name, those of other corpora by name, version and size.
+    """
+    is_copy = corpus.label == subject.corpus.label
+    ours, theirs = (files_by_number(one, by_source=is_copy) for one in (subject.corpus, corpus))
     numbers = {named: number for number, named in theirs.items()}
     here = list[int]()
     for doc_id in subject.ids.tolist():
         source, file, row = split(doc_id)
-        if (number := numbers.get(ours.get((source, file), ("", "")))) is not None:
+        if (number := numbers.get(ours.get((source, file), ()))) is not None:
             here.append(first_id(*number) + row)
-    if len(found := published_of(corpus, np.array(sorted(here), np.uint64))):
-        yield Dependent(kind="copy", url=corpus.url, of=subject.corpus.label, documents=len(found), note=note)
+    return np.array(sorted(here), np.uint64)
 
 
-def files_by_number(corpus: ReferenceCorpus) -> dict[tuple[int, int], tuple[str, str]]:
-    """Return the source and the file of a corpus by their numbers."""
+def files_by_number(corpus: ReferenceCorpus, *, by_source: bool) -> dict[tuple[int, int], tuple[object, ...]]:
+    """Return by what each file of a corpus is known, by its numbers."""
     sources = {origin.number: origin.source for origin in corpus.manifest.made_of}
     return {
-        (row["source_number"], row["file_number"]): (sources[row["source_number"]], row["file"])
+        (row["source_number"], row["file_number"]): (
+            (sources[row["source_number"]], row["file"])
+            if by_source
+            else identity(row["file"], row["version"], row["size"])
+        )
         for row in PublishedFiles(corpus.folder, corpus.manifest, "").sources().to_pylist()
     }
 
