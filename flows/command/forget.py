@@ -203,6 +203,24 @@ def print_search(search: "Search") -> None:
         say(f"not searched: {line}")
 
 
+def forget_history(recipe: "Recipe") -> None:
+    """Remove what Prefect's database on this machine has of earlier runs, which the build deleted."""
+    import sqlite3  # late
+
+    from flows.dashboard.artifact_keys import keys_like  # late
+    from flows.server.history import clean_database, database  # late
+
+    path = database()
+    try:
+        if path is not None:
+            clean_database(path, keys_like(recipe))
+    except sqlite3.Error as error:
+        say(
+            f"{path}: {error}: it may keep pages of earlier builds in its events and its free space; "
+            "docs/removal.md has what to do about it"
+        )
+
+
 def finish_all(
     recipe_path: str, storage: str | None, sample: float | None, begun: "list[Certificate]"
 ) -> None:
@@ -213,6 +231,7 @@ def finish_all(
     recipe = load(recipe_path, storage, sample)  # which knows the new list
     run_build(recipe_path, storage, sample, recipe)
     remove(recipe, orphans_of(recipe))
+    forget_history(recipe)
     for certificate in begun:
         finished = finish(recipe, certificate)
         documents = sum(of.documents for of in finished.gone)
