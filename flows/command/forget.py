@@ -9,7 +9,7 @@ from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.build import keep_prefect_off_the_screen, run_build
 from flows.command.find import text_of
 from flows.command.terminal import confirm, console, in_threads, say, table_of
-from tasks.errors import BadInput
+from tasks.errors import BadInput, Denied
 from tasks.words import counted
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def forget(
     texts = [text_in(one) for one in text or ()]
     if "" in (among or ()):
         raise BadInput("--among: a folder is expected")
+    expect_corpus(recipe)
     request = Request(recipe_path, storage, sample, asking, texts, among or [], alike=not exact)
     if dry_run:
         expect_free(recipe.folder, (FORGET,))
@@ -85,6 +86,15 @@ def forget(
         return
     with forgetting(recipe.folder, "zyda forget"):
         request.carry_out(recipe, is_sure=yes)
+
+
+def expect_corpus(recipe: "Recipe") -> None:
+    """Raise Denied where there is no corpus, before anything is written there."""
+    from tasks.accounts.published import NOTHING, PUBLISHED  # late
+    from tasks.recipe.fields import DENIED  # late
+
+    if not any(map(recipe.folder.exists, (PUBLISHED, DENIED))):
+        raise Denied(NOTHING.format(url=recipe.folder.url))
 
 
 @dataclass(frozen=True)
@@ -170,8 +180,9 @@ def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
     import numpy as np  # late
 
     from tasks.dedup.reference.corpora import corpus_at  # late
-    from tasks.erasure.dependents import Search, Subject  # late
+    from tasks.erasure.dependents import Search  # late
     from tasks.erasure.found import listed_requests  # late
+    from tasks.erasure.kinds import Subject  # late
     from tasks.storage.folder import absolute  # late
 
     search = Search()

@@ -66,10 +66,8 @@ def ids_in_exported(folder: Folder, file: ExportedFile) -> Ids | None:
             if "doc_id" not in parquet.schema_arrow.names:
                 return None
             return parquet.read(["doc_id"]).column("doc_id").to_numpy()
-    rows = [orjson.loads(line) for line in lines_of(folder, file.path)]
-    if rows and "doc_id" not in rows[0]:
-        return None
-    return np.array([int(row["doc_id"]) for row in rows], np.uint64)
+    found = [orjson.loads(line).get("doc_id") for line in lines_of(folder, file.path)]
+    return None if None in found else np.array([*map(int, found)], np.uint64)
 
 
 def lines_of(folder: Folder, path: str) -> Iterator[bytes]:

@@ -9,7 +9,8 @@ from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
 from small_mixtures import here, mixed_in, mixing_of, mixture_file
 
 from tasks.dedup.reference.corpora import corpus_at
-from tasks.erasure.dependents import TODO, Search, Subject
+from tasks.erasure.dependents import Search
+from tasks.erasure.kinds import TODO, Subject
 from tasks.planning.fetching import Fetch
 from tasks.publish.exporting import Export, ExportOptions
 from tasks.storage.folder import Folder
