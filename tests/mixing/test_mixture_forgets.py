@@ -1,5 +1,6 @@
 """A mixture forgets what its corpora were asked to remove: no file of it has the text, as characters or as ids."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,10 +17,12 @@ from tasks.erasure.asked import Asking
 from tasks.erasure.certificate import finish, new_lines, promise
 from tasks.erasure.dependents import Search
 from tasks.erasure.found import find
+from tasks.errors import BadRecipe
 from tasks.lookup.verify_and_clean import orphans_of, remove
 from tasks.mixing.forgetting import Forgetting, forget, promised
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
+from tasks.storage.claims import forgetting, reading
 
 FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 ASKED = prose("small g3", 41)  # as `corpus_of` writes it
@@ -142,6 +145,53 @@ def test_mixture_forgets_in_every_format(made, mixture):
     assert tokens
     mixed_in(path)
     assert all(file.stat().st_mtime_ns == written for file, written in tokens.items())
+
+
+def test_forget_and_mix_of_one_corpus_exclude_each_other(made, mixture):
+    _, _, corpora, _ = made
+    folder, (place, path) = corpora[1].load().folder, mixture
+    before = files_in(place)
+    with forgetting(folder, "zyda forget"):
+        for options in ([], ["--plan"], ["--forget", "--yes"]):
+            refused = typed("mix", path, *options)
+            assert refused.exit_code == 1
+            assert f"{folder.url}: zyda forget (process {os.getpid()} on " in str(refused.exception)
+        again = typed("forget", corpora[1].path, "--ids", "1", "--dry-run")
+        assert "is at work there; start again when it has ended" in str(again.exception)
+    assert files_in(place) == before
+    with reading([folder], "zyda mix mixture"):
+        refused = typed("forget", corpora[1].path, "--ids", "1", "--yes")
+        assert f"{folder.url}: zyda mix mixture (process {os.getpid()} on " in str(refused.exception)
+
+
+def test_mixture_that_cannot_be_mixed_again_keeps_its_versions_until_it_can(made, mixture):
+    place, path = mixture
+    written, before = path.read_text(), files_in(place)
+    path.write_text(written.replace("epochs: 1", "tokens: 1e9"))
+    with pytest.raises(BadRecipe, match="its weight asks for 500,000,000 tokens"):
+        forgotten_in(path)
+    assert before <= files_in(place)
+    assert certificate_in(place).finished_at is None
+    path.write_text(written)
+    assert forgotten_in(path) == certificate_in(place)
+    assert certificate_in(place).finished_at
+    assert files_with(ASKED, place) == []
+
+
+def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made, mixture):
+    _, _, corpora, _ = made
+    recipe, (_, path) = corpora[1].load(), mixture
+    (asked,) = ids_of(corpora[1], prose("second g3", 41))
+    asking = Asking()
+    asking.ids([str(asked)])
+    found = find(recipe, asking.asked(()), lambda function, items: [*map(function, items)])
+    begun = promise(recipe, asking.asked(()), found, Search(), new_lines(recipe, asking.asked(()), found))
+    try:
+        refused = typed("mix", path, "--forget", "--yes")
+        assert f"{recipe.folder.url}: a request for removal was interrupted there" in str(refused.exception)
+    finally:
+        for one in (begun.path, begun.deny_list):
+            recipe.folder.remove(one)
 
 
 KILLED = """
