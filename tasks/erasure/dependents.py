@@ -8,6 +8,7 @@ in turn. A mixture has documents at positions, and their token ids in its work f
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,10 @@ from tasks.mixing.mixing import MIXTURE
 from tasks.mixing.tracing import Trace, documents_in
 from tasks.publish.export_places import TABLE
 from tasks.sources.copies import FETCHED
+from tasks.storage.artifacts import WORK
 from tasks.storage.folder import Folder
+
+Found = TypeVar("Found")
 
 MOST_NAMED = 4  # files, in a note
 
@@ -69,7 +73,8 @@ class Search:
             except (ZydaError, ValidationError) as error:
                 self.not_searched.append(f"{at}/{name}: {first_line(error)}")
         mixtures, corpora = work_places(paths)
-        self.works += [Folder(f"{folder.url}/{place}".rstrip("/")) for place in sorted(mixtures)]
+        for place in sorted(mixtures):
+            keep(self.works, Folder(f"{folder.url}/{place}".rstrip("/")))
         for place in sorted(corpora):
             if f"{place}/published/{MANIFEST}".lstrip("/") not in paths:
                 at = f"{folder.url}/{place}".rstrip("/")
@@ -78,15 +83,15 @@ class Search:
     def keep_place(self, name: str, at: str) -> None:
         """Keep what a file of this name says there is in its folder."""
         if name == MANIFEST:
-            self.corpora.append(corpus_at(at))
+            keep(self.corpora, corpus_at(at))
         elif name == MIXTURE:
             trace = Trace.at(at)
             if trace.folder not in [one.folder for one in self.mixtures]:
                 self.mixtures.append(trace)
         elif name == TABLE:
-            self.exports.append(Folder(at))
+            keep(self.exports, Folder(at))
         elif name == FETCHED:
-            self.copies.append(Folder(at))
+            keep(self.copies, Folder(at))
 
     def follow(self, subject: Subject) -> None:
         """Find what has documents of a corpus, then what has those of corpora that were made from it."""
@@ -119,6 +124,12 @@ class Search:
         return subjects
 
 
+def keep(found: list[Found], one: Found) -> None:
+    """Add what is not there yet: folders to search may overlap."""
+    if one not in found:
+        found.append(one)
+
+
 def in_mixture(subject: Subject, trace: Trace) -> Iterator[Dependent]:
     """Yield a mixture that has some of the documents, with the positions of their pieces."""
     corpora = trace.mixed.corpora
@@ -143,10 +154,12 @@ def in_mixture(subject: Subject, trace: Trace) -> Iterator[Dependent]:
 
 def in_work(subject: Subject, root: Folder) -> Iterator[Dependent]:
     """Yield what a mixture's work folder has of the documents, and mixes that did not end."""
-    label = subject.corpus.label
-    if count := len(ids_in_mixture_work(root, label, subject.ids)):
-        yield Dependent(kind="token ids", url=f"{root.url}/work", of=label, documents=count)
-    for place in unfinished_versions(root.files("")):
+    label, paths = subject.corpus.label, root.files("")
+    if not any(path.startswith(f"{WORK}/tokens/{label}/") for path in paths):
+        return
+    if count := len(ids_in_mixture_work(root, subject.corpus, subject.ids)):
+        yield Dependent(kind="token ids", url=f"{root.url}/{WORK}", of=label, documents=count)
+    for place in unfinished_versions(paths):
         note = "which documents it has is not known"
         yield Dependent(kind="unfinished mix", url=f"{root.url}/{place}", of=label, documents=0, note=note)
 

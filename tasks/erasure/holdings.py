@@ -25,6 +25,16 @@ INGESTED = f"{WORK}/ingest"
 OF_MIXTURE = ("tokens", "segments")  # stages of a mixture whose files hold documents
 WORK_PLACE = re.compile(rf"(?:(.*)/)?{WORK}/({'|'.join((*OF_MIXTURE, 'ingest'))})/.")
 
+UNREADABLE = (
+    pa.ArrowException,
+    zstandard.ZstdError,
+    OSError,
+    ValueError,
+    AttributeError,
+    TypeError,
+    OverflowError,
+)
+
 Ids = NDArray[np.uint64]
 
 
@@ -45,8 +55,7 @@ def is_export_of(folder: Folder, corpus: ReferenceCorpus) -> bool:
 
 def exported_ids(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int, Sequence[str]]:
     """Count the documents of a corpus in the files of an export, and list its sources that have no doc_ids."""
-    sources, found, unknown = source_names(corpus), [np.empty(0, np.uint64)], dict[str, None]()
-    wanted = {sources[number] for number in {split(doc_id)[0] for doc_id in ids.tolist()}}
+    found, unknown, wanted = [ids[:0]], dict[str, None](), sources_of(corpus, ids)
     for file in listed_before(folder)[0]:
         if file.source in wanted and (size := folder.size_of(file.path)) is not None:
             if size != file.size:
@@ -61,13 +70,21 @@ def exported_ids(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int
 
 def ids_in_exported(folder: Folder, file: ExportedFile) -> Ids | None:
     """Read the ids of a file's documents; None where it has none."""
-    if file.path.endswith(".parquet"):
-        with folder.open(file.path) as stream, pq.ParquetFile(stream) as parquet:
-            if "doc_id" not in parquet.schema_arrow.names:
-                return None
-            return parquet.read(["doc_id"]).column("doc_id").to_numpy()
-    found = [orjson.loads(line).get("doc_id") for line in lines_of(folder, file.path)]
-    return None if None in found else np.array([*map(int, found)], np.uint64)
+    try:
+        if file.path.endswith(".parquet"):
+            return ids_of_table(folder, file.path)
+        found = [orjson.loads(line).get("doc_id") for line in lines_of(folder, file.path)]
+        return None if None in found else np.array([*map(int, found)], np.uint64)
+    except UNREADABLE as error:
+        raise Damaged(f"{folder.url}/{file.path} cannot be read: it is cut or changed") from error
+
+
+def ids_of_table(folder: Folder, path: str) -> Ids | None:
+    """Read the ids of a table's documents; None where it has none."""
+    with folder.open(path) as stream, pq.ParquetFile(stream) as parquet:
+        if "doc_id" not in parquet.schema_arrow.names:
+            return None
+        return parquet.read(["doc_id"]).column("doc_id").to_numpy()
 
 
 def lines_of(folder: Folder, path: str) -> Iterator[bytes]:
@@ -115,19 +132,26 @@ def ids_below(folder: Folder, place: str, ids: Ids) -> Ids:
 def ids_in_table(folder: Folder, path: str, ids: Ids) -> Ids:
     """Return the documents among some that a table holds. Raises Damaged where it cannot be read."""
     try:
-        with folder.open(path) as stream, pq.ParquetFile(stream) as parquet:
-            if "doc_id" not in parquet.schema_arrow.names:
-                return np.empty(0, np.uint64)
-            there = parquet.read(["doc_id"]).column("doc_id").to_numpy()
-    except (pa.ArrowException, OSError) as error:
+        there = ids_of_table(folder, path)
+    except UNREADABLE as error:
         raise Damaged(f"{folder.url}/{path} cannot be read: it is cut or changed") from error
-    return there[np.isin(there, ids)]
+    return ids[:0] if there is None else there[np.isin(there, ids)]
 
 
-def ids_in_mixture_work(root: Folder, label: str, ids: Ids) -> Ids:
+def sources_of(corpus: ReferenceCorpus, ids: Ids) -> list[str]:
+    """Return the sources of a corpus that documents are of."""
+    names = source_names(corpus)
+    return [names[number] for number in sorted({split(doc_id)[0] for doc_id in ids.tolist()})]
+
+
+def ids_in_mixture_work(root: Folder, corpus: ReferenceCorpus, ids: Ids) -> Ids:
     """Return the documents of a corpus of which a mixture's work folder holds token ids or texts."""
-    places = [f"{WORK}/{stage}/{label}" for stage in OF_MIXTURE]
-    return np.unique(np.concatenate([ids_below(root, place, ids) for place in places]))
+    places = [
+        f"{WORK}/{stage}/{corpus.label}/{source}"
+        for stage in OF_MIXTURE
+        for source in sources_of(corpus, ids)
+    ]
+    return np.unique(np.concatenate([ids[:0], *(ids_below(root, place, ids) for place in places)]))
 
 
 def work_places(paths: Iterable[str]) -> tuple[set[str], set[str]]:

@@ -94,16 +94,15 @@ class Forgetting(Record):
         return f"{FORGOTTEN}/{moment_of_name}-{digest_of([self.name, self.asked_at])[:8]}.json"
 
     @property
-    def documents(self) -> int:
-        """How many removed documents its versions had, each counted once for each version."""
-        return sum(sum(version.documents.values()) for version in self.versions)
+    def places(self) -> list[str]:
+        return [version.place for version in self.versions]
 
     def written(self) -> bytes:
         return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
 def moment() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat()
 
 
 def promised(inputs: Inputs) -> Forgetting:
@@ -131,9 +130,7 @@ def planned(inputs: Inputs) -> Forgetting:
     """Return what there is to remove of a mixture now."""
     folder, now = inputs.folder, Mixing(inputs, no_spread).place
     sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
-    manifests = [path.rpartition("/") for path in sizes if path.count("/") == 1]
-    finished = [place for place, _, name in manifests if name == MIXTURE and VERSION_FOLDER.fullmatch(place)]
-    older = {place: trace_at(folder, place) for place in finished if place != now}
+    older = {place: trace_at(folder, place) for place in older_versions(sizes, now)}
     corpora = forgotten_by(inputs, [trace.mixed for trace in older.values() if trace])
     denied = {label: ids for label, (_, ids) in corpora.items() if len(ids)}
     unfinished_ones = [place for place in unfinished_versions(sizes) if place != now]
@@ -152,6 +149,16 @@ def trace_at(folder: Folder, place: str) -> Trace | None:
         return Trace.at(folder.folder(place).url)
     except Denied:
         return None
+
+
+def older_versions(paths: Iterable[str], now: str) -> list[str]:
+    """Return the versions with a manifest, but for one. paths: of all files below the mixture's folder."""
+    manifests = [path.partition("/") for path in paths]
+    return [
+        place
+        for place, _, name in manifests
+        if name == MIXTURE and VERSION_FOLDER.fullmatch(place) and place != now
+    ]
 
 
 def no_spread(jobs: Sequence[Any], step: str) -> list[Any]:
@@ -245,6 +252,8 @@ def forget(inputs: Inputs, promise: Forgetting, spread: Spread, *, verify: bool 
     """Mix again, remove what is older, and finish the certificate."""
     folder = inputs.folder
     with held(folder, LOCK, "mix"):
+        if {*older_versions(folder.files(""), Mixing(inputs, spread).place)} - {*promise.places}:
+            promise = joined(promise, planned(inputs))  # another mix has ended meanwhile
         folder.write(promise.path, promise.written())
         mixed = rebuilding_damaged(folder, lambda: Mixing(inputs, spread).mix(verify=verify))
         remove_older(inputs, mixed)

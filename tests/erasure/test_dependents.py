@@ -76,10 +76,11 @@ def made(tmp_path_factory, compiled):
 def test_everything_that_holds_a_document_is_named_with_what_to_do(made):
     folder, ids = made
     search = Search()
-    for name in ("out", "exports", "fetched", "fetched-b", "copy", "mixes", "half"):
+    for name in ("exports/lines", "out", "exports", "fetched", "fetched-b", "copy", "mixes", "half"):
         search.look_into(str(folder / name))
     search.follow(Subject(corpus_at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
-    found = {(one.kind, one.url.removeprefix(f"{folder}/"), one.documents) for one in search.dependents}
+    found = [(one.kind, one.url.removeprefix(f"{folder}/"), one.documents) for one in search.dependents]
+    assert len(found) == len({*found})  # though a folder is searched twice
     versions = {url for kind, url, _ in found if kind in {"mixture", "unfinished mix"}}
     expected = {
         ("export", "exports/lines", 2), ("export", "exports/parquet", 1), ("export", "exports/plain", 0),
@@ -107,6 +108,12 @@ def test_what_cannot_be_read_is_named(made, tmp_path):
     file.write_bytes(b"x" * file.stat().st_size)
     table = tmp_path / "fetched/fetched.parquet"
     table.write_bytes(table.read_bytes()[:-40])
+    shutil.copytree(folder / "exports/columns", tmp_path / "lists")
+    for file in (tmp_path / "lists/a").rglob("*.parquet"):
+        file.write_bytes(b"[" * file.stat().st_size)
+    shutil.copytree(folder / "exports/lines", tmp_path / "noise")
+    (file,) = (tmp_path / "noise/a").rglob("*.zst")
+    file.write_bytes(file.read_bytes()[:8] + bytes(file.stat().st_size - 8))
     (tmp_path / "strange").mkdir()
     (tmp_path / "strange/exported.parquet").write_bytes(json.dumps({}).encode())
     search = Search()
@@ -114,5 +121,5 @@ def test_what_cannot_be_read_is_named(made, tmp_path):
     search.follow(Subject(corpus_at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
     assert not search.dependents
     assert sorted(line.removeprefix(f"{tmp_path}/").split(":")[0] for line in search.not_searched) == [
-        "bent", "cut", "fetched", "strange",
+        "bent", "cut", "fetched", "lists", "noise", "strange",
     ]  # fmt: skip
