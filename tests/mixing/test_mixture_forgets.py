@@ -23,6 +23,7 @@ from tasks.mixing.forgetting import Forgetting, forget, promised
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
 from tasks.storage.claims import forgetting, reading
+from tasks.storage.folder import Folder
 
 FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 ASKED = prose("small g3", 41)  # as `corpus_of` writes it
@@ -176,6 +177,26 @@ def test_mixture_that_cannot_be_mixed_again_keeps_its_versions_until_it_can(made
     assert forgotten_in(path) == certificate_in(place)
     assert certificate_in(place).finished_at
     assert files_with(ASKED, place) == []
+
+
+def test_version_that_another_mix_has_ended_meanwhile_is_removed_and_named_from_a_store(made, tmp_path):
+    folder, path, *_ = made
+    store, text = f"memory://{tmp_path.name}", path.read_text()
+    files = [tmp_path / f"{seed}.yaml" for seed in (2, 4)]
+    for file in files:
+        content = text.replace(str(folder / "mixed"), store).replace("seed: 2", f"seed: {file.stem}")
+        file.write_text(content)
+    promise = promised(inputs_of(load_mixture(str(files[0]))))
+    mixed = mixing_of(files[1]).mix()
+    finished = forget(inputs_of(load_mixture(str(files[0]))), promise, here)
+    assert promise.versions == ()
+    assert [one.place for one in finished.versions] == [mixed.place]
+    left = Folder(f"{store}/mixture").files("")
+    places = {path.partition("/")[0] for path in left}
+    assert places == {finished.place, "work", "forgotten", "mixture.json"}
+    assert {path.split("/")[1] for path in left if path.startswith("work/")} == {
+        "tokens", *(path.split("/")[1] for path in left if path.startswith("work/tokenizer-"))
+    }  # fmt: skip
 
 
 def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made, mixture):
