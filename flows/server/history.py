@@ -1,4 +1,4 @@
-"""Remove what Prefect keeps of a corpus's earlier runs, when the corpus forgets documents.
+"""Remove the records of a corpus's earlier runs from Prefect, when the corpus forgets documents.
 
 Pages, logs, states and events of these runs may hold values of a removed document: the name of a component, a
 licence that no list has, a sentence of an error. A server removes runs, their logs and pages on request. It has no
@@ -72,7 +72,7 @@ def earlier_runs(client: SyncPrefectClient, recipe: Recipe, before: datetime) ->
 
 
 def is_of(run: FlowRun, recipe: Recipe) -> bool:
-    """Return whether a run with the name of a corpus is of that corpus: two may have one name in two places."""
+    """Return whether a run with the name of a corpus is of that corpus: two corpora may have the same name."""
     asked = run.parameters
     try:
         other = load_recipe(str(asked["recipe"]), storage=asked.get("storage"), sample=asked.get("sample"))
@@ -89,7 +89,7 @@ def database() -> Path | None:
 
 
 def clean_database(path: Path, keys: str) -> None:
-    """Remove from a database what is left of deleted runs, and the content of its free pages and of its log.
+    """Remove the remains of deleted runs from a database, and the content of its free pages and of its log.
 
     Raises sqlite3.OperationalError where others use it for longer than BUSY_SECONDS.
     """

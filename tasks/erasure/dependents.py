@@ -1,4 +1,4 @@
-"""Dependents: what else has documents that are to be removed, in folders that are searched.
+"""Dependents: other places with documents to be removed, in folders that are searched.
 
 A corpus of the same name is a copy or another version of it. One that was built `against` it dropped documents for
 ours. One whose sources are files that ours has published was made from it, and what was made of that is looked for
@@ -43,7 +43,7 @@ MOST_NAMED = 4  # files, in a note
 
 @dataclass
 class Search:
-    """Folders that were searched, and what was found there. not_searched: what could not be read, and why."""
+    """Searched folders, with the dependents found there. not_searched: files that could not be read, with reasons."""
 
     searched: list[str] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Search:
                 self.not_searched.append(f"{at}/{INGESTED}: texts of a corpus that is not published")
 
     def keep_place(self, name: str, at: str) -> None:
-        """Keep what a file of this name says there is in its folder."""
+        """Keep the folder of a file by the name of the file."""
         if name == MANIFEST:
             keep(self.corpora, corpus_at(at))
         elif name == MIXTURE:
@@ -94,7 +94,7 @@ class Search:
             keep(self.copies, Folder(at))
 
     def follow(self, subject: Subject) -> None:
-        """Find what has documents of a corpus, then what has those of corpora that were made from it."""
+        """Find the dependents of a corpus, then the dependents of corpora that were made from it."""
         todo, known = [subject], {subject.corpus.url}
         while todo:
             one = todo.pop(0)
@@ -111,7 +111,7 @@ class Search:
                     self.kept(folder.url, found_in(one, folder))
 
     def kept(self, url: str, found: Iterable[Dependent | Subject]) -> list[Subject]:
-        """Keep what was found at a URL, and return the corpora to follow in turn."""
+        """Keep the dependents found at a URL, and return the corpora to follow in turn."""
         subjects = list[Subject]()
         try:
             for one in found:
@@ -125,7 +125,7 @@ class Search:
 
 
 def keep(found: list[Found], one: Found) -> None:
-    """Add what is not there yet: folders to search may overlap."""
+    """Add an item if it is new: folders to search may overlap."""
     if one not in found:
         found.append(one)
 
@@ -153,7 +153,7 @@ def in_mixture(subject: Subject, trace: Trace) -> Iterator[Dependent]:
 
 
 def in_work(subject: Subject, root: Folder) -> Iterator[Dependent]:
-    """Yield what a mixture's work folder has of the documents, and mixes that did not end."""
+    """Yield the work folder of a mixture if it has some of the documents, and mixes that did not end."""
     label, paths = subject.corpus.label, root.files("")
     if not any(path.startswith(f"{WORK}/tokens/{label}/") for path in paths):
         return
@@ -165,7 +165,7 @@ def in_work(subject: Subject, root: Folder) -> Iterator[Dependent]:
 
 
 def in_export(subject: Subject, folder: Folder) -> Iterator[Dependent]:
-    """Yield an export of a corpus that has some of the documents, or of which nobody can say it."""
+    """Yield an export of a corpus if it has some of the documents, or if its files have no ids."""
     corpus = subject.corpus
     if is_export_of(folder, corpus):
         count, unknown = exported_ids(folder, corpus, subject.ids)
@@ -185,7 +185,7 @@ def in_copies(subject: Subject, folder: Folder) -> Iterator[Dependent]:
 
 
 def pieces_of(trace: Trace, corpora: NDArray[np.int64], ids: Ids) -> Iterator[Position]:
-    """Yield where documents of some corpora of a mixture, by their numbers, are in its files."""
+    """Yield the positions of documents in the files of a mixture. corpora: by their numbers in it."""
     for output in trace.outputs:
         for group in range(len(trace.groups(output))):
             table = trace.group(output, group)

@@ -1,4 +1,4 @@
-"""Holdings: documents outside of what corpora publish: in exports, copies of sources and work folders."""
+"""Holdings: documents outside of published corpora: in exports, copies of sources and work folders."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -118,7 +118,7 @@ def copied_files(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int
 
 
 def identity(file: str, version: str, size: int) -> tuple[str, str, int]:
-    """Return by what a file of a source is known in whichever table: files of this machine have no common path."""
+    """Return the identity of a source file in all tables: its name, for local paths differ, its version and size."""
     return file.rpartition("/")[2], version, size
 
 
@@ -155,7 +155,7 @@ def ids_in_mixture_work(root: Folder, corpus: ReferenceCorpus, ids: Ids) -> Ids:
 
 
 def work_places(paths: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Return the folders among whose files there are those of a mixture's work, and those of a corpus's."""
+    """Return the folders with work files of mixtures, and the folders with work files of corpora."""
     found = {match.groups() for path in paths if (match := WORK_PLACE.match(path))}
     mixtures = {place or "" for place, stage in found if stage in OF_MIXTURE}
     return mixtures, {place or "" for place, stage in found if stage == "ingest"}

@@ -21,7 +21,7 @@ OWN_IDS = "source_doc_id"  # what `doc_id` is called that a source has
 
 
 def in_corpus(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent | Subject]:
-    """Yield what a corpus has of the documents of another, and itself to be followed if it was made from it."""
+    """Yield a corpus if it has documents of another, and itself as a subject if it was made from the other."""
     ours, theirs = subject.corpus, corpus.manifest
     names = {other.name for other in theirs.against if other.sha256 == ours.digest}
     earlier = {other.name for other in theirs.against if other.name.partition("@")[0] == ours.label}
@@ -41,7 +41,7 @@ def in_corpus(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent |
 
 
 def documents_matched(corpus: ReferenceCorpus, names: Iterable[str], ids: Ids) -> int:
-    """Count the documents that a corpus let go for some of another, by what it calls that."""
+    """Count the documents that a corpus dropped for some of another. names: of the other in `removed/`."""
     count = 0
     for file in PublishedFiles(corpus.folder, corpus.manifest, "").below("removed/"):
         with opened(corpus, file) as parquet:
@@ -87,7 +87,7 @@ def ids_by_files(subject: Subject, corpus: ReferenceCorpus) -> Ids:
 
 
 def files_by_number(corpus: ReferenceCorpus, *, by_source: bool) -> dict[tuple[int, int], tuple[object, ...]]:
-    """Return by what each file of a corpus is known, by its numbers."""
+    """Return the identity of each source file of a corpus, by its numbers."""
     sources = {origin.number: origin.source for origin in corpus.manifest.made_of}
     return {
         (row["source_number"], row["file_number"]): (
@@ -100,7 +100,7 @@ def files_by_number(corpus: ReferenceCorpus, *, by_source: bool) -> dict[tuple[i
 
 
 def ids_of_rows(subject: Subject, corpus: ReferenceCorpus) -> Ids:
-    """Return which documents of a corpus are rows of ours that are to go: (n,) uint64, ascending.
+    """Return the documents of a corpus that are rows of ours to be removed: (n,) uint64, ascending.
 
     Its sources are known by the names of their files, which end with digits of a hash, and by their sizes.
     """
@@ -131,7 +131,7 @@ def ids_by_column(subject: Subject, corpus: ReferenceCorpus, known: Ids) -> Ids:
 
 
 def published_of(corpus: ReferenceCorpus, ids: Ids) -> Ids:
-    """Return which documents a corpus publishes, of some: (n,) uint64."""
+    """Return the documents among some that a corpus publishes: (n,) uint64."""
     if corpus.manifest.id_bits != BITS:
         raise Denied(f"{corpus.url}: its doc_ids are of another version of this software")
     sources = {origin.number: origin.source for origin in corpus.manifest.made_of}
@@ -145,7 +145,7 @@ def published_of(corpus: ReferenceCorpus, ids: Ids) -> Ids:
 
 @contextmanager
 def opened(corpus: ReferenceCorpus, file: File) -> Iterator[pq.ParquetFile]:
-    """Open a table of a corpus. Raises Damaged, and Denied where its manifest does not say enough."""
+    """Open a table of a corpus. Raises Damaged, and Denied if its manifest is of an older version."""
     if (artifact := file.to_read()) is None:
         raise Denied(
             f"{corpus.url}: it was published by an older version, whose manifest does not say enough"

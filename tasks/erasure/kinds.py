@@ -1,4 +1,4 @@
-"""Kinds of dependents: what holds documents that are to be removed, and what the user does about it."""
+"""Kinds of dependents: places that hold documents to be removed, each with the next step of the user."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from tasks.storage.records import Record
 
 MOST_POSITIONS = 1000  # of a mixture that are listed
 MIX_AGAIN = "when its corpora have forgotten them: zyda mix MIXTURE --forget"
-TODO = {  # what the user does about each kind
+TODO = {  # the next step of the user, by kind
     "copy": "delete it, or ask it to forget the same with its own recipe: zyda forget",
     "same sources": "ask it to forget the same with its own recipe: zyda forget",
     "against": "ask it to forget the same: it would publish the documents that it has dropped for these",
@@ -38,7 +38,7 @@ class Dependent(Record):
     """Something that has documents that are to be removed, or that dropped others for them.
 
     kind: of TODO. of: the corpus whose documents they are. documents: how many. positions: of a mixture, the first
-    MOST_POSITIONS of `pieces`. note: what else is known of it. todo: what the user does about it.
+    MOST_POSITIONS of `pieces`. note: further facts. todo: the next step of the user.
     """
 
     kind: str

@@ -35,7 +35,7 @@ MOST_DOCUMENTS = 1000  # of a version that a certificate names
 UNREADABLE = "its documents are not known: it cannot be read"
 NOT_SEEN = (
     "copies of the mixture's files elsewhere, on the machines of a training run for one, and backups of them",
-    "earlier versions of objects that a store keeps, and what a disk still has of deleted files",
+    "earlier versions of objects that a store keeps, and the blocks of deleted files on a disk",
     "index files and caches that trainers have made",
     "models that were trained on a removed version",
     "documents with the same text in a corpus of this mixture that was not asked to remove them",
@@ -47,7 +47,7 @@ Ids = NDArray[np.uint64]
 class CorpusForgotten(Record):
     """A corpus of a mixture: how many documents it was asked to remove, and the digest of its manifest now.
 
-    denied: None where the corpus cannot be read; why, says `note`.
+    denied: None if the corpus cannot be read, for the reason in `note`.
     """
 
     label: str
@@ -76,7 +76,7 @@ class WorkRemoved(Record):
 
 
 class Forgetting(Record):
-    """The certificate: what is to be removed, and, when it is finished, which version is there in its place."""
+    """The certificate: the versions and files to remove, and, when it is finished, the version in their place."""
 
     name: str
     asked_at: str
@@ -106,13 +106,13 @@ def moment() -> str:
 
 
 def promised(inputs: Inputs) -> Forgetting:
-    """Return what is to be removed of a mixture: also what an interrupted call was to remove."""
+    """Return the versions and files to remove, with the ones of an interrupted call."""
     now = planned(inputs)
     return joined(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
 
 
 def joined(begun: Forgetting, now: Forgetting) -> Forgetting:
-    """Join an unfinished certificate with what there is to remove now, which may be removed in part."""
+    """Join an unfinished certificate with the versions and files that are left to remove."""
     known = {one.label: one for one in begun.corpora}
     is_same = all(one == known.get(one.label) for one in now.corpora)
     corpora = known | {one.label: one for one in now.corpora}
@@ -127,7 +127,7 @@ def joined(begun: Forgetting, now: Forgetting) -> Forgetting:
 
 
 def planned(inputs: Inputs) -> Forgetting:
-    """Return what there is to remove of a mixture now."""
+    """Return the versions and files of a mixture to remove now."""
     folder, now = inputs.folder, Mixing(inputs, no_spread).place
     sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
     older = {place: trace_at(folder, place) for place in older_versions(sizes, now)}
@@ -152,7 +152,7 @@ def trace_at(folder: Folder, place: str) -> Trace | None:
 
 
 def older_versions(paths: Iterable[str], now: str) -> list[str]:
-    """Return the versions with a manifest, but for one. paths: of all files below the mixture's folder."""
+    """Return the versions with a manifest, except `now`. paths: of all files below the mixture's folder."""
     manifests = [path.partition("/") for path in paths]
     return [
         place
@@ -162,7 +162,7 @@ def older_versions(paths: Iterable[str], now: str) -> list[str]:
 
 
 def no_spread(jobs: Sequence[Any], step: str) -> list[Any]:
-    raise NotImplementedError  # what a mixture is named by is known without work
+    raise NotImplementedError  # a version is named without any work
 
 
 def forgotten_by(inputs: Inputs, before: Iterable[Mixed]) -> dict[str, tuple[CorpusForgotten, Ids]]:
@@ -202,7 +202,7 @@ def denied_ids(corpus: ReferenceCorpus) -> Ids:
 def removed_version(
     place: str, trace: Trace | None, sizes: dict[str, int], denied: dict[str, Ids]
 ) -> VersionRemoved:
-    """Return what is recorded of a version: its files, and which removed documents it has."""
+    """Return the record of a version: its files, and the removed documents in it."""
     ids, note, digests = dict[str, Ids](), UNREADABLE, dict[str, str]()
     if trace is not None:
         outputs = (*trace.mixed.outputs, *trace.mixed.texts)
@@ -232,7 +232,7 @@ def kept_in_work(inputs: Inputs) -> set[str]:
 
 
 def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str]) -> Iterator[WorkRemoved]:
-    """Return what is to be removed besides versions: by stage, and each mix that did not end."""
+    """Yield the other files to remove: of each stage in the work folder, and of each mix that did not end."""
     files, bytes_of = Counter[str](), Counter[str]()
     for path, size in sizes.items():
         top, _, below = path.partition("/")
@@ -249,7 +249,7 @@ def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str
 
 
 def forget(inputs: Inputs, promise: Forgetting, spread: Spread, *, verify: bool = False) -> Forgetting:
-    """Mix again, remove what is older, and finish the certificate."""
+    """Mix again, remove older versions and work files, and finish the certificate."""
     folder = inputs.folder
     with held(folder, LOCK, "mix"):
         if {*older_versions(folder.files(""), Mixing(inputs, spread).place)} - {*promise.places}:
@@ -266,7 +266,7 @@ def forget(inputs: Inputs, promise: Forgetting, spread: Spread, *, verify: bool 
 
 
 def remove_older(inputs: Inputs, mixed: Mixed) -> None:
-    """Remove all versions but one, and all of the work folder but what stays."""
+    """Remove all versions except `mixed`, and all work files except the ones to keep."""
     folder, kept = inputs.folder, kept_in_work(inputs)
     paths = folder.files("")
     for place in sorted({path.partition("/")[0] for path in paths if "/" in path}):

@@ -29,7 +29,7 @@ LEASE_SECONDS = 90
 
 
 class Claim(Record):
-    """What a process does with a corpus, and which process it is."""
+    """The work of a process on a corpus, and the identity of the process."""
 
     what: str
     host: str
@@ -65,9 +65,9 @@ def forgetting(folder: Folder, what: str) -> Iterator[None]:
 
 @contextmanager
 def reading(folders: Iterable[Folder], what: str) -> Iterator[None]:
-    """Claim corpora for as long as the block reads them; those that cannot be written to have no claims.
+    """Claim corpora for as long as the block reads them; a corpus that cannot be written to has no claim.
 
-    Raises Denied with the name of the process that removes documents from one of them.
+    Raises Denied with the name of the process that removes documents from a corpus.
     """
     with ExitStack() as stack:
         for folder in dict.fromkeys(folders):
@@ -88,7 +88,7 @@ def can_be_claimed(folder: Folder) -> bool:
 
 @contextmanager
 def claimed(folder: Folder, kind: str, what: str, rivals: tuple[str, ...]) -> Iterator[None]:
-    """Hold a claim of a kind for as long as the block runs. Raises Denied where there is one of the rivals'."""
+    """Hold a claim of a kind for as long as the block runs. Raises Denied if a rival kind is claimed."""
     path, claim = f"{CLAIMS}/{kind}-{uuid.uuid4().hex[:16]}.json", own_claim(what)
     is_over = threading.Event()
     write_claim(folder, path, claim)
