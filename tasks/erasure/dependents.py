@@ -43,7 +43,7 @@ MOST_NAMED = 4  # files, in a note
 
 @dataclass
 class Search:
-    """Searched folders, with the dependents found there. not_searched: files that could not be read, with reasons."""
+    """Searched folders, with the dependents found there. not_searched: files that could not be read."""
 
     searched: list[str] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)

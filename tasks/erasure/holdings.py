@@ -118,7 +118,7 @@ def copied_files(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int
 
 
 def identity(file: str, version: str, size: int) -> tuple[str, str, int]:
-    """Return the identity of a source file in all tables: its name, for local paths differ, its version and size."""
+    """Return the identity of a source file in all tables: its name without folders, its version and its size."""
     return file.rpartition("/")[2], version, size
 
 
