@@ -10,16 +10,19 @@ from prefect import flow
 from prefect.futures import PrefectFuture
 from pydantic import Field
 
+from flows.dashboard.artifact_keys import keys_like
 from flows.dashboard.live_artifact import live_page
 from flows.dashboard.progress_bars import pass_on_warnings, progress_bars
 from flows.dashboard.run_artifacts import as_failed, make_report, show_ledger
 from flows.dashboard.state import BuildState
 from flows.server.cluster_trouble import watch_cluster
 from flows.server.exclusion import build_lock
+from flows.server.history import forget_runs, moment_of
 from flows.server.run_names import name_by_corpus
 from tasks import pipeline
 from tasks.accounts.ledger import Ledger, make_ledger
 from tasks.dedup.reference.matches import load_references
+from tasks.erasure.certificate import unfinished
 from tasks.errors import ZydaError, all_but_poison
 from tasks.log import warn
 from tasks.planning.prepare import prepare
@@ -89,6 +92,8 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
             warn(f"the report could not be made: {fault}; zyda report makes it")
+        if begun := unfinished(recipe.folder):
+            forget_runs(recipe, keys_like(recipe), max(moment_of(one.asked_at) for one in begun))
     return ledger
 
 

@@ -18,6 +18,7 @@ from tasks.recipe.loading import load_recipe
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.runner import task_runner
+from tasks.storage.claims import reading
 from tasks.storage.folder import Folder, absolute
 
 AT_ONCE = 256  # files between two looks at how far it is
@@ -61,8 +62,9 @@ def export(
 @task(task_run_name="export", **ONCE_A_BUILD)
 def export_files(recipe: Recipe, to: str, options: ExportOptions, replace: bool) -> list[ExportedFile]:
     """Write what is not there yet."""
-    planned = Export(recipe, Folder(to), options, replace=replace)
-    return planned.write(over_cluster)
+    with reading([recipe.folder], "zyda export"):
+        planned = Export(recipe, Folder(to), options, replace=replace)
+        return planned.write(over_cluster)
 
 
 def over_cluster(jobs: Sequence[FileToExport]) -> Iterator[ExportedFile]:

@@ -18,6 +18,7 @@ from tasks.mixing.planning import Inputs, inputs_of
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.runner import task_runner
+from tasks.storage.claims import reading
 
 AT_ONCE = 256  # jobs between two looks at how far it is
 
@@ -33,7 +34,8 @@ def mix(mixture: str, storage: str | None = None) -> str:
     loaded = load_mixture(mixture, storage=storage)
     with mixture_lock(loaded):
         inputs = inputs_of(loaded)
-        mixed: Mixed = mix_files.submit(inputs).result()
+        with reading(inputs.corpus_folders, f"zyda mix {loaded.name}"):
+            mixed: Mixed = mix_files.submit(inputs).result()
         show(inputs, mixed)
     return inputs.folder.folder(mixed.place).url
 

@@ -117,6 +117,6 @@ def begins_word(data, i, end):
         return data[i + 1] >= 0xB0
     if byte == 0xE3:
         return data[i + 1] != 0x80
-    if byte == 0xEF:
-        return data[i + 1] != 0xBF and not (data[i + 1] == 0xBC and data[i + 2] < 0x90)
-    return byte != 0xF0 or data[i + 1] != 0x9F
+    if byte == 0xEF and data[i + 1] == 0xBC:
+        return 0x90 <= data[i + 2] <= 0x99 or 0xA1 <= data[i + 2] <= 0xBA
+    return not (byte == 0xF0 and data[i + 1] == 0x9F) and not (byte == 0xEF and data[i + 1] == 0xBF)

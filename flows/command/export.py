@@ -54,13 +54,15 @@ def export(
     """
     recipe = load(recipe_path, storage, sample)
     from tasks.publish.exporting import Export, ExportOptions  # late
+    from tasks.storage.claims import reading  # late
     from tasks.storage.folder import Folder, absolute  # late
 
     names = () if columns is None else tuple(columns.split(","))
     options = ExportOptions(format=kind, columns=names, sources=tuple(source or ()), file_mib=file_mib)
-    planned = Export(recipe, Folder(absolute(to)), options, verify=verify, replace=replace)
-    with bar_or_lines("written", sum(job.size for job in planned.jobs)) as tell:
-        files = planned.write(lambda jobs: in_processes(jobs, tell))
+    with reading([recipe.folder], "zyda export"):
+        planned = Export(recipe, Folder(absolute(to)), options, verify=verify, replace=replace)
+        with bar_or_lines("written", sum(job.size for job in planned.jobs)) as tell:
+            files = planned.write(lambda jobs: in_processes(jobs, tell))
     table = table_of("source", "files", "documents", "size", words=["source"])
     for name in dict.fromkeys(file.source for file in files):
         own = [file for file in files if file.source == name]
