@@ -13,7 +13,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from tasks.documents.evaluation_sets import PlannedSet, planned_set
 from tasks.documents.extraction import FAILED, MARKDOWN, known_as
 from tasks.documents.functions import digest_of_code
-from tasks.documents.item_search import HELD, MARK, PHRASES, VERSION, search_for
+from tasks.documents.item_search import HELD, MARK, SURROUNDED, VERSION, search_for
 from tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
 from tasks.documents.languages import LANGUAGE, PlannedLanguages, kept_languages, planned_languages
 from tasks.documents.languages import PUBLISHED as LANGUAGE_COLUMNS
@@ -149,7 +149,7 @@ class PlannedStep(Record):
             if self.languages.keep:
                 yield from (pa.field(f"{self.number}.{rule}", pa.string()) for rule in LANGUAGE_RULES)
         elif self.evaluation:
-            yield pa.field(f"{self.number}.{FOUND}", PHRASES)
+            yield pa.field(f"{self.number}.{FOUND}", SURROUNDED)
             yield pa.field(f"{self.number}.{ITEMS}", HELD)
             if self.cuts:
                 yield pa.field(f"{self.number}.{EMPTIED}", pa.float64())
