@@ -87,7 +87,7 @@ def forget(
         recipe = load(recipe_path, storage, sample)
     asked = asking.asked(texts)
     found = find(recipe, asked, in_threads, alike=not exact)
-    print_findings(found)
+    print_findings(found, is_dry=dry_run)
     search = searched(recipe, found, among or [])
     print_search(search)
     lines = new_lines(recipe, asked, found)
@@ -107,14 +107,13 @@ def text_in(file_or_text: str) -> str:
     return text
 
 
-def print_findings(found: "Findings") -> None:
-    """Print which documents a request is about."""
+def print_findings(found: "Findings", *, is_dry: bool) -> None:
+    """Print which documents a request is about. is_dry: whether nothing is removed, and no list is written."""
     from tasks.erasure.certificate import gone_by_source  # late
 
     if not found.documents:
-        say(
-            "no document of the corpus is what is asked for, or is left to remove; such as come later stay out"
-        )
+        later = "" if is_dry else "; documents that are added later are left out by the deny list"
+        say(f"no document of the corpus is what is asked for, or is left to remove{later}")
     for line in found.notes:
         say(line)
     if not found.documents:

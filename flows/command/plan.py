@@ -1,5 +1,6 @@
 """`zyda plan`: what a build will take, in time, memory, storage and requests, before anything is built."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,13 @@ EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memo
 GIB = 1 << 30
 
 
+class PlanFormat(StrEnum):
+    """How to print a plan."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 def plan(
     recipe_path: RecipePath,
     workers: Annotated[
@@ -33,7 +41,9 @@ def plan(
     ] = None,
     storage: Storage = None,
     sample: Sample = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    output: Annotated[
+        PlanFormat, typer.Option("--format", help="How to print it; json has all figures.")
+    ] = PlanFormat.TEXT,
 ) -> None:
     """Say what a build will take, and what will not fit, in about a minute. Builds nothing.
 
@@ -52,7 +62,7 @@ def plan(
     with err.status("building a part of the sources, to measure it"):
         planned = plan_of(recipe, workers, size, in_threads)
     keep_plan(recipe.folder, planned)
-    if as_json:
+    if output is PlanFormat.JSON:
         say(planned.model_dump_json(indent=2))
         return
     out = console()

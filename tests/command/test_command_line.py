@@ -207,7 +207,7 @@ def test_ledger_prints_text_json_and_markdown(corpus, built):
         for form in ("text", "json", "markdown")
     )
     assert "middle" in text
-    assert "\nremovals removed " in text
+    assert "\ndeduplication removed " in text
     assert "\nAudit: " in text
     assert "published: " in text
     assert {row["source"] for row in json.loads(as_json)} == {"best", "middle", "worst"}

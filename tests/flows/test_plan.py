@@ -231,11 +231,11 @@ def test_report_shows_what_a_build_took_beside_its_plan(corpus):
 
 
 def test_json_has_every_figure_and_faults_are_one_line(corpus):
-    said = zyda_here("plan", str(corpus.path), "--json")
+    said = zyda_here("plan", str(corpus.path), "--format", "json")
     assert said.returncode == 1  # there is no recipe yet
     assert said.stderr.count("\n") == 1
     corpus.write()
-    said = zyda_here("plan", str(corpus.path), "--json")
+    said = zyda_here("plan", str(corpus.path), "--format", "json")
     assert said.returncode == 0, said.stderr
     assert Plan.model_validate_json(said.stdout).sources[0].source == "best"
     write_rows(corpus.folder / "in/worst-5.jsonl.zst", [{"name": "x", "text": 7}])

@@ -6,7 +6,7 @@ from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_row
 
 from tasks.publish.published_columns import REMOVED
 
-OF_ALL = ["doc_id", "text", "n_tokens"]
+OF_ALL = ["doc_id", "source", "text", "n_tokens"]
 
 
 @pytest.fixture(scope="module")

@@ -201,7 +201,7 @@ def test_files_that_are_cut_or_changed_are_written_again(corpus, tmp_path, kind)
         else:
             at = len(content) // 2
             if kind == "parquet":  # whose checksums are of pages, not of their headers
-                chunk = pq.read_metadata(path).row_group(0).column(1)
+                chunk = pq.read_metadata(path).row_group(0).column(2)
                 at = chunk.data_page_offset + chunk.total_compressed_size - 1
             content[at] ^= 4
             path.write_bytes(content)

@@ -38,8 +38,8 @@ def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
     page = page_of(recipe)
     assert titles(page) == [
         "Tokens", "Composition", "Lengths", "Sizes of duplicate clusters", "Who shares duplicates with whom",
-        "How like the removed documents are to what was kept",
-        "The removed documents that are least like what was kept", "The largest clusters", "Quality labels",
+        "Similarity of removed documents to the kept ones",
+        "The removed documents that are least similar to the kept ones", "The largest clusters", "Quality labels",
     ]  # fmt: skip
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == 7
@@ -102,7 +102,7 @@ def test_each_round_of_several_has_its_chapters(labelled):
         assert of_round.clusters.clusters == len(members) > 0
         assert f"Sizes of duplicate clusters, round {of_round.number}" in titles(page)
     assert "texts of the same words in the same order; scope: global" in read(page)
-    assert "round 2" in next(title for title in titles(page) if title.startswith("How like"))
+    assert "round 2" in next(title for title in titles(page) if title.startswith("Similarity of removed"))
     assert "clusters of round 2 with several labelled documents" in page
 
 
