@@ -111,8 +111,12 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
     which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""
     if stats is not None:
         note = f"{count(stats.documents)} documents are in {count(stats.clusters)} clusters."
-        plot = cluster_plots.cluster_sizes(ledger, stats)
-        yield Section(f"Sizes of duplicate clusters{which}", [note], plot)
+        section = Section(f"Sizes of duplicate clusters{which}", [note])
+        if few := cluster_plots.few_sizes(ledger, stats):
+            section.tables = [Table("Clusters by size", few[0], few[1:])]
+        else:
+            section.plot = cluster_plots.cluster_sizes(ledger, stats)
+        yield section
         note = (
             "In each field, the clusters that hold documents of both sources; on the diagonal, all that hold "
             "documents of the source. The colour is the share of the row's clusters."
