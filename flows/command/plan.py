@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
+STARTING = 10.0  # seconds of `zyda build` before and after its flow run, on two idle cores
 
 
 class PlanFormat(StrEnum):
@@ -109,11 +110,15 @@ def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
 
 def sentences(plan: "Plan") -> list[str]:
     """Say how long it takes, what it leaves on storage, and what will not fit."""
+    from tasks.planning.estimates import exactly  # late
+
     each = as_size(plan.memory)
-    low, high = as_time(plan.seconds.low), as_time(plan.seconds.high)
+    starting = exactly(STARTING)
+    whole = plan.seconds + starting
+    low, high = as_time(whole.low), as_time(whole.high)
     lines = [
-        f"time: {as_time(plan.seconds.value)}, from {low} to {high}, "
-        f"on {counted(plan.workers, 'worker')} of {each}",
+        f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
+        f"{as_time(STARTING)} of it to start and stop Prefect and Dask, which a build on `zyda up` does not need",
         f"storage: {as_size(round(plan.in_storage))} in the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks meanwhile" if plan.scratch else ""),

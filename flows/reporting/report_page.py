@@ -122,8 +122,8 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
             "documents of the source. The colour is the share of the row's clusters."
         )
         shown = len(cluster_plots.shown_sources(ledger, stats))
-        few = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
-        notes = [note, *(few if shown < len(ledger.sources) else [])]
+        fewer = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
+        notes = [note, *(fewer if shown < len(ledger.sources) else [])]
         plot = cluster_plots.shared_clusters(ledger, stats)
         yield Section(f"Who shares duplicates with whom{which}", notes, plot)
     if of_round.audit:

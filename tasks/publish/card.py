@@ -144,15 +144,32 @@ def card(
         licenses=licenses_as_markdown(licenses),
         languages=languages_as_markdown(languages),
         origins=source_lines(manifest),
-        tokenizer=manifest.tokenizer["name"],
+        tokenizer=without_local_folders(manifest.tokenizer["name"]),
         tokenizer_digest=manifest.tokenizer["digest"],
         special_as={"text": "text", "control": "control tokens"}[manifest.tokenizer["special_tokens"]],
         software=manifest.software,
         bits=manifest.id_bits,
-        recipe=yaml.safe_dump(manifest.recipe, sort_keys=False, allow_unicode=True),
+        recipe=yaml.safe_dump(without_local_folders(manifest.recipe), sort_keys=False, allow_unicode=True),
         **counts.model_dump(),
     )
     return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n{body}"
+
+
+def without_local_folders(value: Any) -> Any:
+    """Return the values of a recipe without the folders of this machine, which say who built it and where.
+
+    >>> without_local_folders(["/home/anna/data/web/**/*.parquet", "/home/anna/x.json", "hf://datasets/a/b.jsonl"])
+    ['…/web/**/*.parquet', '…/x.json', 'hf://datasets/a/b.jsonl']
+    """
+    if isinstance(value, dict):
+        return {name: without_local_folders(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_local_folders(one) for one in value]
+    if not isinstance(value, str) or not value.startswith(("/", "~", "file:/")):
+        return value
+    parts = value.rstrip("/").split("/")
+    pattern = next((place for place, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts))
+    return "/".join(["…", *parts[max(1, min(pattern, len(parts)) - 1) :]])
 
 
 def configurations(manifest: Published, places: Collection[str]) -> list[dict[str, Any]]:
@@ -263,7 +280,7 @@ def source_lines(manifest: Published) -> str:
     lines = [
         f"- `{origin.source}`: {counted(origin.files, 'file')}, {counted(origin.bytes, 'byte')}"
         + (
-            f", judged by the model `{origin.model['name']}` ({origin.model['digest']})"
+            f", judged by the model `{without_local_folders(origin.model['name'])}` ({origin.model['digest']})"
             if origin.model
             else ""
         )

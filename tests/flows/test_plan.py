@@ -8,6 +8,8 @@ import pytest
 from small_corpus import QUALITY, Corpus, build_here, prose, rows, write_rows, zyda_here
 
 from flows import trial
+from flows.command.plan import sentences
+from flows.command.terminal import as_time
 from flows.plan import plan_of
 from tasks.planning.estimates import PLAN, Plan, keep_plan
 from tasks.planning.spending import Spending, keep_spending, last_spending, spending_of_published
@@ -106,6 +108,13 @@ def test_small_corpus_is_read_whole_and_known(corpus):
         assert source.tried == pytest.approx(1.0)
         assert (source.documents.value, source.tokens.value) == (seen.documents, seen.tokens)
     assert plan.faults == ()
+    spent = {stage.stage: stage.spent.cpu for stage in plan.stages}
+    assert spent["audit"] == pytest.approx(
+        0.1 * 13 * 0.3e-3, rel=0.5
+    )  # as a tenth of 13 documents is compared
+    time, *_ = sentences(plan)
+    assert "10 seconds of it to start and stop Prefect and Dask" in time
+    assert time.startswith(f"time: {as_time(plan.seconds.value + 10)}, from ")
 
 
 def test_rest_of_a_damaged_file_is_counted_once(corpus):
