@@ -220,7 +220,7 @@ def test_ledger_prints_text_json_and_markdown(corpus, built):
         for form in ("text", "json", "markdown")
     )
     assert "middle" in text
-    assert "\nremovals removed " in text
+    assert "\ndeduplication removed " in text
     assert "\nAudit: " in text
     assert "published: " in text
     assert {row["source"] for row in json.loads(as_json)} == {"best", "middle", "worst"}
@@ -254,9 +254,9 @@ def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
     assert re.search(r"source middle, file .*in/middle\.jsonl\.gz, row 0", said)
     assert "It was removed by stage removals, reason duplicate" in said
     assert "4 documents" in said
-    assert said.count("<- this, went by removals\n") == 1
+    assert said.count("<- this, removed by deduplication\n") == 1
     assert said.count("<- kept for it\n") == 1
-    assert said.count("<- went by removals\n") == 1
+    assert said.count("<- removed by deduplication\n") == 1
     assert re.search(r"^-.*edit0", said, re.MULTILINE)
 
 
