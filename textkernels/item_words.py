@@ -12,10 +12,10 @@ Every function reads forward only, and what one has read in vain is read at most
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.buffers import check_buffers
+from textkernels.compiled import njit
 from textkernels.swar import special_64, trailing_zeros
 from textkernels.utf8 import code_at, mix
 

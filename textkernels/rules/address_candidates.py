@@ -1,8 +1,8 @@
 """Where IP addresses may stand in texts: windows, as `candidates` has them. Compiled by numba."""
 
 import numpy as np
-from numba import njit
 
+from textkernels.compiled import njit
 from textkernels.rules.candidates import (
     BLANK,
     COLON,

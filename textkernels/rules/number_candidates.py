@@ -5,8 +5,8 @@ numba.
 """
 
 import numpy as np
-from numba import njit
 
+from textkernels.compiled import njit
 from textkernels.rules.candidates import (
     BLANK,
     CLOSED,

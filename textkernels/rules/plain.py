@@ -8,8 +8,9 @@ import re
 import unicodedata
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from textkernels.compiled import njit
 
 PLAIN_SIZE = 1 << 16
 BLANK, HYPHEN = " ", "-"
