@@ -64,7 +64,7 @@ class Certificate(Record):
     request: how many of each kind. deny_list, list_sha256: where its lines are. documents: the first
     MOST_DOCUMENTS of those in `gone`. standard_error: of the likeness of a document that is only like one
     that was asked for. published: documents of each source before, and after it. came_in: those that had been
-    removed as duplicates of what was removed by the request, and are published now; they are counted in files of sources
+    removed as duplicates of what the request removed, and are published now; they are counted in files of sources
     that are as before. left: until it is finished, how many documents of each file should be left. before, after:
     the SHA-256 of the corpus's manifest. removed_files, new_files: of the published folder; until it is finished,
     all that there were. not_seen: what no command looks into, and somebody has to.
