@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -232,10 +230,19 @@ def number_parts(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, 
         yield number, table
 
 
-def larger_tables(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
-    """Join tables of one schema to as large ones as fit into `limit` bytes of text."""
-    for _, group in groupby(number_parts(tables, limit), key=itemgetter(0)):
-        yield pa.concat_tables([table for _, table in group])
+def row_groups(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
+    """Join and cut tables of one schema to some of about `limit` bytes, of all columns in memory."""
+    waiting, size = list[pa.Table](), 0
+    for table in tables:
+        rows = max(1, len(table) * limit // max(1, table.nbytes))
+        for part in (table.slice(start, rows) for start in range(0, len(table), rows)):
+            if waiting and size + part.nbytes > limit:
+                yield pa.concat_tables(waiting)
+                waiting, size = [], 0
+            waiting.append(part)
+            size += part.nbytes
+    if waiting:
+        yield pa.concat_tables(waiting)
 
 
 def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int, int]]:

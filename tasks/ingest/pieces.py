@@ -15,7 +15,7 @@ from tasks.documents.planning import STATISTICS, later_statistics
 from tasks.errors import NotConserved, bad_input
 from tasks.ids import first_id
 from tasks.ingest.companions import Companion
-from tasks.ingest.numbering import Reader, larger_tables, number_parts
+from tasks.ingest.numbering import Reader, number_parts, row_groups
 from tasks.ingest.plan import IngestParameters
 from tasks.ingest.set_aside import SetAside
 from tasks.log import warn
@@ -185,14 +185,14 @@ def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: Tally) -> Non
 def write_ingested(
     job: PieceToIngest, index: int, schema: pa.Schema, tables: Iterator[pa.Table]
 ) -> tuple[Artifact, ValueRanges]:
-    """Write a shard while it is read, in row groups of some MiB of text: neither is ever all in memory."""
+    """Write a shard while it is read, in row groups of some MiB: neither is ever all in memory."""
     companions, spans = [begin() for begin in job.companions], ValueRanges()
 
     def fill(scratch: Path) -> Counts:
         nonlocal spans
         counts = Counts()
         with parquet_writer(scratch, schema) as writer:
-            for table in larger_tables(tables, ROW_GROUP_BYTES):
+            for table in row_groups(tables, ROW_GROUP_BYTES):
                 writer.write_table(table, row_group_size=len(table))
                 for companion in companions:
                     companion.add(table)

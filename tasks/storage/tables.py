@@ -21,6 +21,7 @@ from tasks.storage.records import write_record
 from tasks.storage.stores import Stream
 
 PART_BYTES = 32 << 20
+MOST_GROUPS = 8  # of a part: a value that a dictionary repeats takes more room in memory than in a file
 FOOTER_CACHE_BYTES = 256 << 20
 PARSED = 9  # times its size on storage that a footer takes in memory: 8.9 MB of 8 x 512 row groups
 NOT_DECODED = (pa.ArrowException, OSError, ValueError, MemoryError)
@@ -168,7 +169,7 @@ def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Itera
     sizes = [parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups)]
     # The sum of the sizes up to each row group, in whole PART_BYTES: those with the same number are one part.
     part = np.cumsum(sizes) // PART_BYTES
-    for _, groups in groupby(range(len(sizes)), key=part.__getitem__):
+    for _, groups in groupby(range(len(sizes)), key=lambda group: (part[group], group // MOST_GROUPS)):
         yield parquet.read_row_groups(list(groups), columns)
 
 

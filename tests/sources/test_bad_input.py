@@ -13,6 +13,7 @@ from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from tasks.errors import Denied, ZydaError
+from tasks.ingest.numbering import row_groups
 from tasks.planning.prepare import preflight
 from tasks.sources.formats import jsonl
 from tasks.sources.lines import Lines, slices_of
@@ -457,3 +458,31 @@ def test_second_that_milliseconds_do_not_hold_makes_its_row_a_bad_row(corpus, wr
     assert {*kept_names(recipe)} & {*"abcde"} == {*"ade"}
     aside = [row for row in table_of(recipe, "set_aside") if row["file"].endswith("worst-9.arrow")]
     assert [(row["row"], row["reason"][:12]) for row in aside] == [(1, "column 't': "), (2, "column 't': ")]
+
+
+def test_row_groups_are_cut_by_all_columns(corpus, monkeypatch):
+    monkeypatch.setattr("tasks.ingest.pieces.ROW_GROUP_BYTES", 1 << 20)
+    pages = [
+        {"name": f"page{i}", "stars": 1, "text": prose(f"p{i}", 30), "html": f"{i}" * 90_000}
+        for i in range(40)
+    ]
+    write_rows(corpus.folder / "in/worst-9.jsonl.zst", pages)
+    recipe = corpus.load()
+    build_here(recipe)
+    groups = [
+        metadata.row_group(i)
+        for path in (corpus.folder / "out").rglob("work/ingest/worst/*.parquet")
+        for metadata in [pq.read_metadata(path)]
+        for i in range(metadata.num_row_groups)
+    ]
+    assert sum(group.num_rows for group in groups) == 40 + 5
+    assert max(group.num_rows for group in groups) <= (1 << 20) // 90_000 + 1
+
+
+def test_tables_are_joined_and_cut_to_row_groups():
+    table = pa.table({"text": ["a" * 100] * 50})
+    groups = [*row_groups([table, *(table.slice(i, 1) for i in range(50))], 1000)]
+    assert pa.concat_tables(groups).column("text").to_pylist() == ["a" * 100] * 100
+    assert max(group.nbytes for group in groups) <= 1000
+    assert len(groups) <= 100 // 9 + 2
+    assert len([*row_groups([table], 1)]) == 50  # a row that is larger is a group of its own
