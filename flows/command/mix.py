@@ -13,9 +13,9 @@ from tasks.errors import Denied
 from tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.mixing.forgetting import Forgetting
     from tasks.mixing.mixing import Mixed, Mixing
     from tasks.mixing.planning import Inputs
+    from tasks.mixing.removal import Forgetting
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 FAR = 0.02  # of what is asked for: what misses it by more is said
@@ -100,8 +100,8 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
 
 def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
     """Mix again, and remove all that is older; where only planned, say what that is."""
-    from tasks.mixing.forgetting import forget, promised  # late
     from tasks.mixing.mixing import Mixing  # late
+    from tasks.mixing.removal import forget, promised  # late
 
     expect_all_finished(inputs)
     promise = promised(inputs)
