@@ -9,7 +9,6 @@ import typer
 from flows.command.arguments import recipes_like
 from flows.command.processes import done_by, own_processes
 from flows.command.terminal import as_size, confirm, console, say, table_of
-from tasks.errors import Denied
 from tasks.words import counted
 
 if TYPE_CHECKING:
@@ -100,10 +99,11 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
 
 def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
     """Mix again, and remove all that is older; where only planned, say what that is."""
+    from tasks.erasure.certificate import expect_finished  # late
     from tasks.mixing.mixing import Mixing  # late
     from tasks.mixing.removal import forget, promised  # late
 
-    expect_all_finished(inputs)
+    expect_finished(inputs.corpus_folders)
     promise = promised(inputs)
     print_promise(promise)
     if plan:
@@ -113,18 +113,6 @@ def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes
     print_plan(mixing)
     finished = forget(inputs, promise, spread, verify=verify)
     say(f"version {finished.place} is the only one now; certificate: {inputs.folder.url}/{finished.path}")
-
-
-def expect_all_finished(inputs: "Inputs") -> None:
-    """Raise Denied where a corpus has a request that is not finished: its documents would be mixed again."""
-    from tasks.erasure.certificate import unfinished  # late
-
-    for folder in inputs.corpus_folders:
-        if unfinished(folder):
-            raise Denied(
-                f"{folder.url}: a request for removal was interrupted there; finish it first (zyda forget, with "
-                "the recipe of that corpus)"
-            )
 
 
 def print_promise(promise: "Forgetting") -> None:
