@@ -12,6 +12,7 @@ from flows.dashboard.artifact_keys import key_of
 from flows.dashboard.mixture_page import MixturePage
 from flows.server.exclusion import mixture_lock
 from flows.server.run_names import name_by_mixture
+from flows.server.run_states import completed
 from tasks.erasure.certificate import expect_finished
 from tasks.mixing import removal
 from tasks.mixing.mixing import Mixed, mix_all
@@ -40,7 +41,8 @@ def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
         with reading(inputs.corpus_folders, f"zyda mix {loaded.name}"):
             mixed: Mixed = mix_files.submit(inputs, forget).result()
         show(inputs, mixed)
-    return inputs.folder.folder(mixed.place).url
+    place = inputs.folder.folder(mixed.place).url
+    return completed(place, f"{mixed.tokens:,} tokens are in {place}.")
 
 
 @task(task_run_name="mix", **ONCE_A_BUILD)

@@ -82,7 +82,7 @@ def forget(
     request = Request(recipe_path, storage, sample, asking, texts, among or [], alike=not exact)
     if dry_run:
         expect_free(recipe.folder, (FORGET,))
-        request.found_in(recipe)
+        request.found_in(recipe, is_dry=True)
         return
     with forgetting(recipe.folder, "zyda forget"):
         request.carry_out(recipe, is_sure=yes)
@@ -109,14 +109,16 @@ class Request:
     among: list[str]
     alike: bool
 
-    def found_in(self, recipe: "Recipe") -> "tuple[Asked, Findings, Search, list[dict[str, Any]]]":
+    def found_in(
+        self, recipe: "Recipe", *, is_dry: bool = False
+    ) -> "tuple[Asked, Findings, Search, list[dict[str, Any]]]":
         """Find and print which documents it is about, and what has them besides."""
         from tasks.erasure.certificate import new_lines  # late
         from tasks.erasure.found import find  # late
 
         asked = self.asking.asked(self.texts)
         found = find(recipe, asked, in_threads, alike=self.alike)
-        print_findings(found)
+        print_findings(found, is_dry=is_dry)
         search = searched(recipe, found, self.among)
         print_search(search)
         lines = new_lines(recipe, asked, found)
@@ -151,14 +153,13 @@ def text_in(file_or_text: str) -> str:
     return text
 
 
-def print_findings(found: "Findings") -> None:
-    """Print which documents a request is about."""
+def print_findings(found: "Findings", *, is_dry: bool) -> None:
+    """Print which documents a request is about. is_dry: whether nothing is removed, and no list is written."""
     from tasks.erasure.certificate import gone_by_source  # late
 
     if not found.documents:
-        say(
-            "no document of the corpus is what is asked for, or is left to remove; such as come later stay out"
-        )
+        later = "" if is_dry else "; documents that are added later are left out by the deny list"
+        say(f"no document of the corpus is what is asked for, or is left to remove{later}")
     for line in found.notes:
         say(line)
     if not found.documents:

@@ -236,7 +236,8 @@ def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:
         say(f"padded: {padded:,} tokens, {padded / mixed.tokens:.3%}")
     if cut := sum(output.cut for output in mixed.outputs):
         say(
-            f"cut: {cut:,} tokens, {cut / mixed.tokens:.3%}, in another sequence than their document begins in"
+            f"cut: {cut:,} tokens, {cut / mixed.tokens:.3%}, are in another sequence than the beginning of their "
+            f"document; that is normal: a document longer than {mixed.mixture['packed']:,} tokens has to be cut"
         )
     if "megatron" in mixed.mixture["formats"]:
         train = [output.name for output in mixed.outputs if output.name.startswith("train")]

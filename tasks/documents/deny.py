@@ -1,7 +1,9 @@
 """Deny: which documents go because somebody asked for it, before anything else is asked of them.
 
-A document is known by its address (in the column `url` of its source), by a value in another column, by its text or
-by its id. All texts are read only where a list has hashes of some without signatures.
+A document is known by its address (in the column `url` of its source), by a value in another column, by its
+text, by the letters of its text or by its id. All texts are read only where a list has hashes of some without
+signatures, and once for the keys of letters. Rows that are set aside are judged by
+`tasks.documents.deny_rows`.
 
 Rows out: `doc_id` and `reason`. There is no evidence, whose columns would be new to all files of `removed/`: a
 request makes again only the shards that it touches, also the first one.
@@ -19,19 +21,24 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tasks.documents.deny_list import DenyList, deny_list, digests_of_lists, lists_of
+from tasks.documents.deny_rows import RowsWithoutDenied
 from tasks.documents.deny_signatures import (
     LIKENESS,
     Alike,
     alike_in_shard,
     hashes_without_keys,
+    letters_of_shard,
     rounds_with_signatures,
+    same_letters_in_shard,
     standard_error,
 )
 from tasks.log import warn
 from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import MinHashRound
+from tasks.signatures.letters import LETTERS, LettersRound
 from tasks.sources.named_values import column_of, texts_in
 from tasks.sources.small_files import PlannedFile
+from tasks.stage.fan_out import fan_out
 from tasks.stage.stage import stage
 from tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from tasks.stage.verdicts import VERDICTS, Trail, load_histories
@@ -41,7 +48,7 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import unpack
 from tasks.storage.tables import open_table, parts_of
 
-VERSION = 2
+VERSION = 3
 REQUESTED, BY_LIKENESS = "requested", "requested-near"
 
 
@@ -53,6 +60,12 @@ class IngestedColumns(Facts):
     @property
     def schema_of_all(self) -> pa.Schema:
         return unpack(self.packed)
+
+
+class RowsAside(Facts):
+    """The tables of rows that are set aside: as ingest has stored them, or as lists have left them."""
+
+    set_aside: tuple[Artifact, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,8 @@ class DeniedOfShard(VerdictJob):
 
     @property
     def params(self) -> list[Any]:
-        keys = [dedup.key_parameters for dedup in self.rounds]
+        letters = (LETTERS,) if deny_list(self.lists).letter_hashes else ()
+        keys = [dedup.key_parameters for dedup in (*self.rounds, *letters)]
         return [[file.sha256 for file in self.lists], self.url, *([keys] if keys else [])]
 
     @property
@@ -97,7 +111,10 @@ def denied_in_shard(
 ) -> tuple[NDArray[np.uint64], list[Alike]]:
     """Find the documents of a shard that lists ask about: their ids, ascending, (n,), and others like them."""
     alike = [*alike_in_shard(folder, source, shard, denied, rounds)]
-    found = [np.array([one.doc_id for one in alike if one.is_same], np.uint64)]
+    found = [
+        np.array([one.doc_id for one in alike if one.is_same], np.uint64),
+        same_letters_in_shard(folder, source, shard, denied),
+    ]
     hashes = hashes_without_keys(denied, rounds)
     with open_table(folder, shard) as parquet:
         columns = columns_to_read(denied, url, parquet.schema_arrow.names, with_texts=bool(hashes))
@@ -150,7 +167,8 @@ def has_lists(recipe: Recipe, source: str) -> bool:
 
 def deny_key(recipe: Recipe, trail: Trail) -> str:
     said = [[*digests_of_lists(recipe).values()], recipe.source(trail.source).url]
-    keys = [dedup.key_parameters for dedup in rounds_asked_about(recipe)]
+    keys = [dedup.key_parameters for dedup in (*rounds_asked_about(recipe), *letters_asked_about(recipe))]
+    keys += [{"publish_set_aside": True}] if recipe.publish_set_aside else []
     return stage_key("deny", VERSION, [*said, *([keys] if keys else [])], *trail.identities)
 
 
@@ -161,13 +179,18 @@ def rounds_asked_about(recipe: Recipe) -> tuple[MinHashRound, ...]:
     return rounds_with_signatures(recipe.rounds)
 
 
+def letters_asked_about(recipe: Recipe) -> tuple[LettersRound, ...]:
+    """Return how keys of letters are made, if lists ask about letters."""
+    return (LETTERS,) if deny_list(lists_of(recipe)).letter_hashes else ()
+
+
 def reasons_of(recipe: Recipe) -> dict[str, str]:
     errors = [standard_error(dedup.values) for dedup in rounds_with_signatures(recipe.rounds)]
     error = f" to within {max(errors):.3f} (standard error)" if errors else ""
     return {
         REQUESTED: "somebody asked to have it removed: it is on a deny list",
         BY_LIKENESS: "its text is like one that somebody asked to have removed: a Jaccard similarity of "
-        f"{LIKENESS:g} or more, as MinHash estimates it{error}",
+        f"{LIKENESS:g} or more, or so much of that text in it, as MinHash estimates it{error}",
     }
 
 
@@ -181,8 +204,8 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
     """Let documents of a source go that are on the recipe's deny lists."""
     lists, url = lists_of(recipe), recipe.source(trail.source).url
     histories = load_histories(recipe.folder, trail)
-    denied = deny_list(lists)
-    columns = load_manifest(recipe.folder, trail.receipts[0]).facts_as(IngestedColumns).schema_of_all
+    denied, ingested = deny_list(lists), load_manifest(recipe.folder, trail.receipts[0])
+    columns = ingested.facts_as(IngestedColumns).schema_of_all
     for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
         if (fault := fault_of_column(path, columns)) is not None:
             is_url = path == url
@@ -195,7 +218,17 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
             f"source {trail.source}: {unknown:,} texts are found as they are alone, and none like them: {why}"
         )
     jobs = [DeniedOfShard(recipe.folder, trail.source, history, lists, url, rounds) for history in histories]
-    return run_jobs("deny", trail, jobs)
+    manifest = run_jobs("deny", trail, jobs)
+    aside = ingested.facts_as(RowsAside).set_aside if recipe.publish_set_aside else None
+    without = [RowsWithoutDenied(recipe.folder, trail.source, rows, lists) for rows in aside or ()]
+    judged = fan_out(RowsWithoutDenied.__call__, without, stage="deny", source=trail.source)
+    letters = [letters_of_shard(recipe.folder, trail.source, one.shard).path for one in histories]
+    return manifest.model_copy(
+        update={
+            "facts": RowsAside(set_aside=tuple(judged) or None).written(),
+            "intermediate": tuple(letters if denied.letter_hashes else ()),
+        }
+    )
 
 
 def fault_of_column(path: str, columns: pa.Schema) -> str | None:

@@ -9,12 +9,16 @@
     {"url_sha256": "..."}
     {"column": "author", "value": "Jane Doe"}
     {"column": "author", "value_sha256": "..."}
-    {"text_sha256": "...", "signature": {"parameters": {...}, "values": "..."}}
+    {"text_sha256": "...", "signature": {"parameters": {...}, "shingles": 812, "values": "..."}}
+    {"letters_sha256": "..."}
+    {"row_sha256": "..."}
 
-Domains and addresses are in any form of `tasks.sources.address_lists`. Hashes are for lists that may not contain
-what they ask for: of the text as it is published, in UTF-8, and of an address as `tasks.sources.web_addresses` has
-it, with `/*` behind a folder. A signature is that of MinHash, by which texts like the one with this hash are known,
-too. `zyda forget` writes such lists.
+Domains and addresses are in any form of `tasks.sources.address_lists`. Hashes are for lists that may not
+contain what they ask for: of the text as it is published, in UTF-8, and of an address as
+`tasks.sources.web_addresses` has it, with `/*` behind a folder. A signature is that of MinHash, by which
+texts like the one with this hash are known, too. The hash of letters (`tasks.signatures.letters`) is that of
+all texts of the same words. The hash of a row is that of a row that is set aside. `zyda forget` writes such
+lists.
 """
 
 import binascii
@@ -54,9 +58,13 @@ Sha256 = Annotated[str, BeforeValidator(sha256_of)]
 
 
 class Signature(Strict):
-    """The MinHash signature of a text: its values as uint64, little endian, in Base64, and how it was made."""
+    """The MinHash signature of a text: its values as uint64, little endian, in Base64, and how it was made.
+
+    shingles: how many different ones the text has, by which it is found in longer texts.
+    """
 
     parameters: dict[str, str | int]
+    shingles: Annotated[int, Field(strict=True, ge=1)] | None = None
     values: str
 
     @field_validator("values")
@@ -82,9 +90,11 @@ class Signature(Strict):
         return np.frombuffer(b64decode(self.values), "<u8").astype(np.uint64)
 
 
+Sketches = tuple[list[str], NDArray[np.uint64], NDArray[np.int64]]  # (n,), (n, values) and (n,)
 KNOWN_BY = [
     {"url"}, {"domain"}, {"id"}, {"id", "by"}, {"text_sha256"}, {"text_sha256", "signature"},
     {"text_sha256", "signature", "only_itself"}, {"url_sha256"}, {"column", "value"}, {"column", "value_sha256"},
+    {"letters_sha256"}, {"row_sha256"},
 ]  # fmt: skip
 
 
@@ -100,6 +110,8 @@ class Request(Strict):
     id: Annotated[int, Field(strict=True, ge=0, lt=1 << 64)] | None = None
     by: Literal["likeness"] | None = None
     text_sha256: Sha256 | None = None
+    letters_sha256: Sha256 | None = None
+    row_sha256: Sha256 | None = None
     signature: Signature | None = None
     only_itself: Literal[True] | None = None
     url_sha256: Sha256 | None = None
@@ -126,7 +138,8 @@ class DenyList:
 
     ids: of documents that are asked for. like_ids: of those that are only like one. values, value_hashes: by
     column. text_hashes: of texts without a signature. signed: the hashes and signatures of the others, by the
-    digest of their parameters. only_themselves: the hashes of those to which none need be like.
+    digest of their parameters. only_themselves: the hashes of those to which none need be like. letter_hashes: of
+    the letters of texts. row_hashes: of rows that are set aside.
     """
 
     def __init__(self, requests: Iterable[Request]) -> None:
@@ -139,7 +152,8 @@ class DenyList:
         self.ids, self.like_ids, self.text_hashes = set[int](), set[int](), set[str]()
         self.values, self.value_hashes = dict[str, set[str]](), dict[str, set[str]]()
         self.signed, self.only_themselves = dict[str, dict[str, Signature]](), set[str]()
-        self._sketches = dict[str, tuple[list[str], NDArray[np.uint64]]]()
+        self.letter_hashes, self.row_hashes = set[str](), set[str]()
+        self._sketches = dict[str, Sketches]()
         for one in requests:
             if one.url is not None:
                 self.add_address(address_of(one.url.strip()))
@@ -153,6 +167,10 @@ class DenyList:
                 self.only_themselves |= {one.text_sha256} if one.only_itself else set()
             elif one.text_sha256 is not None:
                 self.text_hashes.add(one.text_sha256)
+            elif one.letters_sha256 is not None:
+                self.letter_hashes.add(one.letters_sha256)
+            elif one.row_sha256 is not None:
+                self.row_hashes.add(one.row_sha256)
             elif one.url_sha256 is not None:
                 self.url_hashes.add(one.url_sha256)
             elif one.column is not None and one.value_sha256 is not None:
@@ -174,12 +192,19 @@ class DenyList:
         asked, alike = (np.array(sorted(ids), np.uint64) for ids in (self.ids, self.like_ids))
         return asked, alike
 
-    def sketches(self, kind: str) -> tuple[list[str], NDArray[np.uint64]]:
-        """Return the hashes of texts with signatures of a kind, and these: (n, values) uint64."""
+    def sketches(self, kind: str) -> Sketches:
+        """Return the hashes of texts with signatures of a kind, these, and the numbers of their shingles."""
         if kind not in self._sketches:
             signed = self.signed[kind]
-            self._sketches[kind] = list(signed), np.stack([one.sketch for one in signed.values()])
+            values = np.stack([one.sketch for one in signed.values()])
+            counts = np.array([one.shingles or 0 for one in signed.values()], np.int64)
+            self._sketches[kind] = list(signed), values, counts
         return self._sketches[kind]
+
+    @cached_property
+    def all_text_hashes(self) -> frozenset[str]:
+        """The hashes of all texts that are asked for, with a signature or without one."""
+        return frozenset(self.text_hashes).union(*self.signed.values())
 
     @property
     def columns(self) -> list[str]:

@@ -1,14 +1,19 @@
-"""Texts that are like one that somebody asked to have removed, by their MinHash signatures.
+"""Texts of the same words as one that somebody asked to have removed, and texts that are like it.
 
-The text itself may not be kept to compare, so a likeness is an estimate: the share that two signatures of n values
-have in common differs from the Jaccard similarity J by a standard error of sqrt(J (1 - J) / n). A document comes
-into question where it shares a bucket with the request in a round of the recipe, and is found where the estimate is
-LIKENESS or more.
+The same words are found by a hash of letters, whatever stands between them (`tasks.signatures.letters`).
+
+The text itself may not be kept to compare, so a likeness is an estimate: the share that two MinHash
+signatures of n values have in common differs from the Jaccard similarity J by a standard error of sqrt(J (1 -
+J) / n). A document shares a bucket with the request in a round of the recipe. It is found if J is LIKENESS or
+more, or if it has so much of the text: of a text with a shingles, a page with b has the part J (a + b) / (a
+(1 + J)). Below LEAST_JACCARD, that is in pages of more than three times the length, this is not estimated:
+its error is too large.
 """
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from math import sqrt
 from typing import Any
@@ -18,13 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.deny_list import DenyList, Request, Signature
+from tasks.documents.deny_list import DenyList, Request, Signature, deny_list, lists_of
 from tasks.recipe.dedup import Dedup
+from tasks.recipe.fields import Recipe
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.bands import ALL_KEYS, read_range
 from tasks.signatures.keys import VERSION, signatures
+from tasks.signatures.letters import LETTERS, key_of_hash, letter_hash
 from tasks.signatures.lookup import collisions
-from tasks.signatures.minhash import KeysOfShard
+from tasks.signatures.minhash import KeysOfRounds, KeysOfShard
+from tasks.signatures.shingles import shingle_sets
 from tasks.sources.columns import as_one_array
 from tasks.storage.artifacts import Artifact
 from tasks.storage.folder import Folder
@@ -33,6 +41,7 @@ from tasks.storage.tables import open_table, parts_of
 from textkernels import sketch
 
 LIKENESS = 0.8
+LEAST_JACCARD = 1 / 3  # below it the part of a text that a page has is uncertain by more than 0.1
 PAIRS_AT_ONCE = 1 << 14  # of signatures: 32 MiB of those of 128 values
 
 
@@ -65,25 +74,35 @@ def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
 def requests_of_texts(
     texts: Sequence[str], rounds: Sequence[MinHashRound], *, alike: bool = True
 ) -> list[Request]:
-    """Return the requests by which texts are known, and those like them: by a hash alone where they are short."""
+    """Return the requests by which texts are known, and those like them: by hashes alone where they are short.
+
+    alike: also texts of the same words, and those that are like them.
+    """
     requests = list[Request]()
     arrays = pa.array(texts, pa.large_string())
-    sketches = [signatures(arrays, dedup) for dedup in rounds]
+    sketches = [(signatures(arrays, dedup), shingle_counts(arrays, dedup)) for dedup in rounds]
+    only = {} if alike else {"only_itself": True}
     for number, text in enumerate(texts):
         digest = sha256(text.encode()).hexdigest()
         signed = [
             Signature(
                 parameters=signature_parameters(dedup),
                 values=b64encode(of_round[number].astype("<u8").tobytes()).decode(),
+                **({"shingles": int(counts[number])} if alike else {}),
             )
-            for dedup, of_round in zip(rounds, sketches, strict=True)
+            for dedup, (of_round, counts) in zip(rounds, sketches, strict=True)
             if of_round[number, 0] != sketch.EMPTY
         ]
-        only = {} if alike else {"only_itself": True}
-        requests += [Request(text_sha256=digest, signature=one, **only) for one in signed] or [
-            Request(text_sha256=digest)
-        ]
+        letters = letter_hash(text) if alike else None
+        requests += [Request(text_sha256=digest, signature=one, **only) for one in signed]
+        requests += [Request(letters_sha256=letters)] if letters else []
+        requests += [] if signed or letters else [Request(text_sha256=digest)]
     return requests
+
+
+def shingle_counts(texts: pa.LargeStringArray, dedup: MinHashRound) -> NDArray[np.int64]:
+    """Return how many different shingles each text has: (n,) int64."""
+    return np.diff(shingle_sets(texts, dedup)[1])
 
 
 def hashes_without_keys(denied: DenyList, rounds: Sequence[MinHashRound]) -> set[str]:
@@ -94,28 +113,75 @@ def hashes_without_keys(denied: DenyList, rounds: Sequence[MinHashRound]) -> set
     )
 
 
+def same_letters_in_shard(
+    folder: Folder, source: str, shard: Artifact, denied: DenyList
+) -> NDArray[np.uint64]:
+    """Return the ids of the documents of a shard that have the letters of a text on lists: (n,)."""
+    if not denied.letter_hashes:
+        return np.empty(0, np.uint64)
+    keys, doc_ids = read_range(folder, [letters_of_shard(folder, source, shard)()], 0, ALL_KEYS)
+    wanted = np.stack([key_of_hash(digest) for digest in denied.letter_hashes])
+    places = np.flatnonzero(np.isin(keys[:, 0], wanted[:, 0]))
+    pairs = {(upper, lower) for upper, lower in wanted.tolist()}
+    return doc_ids[[place for place in places.tolist() if tuple(keys[place].tolist()) in pairs]]
+
+
+def letters_of_shard(folder: Folder, source: str, shard: Artifact) -> KeysOfShard:
+    """Return the job that gives the keys of letters of a shard."""
+    return KeysOfShard(folder, source, shard, LETTERS)
+
+
+class LettersOfShard:
+    """The keys of letters of a shard: a companion of ingest, of recipes whose deny lists ask about letters."""
+
+    @classmethod
+    def for_source(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
+        """Return what begins the keys of letters of a shard."""
+        is_asked = bool(recipe.deny_lists) and bool(deny_list(lists_of(recipe)).letter_hashes)
+        return partial(KeysOfRounds, (LETTERS,) if is_asked else ())
+
+
 def alike_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, rounds: Sequence[MinHashRound]
 ) -> Iterator[Alike]:
     """Yield the documents of a shard whose texts lists know by their signatures."""
     for dedup in rounds:
         if (kind := digest_of(signature_parameters(dedup))) in denied.signed:
-            for one in alike_in_round(folder, source, shard, *denied.sketches(kind), dedup):
+            for one in alike_in_round(folder, source, shard, denied, kind, dedup):
                 if one.is_same or one.sha256 not in denied.only_themselves:
                     yield one
 
 
 def alike_in_round(
-    folder: Folder,
-    source: str,
-    shard: Artifact,
-    hashes: Sequence[str],
-    sketches: NDArray[np.uint64],
-    dedup: MinHashRound,
+    folder: Folder, source: str, shard: Artifact, denied: DenyList, kind: str, dedup: MinHashRound
 ) -> Iterator[Alike]:
-    """Yield the same by the keys of one round. hashes, sketches: of texts, (n,), and (n, values) uint64."""
+    """Yield the same by the keys of one round. kind: of its signatures."""
+    hashes, sketches, counts = denied.sketches(kind)
+    both = sharing_a_bucket(folder, source, shard, sketches, dedup)
+    if not len(both):
+        return
+    ids, texts = texts_of(folder, shard, np.unique(both[:, 0]))
+    own, own_counts = signatures(texts, dedup), shingle_counts(texts, dedup)
+    digests = [sha256(text.encode()).hexdigest() for text in texts.to_pylist()]
+    for start in range(0, len(both), PAIRS_AT_ONCE):
+        at_once = both[start : start + PAIRS_AT_ONCE]
+        places, requested = np.searchsorted(ids, at_once[:, 0]), at_once[:, 1].astype(np.int64)
+        similar = (own[places] == sketches[requested]).mean(axis=1)
+        likenesses = np.maximum(similar, parts_held(similar, counts[requested], own_counts[places]))
+        for place, request, likeness in zip(
+            places.tolist(), requested.tolist(), likenesses.tolist(), strict=True
+        ):
+            is_same = digests[place] == hashes[request]
+            if is_same or likeness >= LIKENESS:
+                yield Alike(int(ids[place]), hashes[request], likeness, is_same)
+
+
+def sharing_a_bucket(
+    folder: Folder, source: str, shard: Artifact, sketches: NDArray[np.uint64], dedup: MinHashRound
+) -> NDArray[np.uint64]:
+    """Return pairs that share a bucket, (p, 2): a document, and the number of a sketch, of (n, values)."""
     keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
-    numbers = np.arange(len(hashes), dtype=np.uint64)
+    numbers = np.arange(len(sketches), dtype=np.uint64)
     keys_of_shard = KeysOfShard(folder, source, shard, dedup)()
     pairs = [np.empty((0, 2), np.uint64)]
     for band in range(dedup.bands):
@@ -123,22 +189,18 @@ def alike_in_round(
         order = np.argsort(keys[:, band], kind="stable")
         ids, requests = collisions(found, doc_ids, keys[order, band], numbers[order])
         pairs.append(np.stack([ids, requests], axis=1))
-    both = np.unique(np.concatenate(pairs), axis=0)
-    if not len(both):
-        return
-    ids, texts = texts_of(folder, shard, np.unique(both[:, 0]))
-    own = signatures(texts, dedup)
-    digests = [sha256(text.encode()).hexdigest() for text in texts.to_pylist()]
-    for start in range(0, len(both), PAIRS_AT_ONCE):
-        at_once = both[start : start + PAIRS_AT_ONCE]
-        places, requested = np.searchsorted(ids, at_once[:, 0]), at_once[:, 1].astype(np.int64)
-        likenesses = (own[places] == sketches[requested]).mean(axis=1)
-        for place, request, likeness in zip(
-            places.tolist(), requested.tolist(), likenesses.tolist(), strict=True
-        ):
-            is_same = digests[place] == hashes[request]
-            if is_same or likeness >= LIKENESS:
-                yield Alike(int(ids[place]), hashes[request], likeness, is_same)
+    return np.unique(np.concatenate(pairs), axis=0)
+
+
+def parts_held(
+    similar: NDArray[np.float64], asked: NDArray[np.int64], own: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Estimate which part of each text a page has, by their Jaccard similarity: (n,), at most 1.
+
+    asked: the shingles of the text, 0 where they are not known; then it is 0. own: those of the page.
+    """
+    held = np.minimum(1, similar * (asked + own) / (np.maximum(1, asked) * (1 + similar)))
+    return np.where((asked > 0) & (similar >= LEAST_JACCARD), held, 0)
 
 
 def texts_of(

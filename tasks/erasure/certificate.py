@@ -4,6 +4,7 @@ It lies in `forgotten/` beside the corpus from the moment at which the deny list
 the corpus had been built without what it is about. It holds no text, no address of a page and no value of a column.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,9 +21,12 @@ from tasks.erasure.dependents import Search
 from tasks.erasure.found import SET_ASIDE, Document, Findings, listed_requests
 from tasks.erasure.kinds import Dependent
 from tasks.errors import Denied
+from tasks.ids import split
 from tasks.log import warn
+from tasks.planning.last_build import last_build
 from tasks.recipe.fields import DENIED, Recipe
 from tasks.recipe.kinds import MinHashRound
+from tasks.sources.listing import load_listing
 from tasks.storage.folder import Folder
 from tasks.storage.records import Record, digest_of
 
@@ -58,12 +62,13 @@ class PublishedFile(Record):
 class Certificate(Record):
     """What was asked for and done.
 
-    request: how many of each kind. deny_list, list_sha256: where its lines are. documents: the first MOST_DOCUMENTS
-    of those in `gone`. standard_error: of the likeness of a document that is only like one that was asked for.
-    published: documents of each source before, and after it. came_in: those that had gone as duplicates of what was
-    removed, or of what went with it, and are published now. before, after: the SHA-256 of the corpus's manifest.
-    removed_files, new_files: of the published folder; until it is finished, all that there were. not_seen: what
-    no command looks into, and somebody has to.
+    request: how many of each kind. deny_list, list_sha256: where its lines are. documents: the first
+    MOST_DOCUMENTS of those in `gone`. standard_error: of the likeness of a document that is only like one
+    that was asked for. published: documents of each source before, and after it. came_in: those that had been
+    removed as duplicates of what the request removed, and are published now; they are counted in files of sources
+    that are as before. left: until it is finished, how many documents of each file should be left. before, after:
+    the SHA-256 of the corpus's manifest. removed_files, new_files: of the published folder; until it is finished,
+    all that there were. not_seen: what no command looks into, and somebody has to.
     """
 
     corpus: str
@@ -82,6 +87,7 @@ class Certificate(Record):
     published: dict[str, int]
     published_after: dict[str, int] = {}
     came_in: int = 0
+    left: dict[str, int] = {}
     before: str
     after: str | None = None
     removed_files: tuple[PublishedFile, ...] = ()
@@ -121,7 +127,7 @@ def lines_of(asked: Asked, found: Findings) -> list[Request]:
         Request(id=one.doc_id) if one.likeness is None else Request(id=one.doc_id, by="likeness")
         for one in found.documents
     ]
-    return [*asked.kept(), *found.by_text, *ids]
+    return [*asked.kept(), *found.known_by, *ids]
 
 
 def new_lines(recipe: Recipe, asked: Asked, found: Findings) -> list[dict[str, Any]]:
@@ -163,6 +169,7 @@ def promise(
         published=published_documents(recipe),
         before=digest_of_manifest(folder),
         removed_files=differing(published_files(recipe), {}),
+        left=documents_left(recipe, found),
     )
     # Builds obey the list: who finds it finds the certificate, too.
     folder.write(certificate.path, certificate.written())
@@ -174,13 +181,12 @@ def finish(recipe: Recipe, promised: Certificate) -> Certificate:
     """Write the certificate of what has been built."""
     folder, now, published = recipe.folder, published_files(recipe), published_documents(recipe)
     before = {file.path: file.sha256 for file in promised.removed_files}
-    gone = sum(of.documents for of in promised.gone if of.was == PUBLISHED)
-    left = sum(promised.published.values()) - gone
     finished = promised.model_copy(
         update={
             "finished_at": moment(),
             "published_after": published,
-            "came_in": sum(published.values()) - left,
+            "came_in": count_came_in(recipe, promised),
+            "left": {},
             "after": digest_of_manifest(folder),
             "removed_files": differing(before, now),
             "new_files": differing(now, before),
@@ -188,6 +194,34 @@ def finish(recipe: Recipe, promised: Certificate) -> Certificate:
     )
     folder.write(finished.path, finished.written())
     return finished
+
+
+def documents_by_file(recipe: Recipe) -> Counter[str]:
+    """Return how many documents of each file of a source are published: by the source and the file's number."""
+    folder, manifest = corpus_of(recipe)
+    counts = Counter[str]()
+    for file in PublishedFiles(folder, manifest).below(""):
+        source, name = file.path.split("/")[0], file.path.rpartition("/")[2]
+        if source in manifest.ledger.sources:
+            counts[f"{source}/{name.partition('-')[0]}"] += file.rows or 0
+    return counts
+
+
+def documents_left(recipe: Recipe, found: Findings) -> dict[str, int]:
+    """Return the same of all files that the last build read, without the documents that are to be removed."""
+    counts, built = documents_by_file(recipe), last_build(recipe.folder)
+    for source, listing in (built.listings if built else {}).items():
+        counts.update({f"{source}/{file.number:06d}": 0 for file in load_listing(recipe.folder, listing)})
+    counts.subtract(
+        f"{one.source}/{split(one.doc_id)[1]:06d}" for one in found.documents if one.stage is None
+    )
+    return dict(counts)
+
+
+def count_came_in(recipe: Recipe, promised: Certificate) -> int:
+    """Count the documents that are published more than were left, of files that were there before."""
+    now = documents_by_file(recipe)
+    return sum(max(0, now[file] - left) for file, left in promised.left.items())
 
 
 def differing(files: dict[str, str], others: dict[str, str]) -> tuple[PublishedFile, ...]:

@@ -4,8 +4,6 @@ They are looked for in what ingest stored, where all documents of all sources ar
 duplicates of others; and rows that were set aside by what they hold.
 """
 
-import json
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,14 +18,14 @@ from tasks.documents.deny import IngestedColumns, denied_in_shard, fault_of_colu
 from tasks.documents.deny_list import DenyList, Request, requests_in
 from tasks.documents.deny_signatures import requests_of_texts, rounds_with_signatures, texts_of
 from tasks.erasure.asked import Asked
+from tasks.erasure.at_source import read_at_source
+from tasks.erasure.rows_aside import rows_set_aside
 from tasks.errors import BadInput, Denied
-from tasks.ids import first_id
 from tasks.lookup.corpus_reader import Corpus
 from tasks.planning.last_build import last_build, ledger_if_complete
 from tasks.recipe.fields import DENIED, Recipe
 from tasks.recipe.kinds import MinHashRound
 from tasks.signatures.keys import signatures
-from tasks.sources.listing import InputFile, load_listing
 from tasks.sources.small_files import planned_files
 from tasks.storage.artifacts import MANIFESTS, Artifact, Manifest
 from tasks.storage.documents import DOCUMENT_COUNTS
@@ -37,9 +35,6 @@ from tasks.storage.tables import ids_of, tables_of
 
 SET_ASIDE = "set aside"
 MOST_TEXTS = 100_000  # whose copies are looked for at once
-ADDRESS = re.compile(rb"""https?:[^\s"'<>]+""", re.IGNORECASE)
-# A value of JSON or CSV that may be an address without a scheme.
-VALUE = re.compile(rb"""(?:^|["',;\t])([^\s"',;<>]++)(?=$|["',;\t])""", re.MULTILINE)
 NOT_BUILT = (
     "{url}: the corpus is not what its recipe and its sources say now: build it (zyda build), then ask again"
 )
@@ -66,13 +61,13 @@ class Document(Record):
 
 @dataclass(frozen=True)
 class Findings:
-    """What a request is about. by_text: by what the texts of these are known from now on.
+    """What a request is about. known_by: by what the texts and rows of these are known from now on.
 
     notes: why documents of some sources cannot be found by it.
     """
 
     documents: list[Document]
-    by_text: list[Request]
+    known_by: list[Request]
     notes: list[str]
 
 
@@ -86,10 +81,14 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True)
 class FoundInShard:
-    """The same of one shard: likenesses by id, and the texts of those that are asked about."""
+    """The same of one shard: likenesses by id, and the texts of those that are asked about.
+
+    without_text: the ids of those of which no text is stored.
+    """
 
     likenesses: Likenesses
     texts: list[str]
+    without_text: list[int]
 
 
 def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) -> Findings:
@@ -107,7 +106,8 @@ def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) ->
     erased = {one.id for one in listed if one.id is not None}
     first: list[FoundInShard] = spread(partial(found_in_shard, recipe, denied, rounds, erased), shards)
     likenesses = {doc_id: value for one in first for doc_id, value in one.likenesses.items()}
-    texts = list(dict.fromkeys(text for one in first for text in one.texts))
+    at_source = read_at_source(corpus, [doc_id for one in first for doc_id in one.without_text])
+    texts = [*dict.fromkeys([*(text for one in first for text in one.texts), *at_source.texts])]
     if len(texts) > MOST_TEXTS:
         raise BadInput(f"{len(texts):,} texts are asked for, more than {MOST_TEXTS:,} at once: ask in parts")
     by_text = requests_of_texts(texts, rounds, alike=alike)
@@ -130,10 +130,25 @@ def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) ->
         )
         for doc_id in sorted(likenesses)
     ]  # fmt: skip
-    aside = rows_set_aside(corpus, asked, denied, [*asked.texts, *texts])
-    documents += [one for one in aside if one.doc_id not in {*likenesses, *erased}]
-    of_asked = requests_of_texts(asked.texts, rounds, alike=alike)
-    return Findings(documents, [*of_asked, *by_text], [*notes_on(recipe, asked, shards)])
+    ids = {one.id for one in asked.requests if one.id is not None}
+    aside = [
+        one
+        for one in rows_set_aside(recipe.folder, corpus.register, ids, denied, [*asked.texts, *texts])
+        if one.doc_id not in erased
+    ]
+    documents += [
+        Document(doc_id=one.doc_id, source=one.source, file=one.file, row=one.row, tokens=0, stage=SET_ASIDE)
+        for one in aside
+    ]
+    rows_at_source = read_at_source(corpus, [one.doc_id for one in aside if one.known_by is None])
+    known_by = [
+        *requests_of_texts(asked.texts, rounds, alike=alike),
+        *by_text,
+        *(one.known_by for one in aside if one.known_by),
+        *rows_at_source.rows,
+    ]
+    notes = [*notes_on(recipe, asked, shards), *at_source.notes, *rows_at_source.notes]
+    return Findings(documents, known_by, notes)
 
 
 def listed_requests(recipe: Recipe) -> list[Request]:
@@ -177,8 +192,15 @@ def found_in_shard(
     for one in alike:
         if one.doc_id not in known:
             likenesses[one.doc_id] = max(one.likeness, likenesses.get(one.doc_id) or 0)
-    texts = texts_of(recipe.folder, shard.artifact, new)[1].to_pylist() if len(new) else []
-    return FoundInShard(likenesses | dict.fromkeys(new.tolist()), [text for text in texts if text])
+    found, texts = (
+        texts_of(recipe.folder, shard.artifact, new) if len(new) else (new, pa.array([], pa.string()))
+    )
+    pairs = [*zip(found.tolist(), texts.to_pylist(), strict=True)]
+    return FoundInShard(
+        likenesses | dict.fromkeys(new.tolist()),
+        [text for _, text in pairs if text],
+        [doc_id for doc_id, text in pairs if not text],
+    )
 
 
 def went_for_them(recipe: Recipe, corpus: Corpus, shards: Sequence[Shard], found: Likenesses) -> Likenesses:
@@ -244,58 +266,3 @@ def stages_of(corpus: Corpus, wanted: Likenesses) -> dict[int, str]:
         gone = table.filter(pc.is_in(table.column("doc_id"), ids))
         stages |= dict(zip(gone.column("doc_id").to_pylist(), gone.column("stage").to_pylist(), strict=True))
     return stages
-
-
-def rows_set_aside(
-    corpus: Corpus, asked: Asked, denied: DenyList, texts: Sequence[str]
-) -> Iterator[Document]:
-    """Yield the rows that were set aside and hold an address, a text or a value that is asked about."""
-    needles = [form for text in texts for form in as_stored(text)]
-    named = [
-        re.compile(
-            rb'"%s"\s*:\s*"?%s["\s,}]' % (re.escape(column.rpartition(".")[2].encode()), re.escape(form))
-        )
-        for column, values in denied.values.items()
-        for value in values
-        for form in as_stored(value)
-    ]
-    ids = {one.id for one in asked.requests}
-    first_ids = dict[str, dict[str, int]]()
-    for table in corpus.blocks("set_aside", ["source", "file", "row", "content"]):
-        for row in table.to_pylist():
-            source, file, content = row["source"], row["file"], row.pop("content") or b""
-            if source not in first_ids:
-                first_ids[source] = first_ids_of_files(corpus, source)
-            doc_id = first_ids[source][file] + row["row"]
-            if (
-                doc_id in ids
-                or any(denied.has_address(address) for address in addresses_in(content))
-                or any(pattern.search(content) for pattern in named)
-                or any(needle in content for needle in needles)
-            ):
-                yield Document(doc_id=doc_id, **row, tokens=0, stage=SET_ASIDE)
-
-
-def addresses_in(content: bytes) -> Iterator[str]:
-    """Yield the addresses in a row, as they are and as JSON writes them; without a scheme those of whole values."""
-    content = content.replace(b"\\/", b"/")
-    for found in ADDRESS.findall(content):
-        yield found.decode(errors="replace")
-    for value in VALUE.findall(content):
-        if b"." in value:
-            yield value.decode(errors="replace")
-
-
-def as_stored(text: str) -> list[bytes]:
-    """Return the forms in which a text may stand in a row: as it is, and in JSON."""
-    return [
-        text.encode(),
-        *(json.dumps(text, ensure_ascii=is_ascii)[1:-1].encode() for is_ascii in (False, True)),
-    ]
-
-
-def first_ids_of_files(corpus: Corpus, source: str) -> dict[str, int]:
-    """Return the doc_id of row 0 of each file of a source, as the last build read it."""
-    built, number = last_build(corpus.folder), corpus.register.sources[source]
-    files: Sequence[InputFile] = load_listing(corpus.folder, built.listings[source]) if built else ()
-    return {file.url: first_id(number, file.number) for file in files}

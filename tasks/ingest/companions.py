@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from tasks.documents.deny_signatures import LettersOfShard
 from tasks.recipe.fields import Recipe
 from tasks.signatures.minhash import KeysOfRounds
 from tasks.stage.jobs import ArtifactJob
@@ -45,4 +46,4 @@ class OnGpus(Protocol):
         """Return what begins the rest, as `for_source` does, and what gives the jobs that make the others."""
 
 
-COMPANIONS: tuple[CompanionKind, ...] = (KeysOfRounds,)
+COMPANIONS: tuple[CompanionKind, ...] = (KeysOfRounds, LettersOfShard)

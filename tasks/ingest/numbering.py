@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from typing import Protocol
@@ -18,6 +18,7 @@ from tasks.documents.run_steps import Documents, run_steps
 from tasks.errors import BadInput, bad_input, bad_row
 from tasks.ids import MAX_ROWS
 from tasks.ingest.plan import IngestParameters
+from tasks.ingest.set_aside import with_columns
 from tasks.sources.column_names import stored_schema
 from tasks.sources.columns import as_one_array
 from tasks.sources.components import COMPONENT, components_of
@@ -98,12 +99,7 @@ class Reader:
         soon as a chunk is read, while it is in the processor's cache.
         """
         for chunk in chunks:
-            chosen_bad = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
-            bad = [
-                replace(row, content=b"") if self.first + row.row in self.forgotten else row
-                for row, is_in in zip(chunk.bad, chosen_bad, strict=True)
-                if is_in or row.is_rest
-            ]
+            bad = self.bad_rows(chunk)
             if bad and not self.parameters.set_aside:
                 raise bad_row(self.source, bad[0].reason, file=self.file.url, row=bad[0].row)
             aside.add(bad)
@@ -118,6 +114,20 @@ class Reader:
                 rows, table = rows[chosen], table.filter(pa.array(chosen))
             for start, stop in slices(table, self.parameters):
                 yield self.document_table(table.slice(start, stop - start), rows[start:stop])
+
+    def bad_rows(self, chunk: Chunk) -> list[BadRow]:
+        """Return the bad rows of a chunk that are in the sample, with as much of each as is to be stored."""
+        chosen = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
+        rows = chunk.bad
+        if self.parameters.publish_set_aside:
+            rows = with_columns(rows, chunk.bad_columns) if chunk.bad_columns is not None else rows
+            rows = [row.without_content() if self.is_forgotten(row) else row for row in rows]
+        else:
+            rows = [row.without_content() for row in rows]
+        return [row for row, is_in in zip(rows, chosen, strict=True) if is_in or row.is_rest]
+
+    def is_forgotten(self, row: BadRow) -> bool:
+        return self.first + row.row in self.forgotten
 
     def document_table(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
         """Make documents of rows, (n,): ids and counts, the text, and the source's other columns."""

@@ -32,7 +32,7 @@ from tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from tasks.tokens.engine import Engine, EngineDiffers
 from tasks.tokens.stored import stored_engine
 
-VERSION = 5
+VERSION = 6
 RARE = ("differing", "skipped", "special_tokens")
 ROW_GROUP_BYTES = 32 << 20
 
@@ -141,7 +141,9 @@ def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, eng
     first = first_id(job.number, job.file.number)
     reader = Reader(job.source, job.file, first, job.parameters, engine, forgotten=frozenset(job.forgotten))
     path = artifact_path("set_aside", job.source, job.name, job.key)
-    aside = SetAside(job.folder, path, job.name, job.source, job.file.url)
+    aside = SetAside(
+        job.folder, path, job.name, job.source, job.file.url, with_content=job.parameters.publish_set_aside
+    )
     tables = reader.documents(chunks, aside)
     parts = groupby(
         number_parts(tables, job.parameters.shard_bytes), key=lambda part: (part[0], pack(part[1].schema))

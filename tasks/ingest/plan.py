@@ -16,7 +16,8 @@ from tasks.storage.records import Record
 class IngestParameters(Record):
     """All that decides what the shards of a source hold, besides its files.
 
-    is_exact: `tokenizers` alone counts, for EXACT is asked for.
+    is_exact: `tokenizers` alone counts, for EXACT is asked for. publish_set_aside: the content of rows that are set
+    aside is stored, too.
     """
 
     text: str
@@ -30,6 +31,7 @@ class IngestParameters(Record):
     documents: DocumentPlan = DocumentPlan()
     component: ComponentOf | None = None
     is_exact: bool = False
+    publish_set_aside: bool = False
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -39,6 +41,7 @@ class IngestParameters(Record):
             "selection": self.selection == ALL,
             "component": self.component is None,
             "is_exact": not self.is_exact,
+            "publish_set_aside": not self.publish_set_aside,
         }
         return {name: value for name, value in dump(self).items() if not idle.get(name)}
 

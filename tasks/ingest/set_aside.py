@@ -1,14 +1,19 @@
 """The rows of a piece that are set aside, written while the others are read: nobody knows how many they will be."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.documents.deny_rows import CONTENTS
+from tasks.limits import limits
+from tasks.sources.columns import as_one_array
+from tasks.sources.json_text import dump, plain_values
 from tasks.sources.rows import BadRow
 from tasks.storage.artifacts import Artifact, Counts
 from tasks.storage.folder import Folder
@@ -16,22 +21,22 @@ from tasks.storage.tables import parquet_writer, write_artifact
 
 HELD_ROWS = 1 << 16
 HELD_BYTES = 32 << 20
-SET_ASIDE = pa.schema(
-    [
-        ("source", pa.string()),
-        ("file", pa.string()),
-        ("row", pa.int64()),
-        ("reason", pa.string()),
-        ("content", pa.binary()),
-    ]
+PLACES = pa.schema(
+    [("source", pa.string()), ("file", pa.string()), ("row", pa.int64()), ("reason", pa.string())]
 )
 
 
 class SetAside:
-    """The rows of a file that are set aside, for the artifact at a path. Those beyond a number wait in a file."""
+    """The rows of a file that are set aside, for the artifact at a path. Those beyond a number wait in a file.
 
-    def __init__(self, folder: Folder, path: str, name: str, source: str, file: str) -> None:
+    with_content: their content is stored, too.
+    """
+
+    def __init__(
+        self, folder: Folder, path: str, name: str, source: str, file: str, *, with_content: bool
+    ) -> None:
         self.folder, self.path, self.name = folder, path, name
+        self.schema = pa.schema([*PLACES, *(CONTENTS if with_content else ())])
         self.source, self.file = source, file
         self.rows = list[BadRow]()
         self.size = self.count = 0
@@ -41,14 +46,14 @@ class SetAside:
         for row in rows:
             self.rows.append(row)
             self.count += 1
-            self.size += len(row.content)
+            self.size += len(row.content) + len(row.columns or "")
             if len(self.rows) >= HELD_ROWS or self.size >= HELD_BYTES:
                 self.put_in_file()
 
     def put_in_file(self) -> None:
         if self.waiting is None:
             file = TemporaryFile()  # noqa: SIM115 (closed once it is copied, or with this object)
-            self.waiting = file, parquet_writer(file, SET_ASIDE)
+            self.waiting = file, parquet_writer(file, self.schema)
         self.waiting[1].write_table(self.table())
         self.rows, self.size = [], 0
 
@@ -57,9 +62,9 @@ class SetAside:
         columns = {
             "source": [self.source] * len(self.rows),
             "file": [self.file] * len(self.rows),
-            **{name: [getattr(row, name) for row in self.rows] for name in ("row", "reason", "content")},
+            **{name: [getattr(row, name) for row in self.rows] for name in self.schema.names[2:]},
         }
-        return pa.table(columns, schema=SET_ASIDE)
+        return pa.table(columns, schema=self.schema)
 
     def written(self) -> tuple[Artifact, ...]:
         """Write the artifact of all rows, if there are any."""
@@ -71,7 +76,7 @@ class SetAside:
 
     def fill(self, scratch: Path) -> None:
         if self.waiting is None:
-            with parquet_writer(scratch, SET_ASIDE) as writer:
+            with parquet_writer(scratch, self.schema) as writer:
                 writer.write_table(self.table())
             return
         self.put_in_file()
@@ -80,3 +85,25 @@ class SetAside:
         file.seek(0)
         with file, scratch.open("wb") as copy:
             shutil.copyfileobj(file, copy)
+
+
+def with_columns(rows: Sequence[BadRow], columns: pa.Table) -> list[BadRow]:
+    """Return bad rows with their columns, (n,), as JSON. A row with more than a limit loses its content, too.
+
+    Deny lists could not judge the content of such a row.
+    """
+    values = {name: readable_values(as_one_array(columns.column(name))) for name in columns.column_names}
+    found = list[BadRow]()
+    for place, row in enumerate(rows):
+        text = dump({name: of_column[place] for name, of_column in values.items()})
+        is_short = len(text.encode()) <= limits().bad_row_bytes
+        found.append(replace(row, columns=text) if is_short else row.without_content())
+    return found
+
+
+def readable_values(array: pa.Array) -> list[Any]:
+    """Return values as JSON has them, null where those of a column cannot be read."""
+    try:
+        return plain_values(array)
+    except (ValueError, OverflowError, pa.ArrowException):
+        return [None] * len(array)

@@ -72,6 +72,7 @@ def source_plan(
         text=source.text,
         classified=source.classify is not None,
         set_aside=recipe.on_bad_rows_of(source) == "set_aside",
+        publish_set_aside=recipe.publish_set_aside,
         shard_bytes=shard_bytes(recipe),
         tokenizer=tokenizer,
         special_tokens=recipe.special_tokens,

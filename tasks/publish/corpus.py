@@ -37,7 +37,6 @@ from tasks.publish.one_copy import keep_one_copy, published_name, remove_replace
 from tasks.publish.placing import Texts, publish_by_rename, publish_objects, unlisted_files
 from tasks.publish.provenance import origins, software, source_files, tokenizer_of
 from tasks.publish.published_before import published_before, whole_files
-from tasks.quality.ingested import Ingested
 from tasks.recipe.fields import Recipe
 from tasks.recipe.rounds import rounds_of
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
@@ -52,7 +51,6 @@ def publish_corpus(
     ledger: Ledger,
     plans: list[SourcePlan],
     references: dict[str, ReferenceCorpus],
-    ingest_receipts: list[Receipt],
     corpus_receipts: dict[str, Receipt],
     publish_receipts: list[Receipt],
     reasons: dict[str, dict[str, str]],
@@ -66,7 +64,7 @@ def publish_corpus(
     Raises Damaged where a file that is to be published is not as it was made.
     """
     folder = recipe.folder
-    files = corpus_files(folder, ingest_receipts, corpus_receipts, publish_receipts)
+    files = corpus_files(folder, corpus_receipts, publish_receipts)
     named = {other.label: other.digest for other in references.values()}
     manifest = new_manifest(
         recipe,
@@ -136,9 +134,7 @@ def file_of(path: str, content: bytes, now: str) -> File:
     return File(path=path, sha256=sha256(content).hexdigest(), size=len(content), checked_at=now)
 
 
-def corpus_files(
-    folder: Folder, ingested: Sequence[Receipt], of_all: dict[str, Receipt], published: Sequence[Receipt]
-) -> list[File]:
+def corpus_files(folder: Folder, of_all: dict[str, Receipt], published: Sequence[Receipt]) -> list[File]:
     """List the Parquet files of the corpus, by path. of_all: what is about all sources, by its place."""
     files = [
         file(place, "", shard)
@@ -146,14 +142,12 @@ def corpus_files(
         for shard in load_manifest(folder, receipt).artifacts
         if shard.rows
     ]
-    for receipt in ingested:
-        set_aside = load_manifest(folder, receipt).facts_as(Ingested).set_aside
-        files += [file("set_aside", f"{receipt.source}-", shard) for shard in set_aside]
     for receipt in published:
         manifest = load_manifest(folder, receipt)
         files += [file(str(receipt.source), "", shard) for shard in manifest.artifacts]
-        removed = manifest.facts_as(PublishedSource).removed
-        files += [file("removed", f"{receipt.source}-", shard) for shard in removed]
+        facts = manifest.facts_as(PublishedSource)
+        files += [file("removed", f"{receipt.source}-", shard) for shard in facts.removed]
+        files += [file("set_aside", f"{receipt.source}-", shard) for shard in facts.set_aside or ()]
     return sorted(files, key=lambda file: file.path)
 
 

@@ -1,8 +1,8 @@
 """Publish: a source's text once more, without what was removed, and the list of what was.
 
-Rows out, in a source's files: `doc_id`, the source's own columns with one type each over all its
-files, `n_tokens`, and what stages said beside the documents (`cluster_id`, null outside any cluster, and
-the quality model's columns). Rows out, in the removed files: REMOVED, and the evidence that stages declare.
+Rows out, in a source's files: `doc_id`, `source`, the source's own columns with one type each over all its
+files, `n_tokens`, and the columns that stages added (`cluster_id`, and the quality model's columns). Rows out, in
+the removed files: REMOVED, and the evidence that stages declare.
 `tasks.publish.corpus` makes the published folder of these files.
 """
 
@@ -19,10 +19,17 @@ from numpy.typing import NDArray
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from tasks.accounts.components import ComponentCounts, added_up, count_components, count_names
+from tasks.documents.deny import RowsAside
 from tasks.documents.planning import STATISTICS, naming_columns
 from tasks.errors import NotConserved, bad_input
-from tasks.publish.published_columns import REMOVED, check_published_names, removed_schema
-from tasks.quality.ingested import ingested
+from tasks.publish.published_columns import (
+    REMOVED,
+    SOURCE,
+    check_published_names,
+    for_readers,
+    removed_schema,
+)
+from tasks.quality.ingested import Ingested, ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
 from tasks.sources.components import COMPONENT, folder_name
@@ -53,7 +60,7 @@ from tasks.storage.facts import Facts
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
-VERSION = 2
+VERSION = 3
 MOST_FOLDERS = 1000  # of the components of a shard
 
 
@@ -89,10 +96,13 @@ class PublishedShard(Record):
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents, and what became of those of each component.
 
+    set_aside: the tables of rows that are set aside, if there are any.
+
     licenses, languages: likewise.
     """
 
     removed: tuple[Artifact, ...] = ()
+    set_aside: tuple[Artifact, ...] | None = None
     components: tuple[ComponentCounts, ...] | None = None
     licenses: tuple[ComponentCounts, ...] | None = None
     languages: tuple[ComponentCounts, ...] | None = None
@@ -223,6 +233,8 @@ def as_removed(
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    cluster_ids = pc.coalesce(rows.column("cluster_id"), rows.column("doc_id"))
+    rows = rows.set_column(rows.schema.get_field_index("cluster_id"), "cluster_id", cluster_ids)
     return rows.select(schema.names).cast(schema)
 
 
@@ -265,9 +277,10 @@ def published_tables(
         expect_whole_texts(job.source, table)
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
+        table = table.add_column(1, SOURCE, pa.array([job.source] * len(table), SOURCE.type))
         for added_table in added:
             table = with_columns(table, added_table)
-        yield table
+        yield table.cast(for_readers(table.schema))
 
 
 def expect_whole_texts(source: str, table: pa.Table) -> None:
@@ -282,7 +295,8 @@ def expect_whole_texts(source: str, table: pa.Table) -> None:
 
 
 def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
-    return write_table(job.folder, artifact_path("removed", job.source, job.name, job.key), job.name, removed)
+    path = artifact_path("removed", job.source, job.name, job.key)
+    return write_table(job.folder, path, job.name, removed.cast(for_readers(removed.schema)))
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
@@ -324,10 +338,17 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         out=total(shard.counts for shard in kept),
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
+            set_aside=set_aside_of(facts, later_manifests) or None,
             components=components,
             **by_name,
         ).written(),
     )
+
+
+def set_aside_of(facts: Ingested, later_manifests: Sequence[Manifest]) -> tuple[Artifact, ...]:
+    """Return the tables of rows that are set aside, as deny lists have left them."""
+    judged = [one.facts_as(RowsAside).set_aside for one in later_manifests if one.stage == "deny"]
+    return next((tables for tables in judged if tables is not None), facts.set_aside)
 
 
 def check_components(source: str, what: str, components: Sequence[ComponentCounts], trail: Trail) -> None:

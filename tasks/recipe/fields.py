@@ -125,6 +125,11 @@ class Recipe(Strict):
         description="`fail` ends the build at the first row that is no document; `set_aside` publishes such "
         "rows in `set_aside/` with the reason.",
     )
+    publish_set_aside: Yes = Field(
+        False,
+        description="Also publish the content of rows that are set aside, and their columns that could be read. "
+        "Deny lists are applied to these; no rule and no cleaning is.",
+    )
     shard_mib: Annotated[float, Number] = Field(256, gt=0, le=1024, description="Text in one shard, MiB.")
     sample: Annotated[float, Number] = Field(
         1.0, gt=0, le=1, description="The part of the input that is used."

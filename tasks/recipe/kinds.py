@@ -51,6 +51,11 @@ class ExactColumn(Strict):
         "compared: an instant is equal in all zones and units, 1 is equal to 1.00, a list to one of equal values. "
         "Documents without a value in it are kept, as are those with an empty text, list or object."
     )
+    normalize: Literal["address"] | None = Field(
+        None,
+        description="`address` compares addresses of the web as `url_rules` and deny lists do: without scheme, "
+        "login and fragment. Values that are no address are compared as they are.",
+    )
 
 
 class ExactRound(Dedup):
@@ -89,7 +94,7 @@ class ExactRound(Dedup):
     @property
     def key_parameters(self) -> dict[str, Any]:
         if isinstance(self.exact, ExactColumn):
-            return {"exact": self.exact.model_dump(), "values": 2}
+            return {"exact": self.exact.model_dump(exclude_none=True), "values": 2}
         return {"exact": self.exact} | ({"unicode": unidata_version} if self.exact == "normalised" else {})
 
     @property

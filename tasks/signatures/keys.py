@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.kinds import ExactRound, MinHashRound
 from tasks.signatures.exact import text_keys
+from tasks.signatures.letters import LettersRound, letter_keys
 from tasks.signatures.shingles import word_hashes
 from textkernels import sketch
 from textkernels.buffers import text_buffers
@@ -47,6 +48,7 @@ def band_keys(texts: pa.LargeStringArray, dedup: MinHashRound) -> MaskedKeys:
 # What makes the keys of texts in a round of each kind.
 KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], MaskedKeys]] = {
     ExactRound: text_keys,
+    LettersRound: letter_keys,
     MinHashRound: band_keys,
 }
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tasks.log import warn
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import MinHashRound
+from tasks.recipe.kinds import ExactColumn, ExactRound, MinHashRound
 from tasks.recipe.rounds import Round
 from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
 from tasks.signatures.keys import VERSION, keys_of_texts
@@ -32,6 +32,7 @@ from tasks.signatures.shingles import folded_characters
 from tasks.sources.columns import as_one_array
 from tasks.sources.equal_values import equal_texts
 from tasks.sources.named_values import column_of
+from tasks.sources.web_addresses import as_compared
 from tasks.stage.fan_out import fan_out
 from tasks.stage.jobs import ArtifactJob
 from tasks.stage.stage import stage
@@ -54,7 +55,10 @@ def values_in(documents: pa.Table, dedup: Dedup) -> pa.LargeStringArray:
     """Return what the keys of documents are made of, (n,): a document without a value has an empty text."""
     if dedup.key_column == "text":
         return as_one_array(documents.column("text"))
-    return equal_texts(documents, dedup.key_column)
+    values = equal_texts(documents, dedup.key_column)
+    if isinstance(dedup, ExactRound) and isinstance(dedup.exact, ExactColumn) and dedup.exact.normalize:
+        return pa.array(map(as_compared, values.to_pylist()), pa.large_string())
+    return values
 
 
 class BandKeys:

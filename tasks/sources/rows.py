@@ -8,7 +8,7 @@ many rows there are is counted apart from that, by footers, batches and ends of 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -27,20 +27,26 @@ NO_ROWS = np.empty(0, np.int64)
 class BadRow:
     """A row that cannot be a document: its place in the file, why, and what was there.
 
-    One with `is_rest` stands for several: all that follows in its file, or a range of rows in its `Tally`.
+    One with `is_rest` stands for several: all that follows in its file, or a range of rows in its `Tally`. columns:
+    those beside the content that could be read, as a JSON object.
     """
 
     row: int
     reason: str
     content: bytes = b""
     is_rest: bool = False
+    columns: str | None = None
+
+    def without_content(self) -> "BadRow":
+        return replace(self, content=b"", columns=None)
 
 
 @dataclass(frozen=True)
 class Chunk:
     """Rows of a file: `rows` (n,) int64 are the places of the table's n rows, `blank` those of nothing.
 
-    skipped: the places of records that are no documents of their kind, with what they are.
+    skipped: the places of records that are no documents of their kind, with what they are. bad_columns: of formats
+    with columns, those of the bad rows beside the text, a row for each.
     """
 
     rows: NDArray[np.int64]
@@ -48,6 +54,7 @@ class Chunk:
     bad: list[BadRow] = field(default_factory=list)
     blank: NDArray[np.int64] = field(default_factory=NO_ROWS.copy)
     skipped: list[tuple[int, str]] = field(default_factory=list)
+    bad_columns: pa.Table | None = None
 
     def count(self, tally: "Tally") -> int:
         """Count its rows. tally: has the ranges that one bad row stands for."""
@@ -146,11 +153,14 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
         BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[: limits().bad_row_bytes])
         for i in sorted(reasons)
     ]
+    bad_columns = None
     if bad:
+        bad_columns = table.drop_columns([text]).take(sorted(reasons))
         good = np.setdiff1d(np.arange(len(table)), list(reasons))
         table, texts, rows = table.take(good), texts.take(good), rows[good]
     index = table.column_names.index(text)
-    return Chunk(rows, table.set_column(index, text, texts.cast(pa.large_string())), bad)
+    table = table.set_column(index, text, texts.cast(pa.large_string()))
+    return Chunk(rows, table, bad, bad_columns=bad_columns)
 
 
 def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:

@@ -1,6 +1,7 @@
 """Addresses of the web, in the one form in which they are compared: the URL Standard's, as browsers have it.
 
-All that compares addresses (deny lists, `zyda forget`, `url_rules`) does so in this form:
+All that compares addresses (deny lists, `zyda forget`, `url_rules`, rounds of equal values with
+`normalize: address`) does so in this form:
 
 - an address without a scheme is one by HTTPS: `example.org/x`, `//example.org/x`, `www.example.org`;
 - scheme, login, fragment, ports 80 and 443, and dots behind the host are left out;
@@ -49,6 +50,12 @@ def normalised(address: str) -> tuple[str, str] | None:
         return None
     port = "" if parsed.port in DEFAULT_PORTS else f":{parsed.port}"
     return host, f"{host}{port}{unescaped(parsed.pathname)}{unescaped(parsed.search)}"
+
+
+def as_compared(text: str) -> str:
+    """Return an address as it is compared, and any other text as it is."""
+    found = normalised(text)
+    return found[1] if found else text
 
 
 def with_scheme(address: str) -> str:

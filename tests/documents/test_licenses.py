@@ -120,6 +120,20 @@ def test_every_identifier_and_full_name_of_the_list_is_known():
         )
 
 
+def test_identifiers_that_the_list_has_replaced_are_those_in_their_place():
+    licenses = Licenses(["BSD-2-Clause", "GPL-2.0-only", "MIT", "SMLNJ"], {})
+    # As https://spdx.org/licenses names what is to be used instead.
+    for said, name in {
+        "BSD-2-Clause-NetBSD": "BSD-2-Clause", "standardml-nj": "SMLNJ", "BSD-2-Clause-NetBSD OR Foo-1": None,
+        "MIT OR BSD-2-Clause-NetBSD": "MIT OR BSD-2-Clause",
+        "GPL-2.0-with-classpath-exception": "GPL-2.0-only WITH Classpath-exception-2.0",
+    }.items():  # fmt: skip
+        stated = licenses.stated([said])
+        assert (stated.name, stated.is_kept) == (name, True) if name else not stated.is_known
+    assert licenses.stated(["BSD-2-Clause-FreeBSD"]).name == "BSD-2-Clause-Views"
+    assert licenses.stated(["bzip2-1.0.5"]).name == "bzip2-1.0.6"
+
+
 @pytest.fixture
 def licensed(corpus):
     """Give a corpus of two sources, of which one names its licences in an object, and one in a list."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from forgetting import asking, forget, in_turn
 from leaks import decoded, files_with, texts_in, token_ids
 from small_corpus import STEPS, TOKENIZER, build_here, edited, prose, table_of, write_rows, zyda
 from small_mixtures import mixed_in, mixture_file
@@ -19,14 +20,13 @@ from flows.command.forget import text_in
 from flows.dashboard.report_artifact import write_report
 from tasks.dedup.reference.corpora import corpus_at
 from tasks.documents.deny_list import Request
-from tasks.erasure.asked import Asked, Asking
-from tasks.erasure.certificate import Certificate, finish, new_lines, promise, published_files, unfinished
+from tasks.erasure.asked import Asked
+from tasks.erasure.certificate import Certificate, new_lines, promise, published_files, unfinished
 from tasks.erasure.dependents import Search
 from tasks.erasure.found import find
 from tasks.erasure.kinds import Subject
 from tasks.errors import BadInput, BadRecipe, Denied
 from tasks.lookup.samples import SampleOptions, sample_of
-from tasks.lookup.verify_and_clean import orphans_of, remove
 from tasks.planning.last_build import ledger_if_complete
 from tasks.recipe.loading import load_recipe
 from tasks.storage.folder import Folder
@@ -55,35 +55,13 @@ def mine(corpus):
     corpus.recipe |= {
         "name": "mine",
         "on_bad_rows": "set_aside",
+        "publish_set_aside": True,
         "sources": [
             {"name": "pages", "files": "in/pages-*.jsonl"},
             {"name": "others", "files": "in/others.parquet", "url": "address"},
         ],
     }
     return corpus
-
-
-def in_turn(function, items):
-    return [function(item) for item in items]
-
-
-def asking(urls=(), **asked):
-    found = Asking()
-    found.lists(urls)
-    for option in ("domains", "ids", "columns"):
-        getattr(found, option)(asked.get(option, ()))
-    return found.asked(asked.get("texts", ()))
-
-
-def forget(corpus, asked, *, alike=True, **changes):
-    """Do what `zyda forget` does, here. Return what was found, the corpus as it is then, and its certificate."""
-    recipe = corpus.load(**changes)
-    found = find(recipe, asked, in_turn, alike=alike)
-    certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
-    recipe = corpus.load(**changes)
-    build_here(recipe)
-    remove(recipe, orphans_of(recipe))
-    return found, recipe, finish(recipe, certificate)
 
 
 def places(found):

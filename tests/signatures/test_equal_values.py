@@ -7,7 +7,7 @@ from itertools import combinations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import build_here, kept_names, prose
+from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from tasks.errors import ZydaError
 from tasks.planning.prepare import preflight
@@ -134,3 +134,22 @@ def test_exact_round_over_columns_of_all_types_and_over_no_column(corpus):
     fault = r"source odd, file .*x-0\.parquet: dedup: column 'tags' is list<.*>, which has no fields"
     with pytest.raises(ZydaError, match=fault):
         preflight(corpus.load(sources=sources, dedup={"exact": {"column": "tags.x"}, "scope": "global"}))
+
+
+def test_addresses_are_equal_as_deny_lists_compare_them(corpus):
+    addresses = [
+        "http://Example.org:80/a#top", "https://example.org/%7Ea", "example.org/a", "https://user@example.org./~a",
+        "https://example.org/b", "no address", "NO address", "", None, "https://www.example.org/a",
+    ]  # fmt: skip
+    rows = [{"text": f"text {place}", "url": address} for place, address in enumerate(addresses)]
+    write_rows(corpus.folder / "in/pages.jsonl", rows)
+    sources = [{"name": "pages", "files": "in/pages.jsonl"}]
+    kept = {}
+    for name, exact in (("address", {"normalize": "address"}), ("value", {})):
+        dedup = {"exact": {"column": "url", **exact}, "scope": "global"}
+        recipe = corpus.load(name=name, sources=sources, dedup=dedup)
+        build_here(recipe)
+        kept[name] = [int(row["text"].split()[1]) for row in table_of(recipe, "pages")]
+    assert kept == {"address": [0, 1, 4, 5, 6, 7, 8, 9], "value": [*range(10)]}
+    with pytest.raises(ZydaError, match="normalize"):
+        corpus.load(dedup={"exact": {"column": "url", "normalize": "words"}})

@@ -177,10 +177,12 @@ def test_row_with_invalid_utf8_in_another_column_is_a_bad_row(corpus, ending, co
         pq.write_table(table, path)
     else:
         write_arrow(path, *table.to_batches())
-    recipe = corpus.load(sources=[{"name": "odd", "files": f"in/x.{ending}"}], on_bad_rows="set_aside")
+    sources = [{"name": "odd", "files": f"in/x.{ending}"}]
+    recipe = corpus.load(sources=sources, on_bad_rows="set_aside", publish_set_aside=True)
     ledger = build_here(recipe)
     (aside,) = table_of(recipe, "set_aside")
     assert (aside["row"], aside["content"]) == (1, b"two")
+    assert json.loads(aside["columns"])["name"] == "n1"
     assert aside["reason"] == "column 'c': invalid UTF-8"
     assert [row["name"] for row in table_of(recipe, "odd")] == ["n0", "n2"]
     assert ledger.of("ingest", "odd").documents == 2

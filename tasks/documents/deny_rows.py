@@ -1,0 +1,243 @@
+"""Rows that are set aside, as deny lists judge them: what could be read by columns, all else by its bytes.
+
+Such a row is no document. Where its content is published, it is removed from the row if a list asks for
+anything in it: the row stays in the accounts. A row is judged more strictly than a document, because nobody
+knows its columns:
+
+- its columns: by the values that lists name, and each text in them as an address and as a whole text;
+- what could not be read: by the addresses and hosts that stand anywhere in it, by values of columns in the forms of
+  broken JSON, CSV and tables with tabs, and by the texts in it.
+"""
+
+import csv
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tasks.documents.deny_list import DenyList, deny_list
+from tasks.limits import limits
+from tasks.signatures.letters import letters_in
+from tasks.sources.named_values import as_text, column_of, value_at
+from tasks.sources.small_files import PlannedFile
+from tasks.sources.web_addresses import domain, with_parents
+from tasks.stage.jobs import ArtifactJob
+from tasks.storage.artifacts import Artifact
+from tasks.storage.tables import parquet_writer, tables_of, write_artifact
+
+CONTENTS = pa.schema([("content", pa.binary()), ("columns", pa.string())])
+# An address with its scheme; a value of JSON or CSV that may be one without it; a name that may be a host.
+ADDRESS = re.compile(r"""https?:[^\s"'<>]+""", re.IGNORECASE)
+VALUE = re.compile(r"""(?:^|["',;\t])([^\s"',;<>]++)(?=$|["',;\t])""", re.MULTILINE)
+HOST = re.compile(r"[\w-]++(?:\.[\w-]++)+")
+LONGEST_ADDRESS = 1 << 13  # characters
+ESCAPED = re.compile(r"\\u00([0-7][0-9a-fA-F])")  # an ASCII character in JSON
+STRING = re.compile(r'"((?:[^"\\]|\\.)*+)("|\\?\Z)', re.DOTALL)  # of JSON, the last one perhaps cut
+
+
+@dataclass(frozen=True)
+class RowAside:
+    """What is known of a row that is set aside. fields: its columns. content: what could not be read as columns."""
+
+    fields: dict[str, Any]
+    content: str = ""
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """All texts in the row: of its columns, and of what could not be read, also unescaped."""
+        return [*texts_in(self.fields), *texts_in_content(self.content)]
+
+
+def row_aside(content: bytes | None, columns: str | None) -> RowAside:
+    """Read what is known of a row. columns: as JSON; where there are some, the content is the row's text."""
+    content = content or b""
+    if columns is not None:
+        return RowAside(orjson.loads(columns) | {"": decoded(content)})
+    with suppress(ValueError):
+        fields = orjson.loads(content)
+        if isinstance(fields, dict):
+            return RowAside(fields)
+    return RowAside({}, decoded(content))
+
+
+def decoded(content: bytes) -> str:
+    """Return bytes as text; of UTF-16 and UTF-32 at least the characters of ASCII."""
+    for encoding in ("utf-8-sig", "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"):
+        with suppress(UnicodeDecodeError):
+            return content.decode(encoding).replace("\0", "")
+    return content.replace(b"\0", b"").decode(errors="replace")
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a value, at all levels."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
+def texts_in_content(content: str) -> Iterator[str]:
+    """Yield the texts in what could not be read: all of it, its strings of JSON, and its fields of CSV."""
+    if not content:
+        return
+    yield content
+    for body, end in STRING.findall(content):
+        for whole in (body, body[: body.rfind("\\")] if end != '"' else ""):  # it may be cut within an escape
+            with suppress(ValueError):
+                yield str(orjson.loads(f'"{whole}"'))
+                break
+    for delimiter in ",\t":
+        with suppress(csv.Error, StopIteration):
+            csv.field_size_limit(limits().record_bytes)
+            yield from next(csv.reader([content], delimiter=delimiter))
+
+
+@dataclass(frozen=True)
+class RowJudge:
+    """Lists, as rows that are set aside are compared with them."""
+
+    denied: DenyList
+    patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
+
+    def asks_about(self, content: bytes | None, columns: str | None) -> bool:
+        """Say whether lists ask for anything in a row."""
+        if not content and not columns:
+            return False
+        if self.denied.row_hashes and hash_of_row(content, columns) in self.denied.row_hashes:
+            return True
+        row = row_aside(content, columns)
+        return self.has_address(row) or self.has_value(row) or self.has_text(row)
+
+    def has_address(self, row: RowAside) -> bool:
+        denied = self.denied
+        if not denied.knows_addresses:
+            return False
+        values = (text for text in texts_in(row.fields) if len(text) < LONGEST_ADDRESS)
+        addresses = {*values, *addresses_in(row.content)}
+        return any(map(denied.has_address, addresses)) or (
+            bool(denied.domains) and not denied.domains.isdisjoint(hosts_in(row.content))
+        )
+
+    def has_value(self, row: RowAside) -> bool:
+        for column in self.denied.columns:
+            named, hashed = (
+                of.get(column, set[str]()) for of in (self.denied.values, self.denied.value_hashes)
+            )
+            if any(is_among(value, named, hashed) for value in values_of(row, column)):
+                return True
+        return False
+
+    def has_text(self, row: RowAside) -> bool:
+        hashes, letters = self.denied.all_text_hashes, self.denied.letter_hashes
+        texts = [text.encode(errors="replace") for text in row.texts if text] if hashes or letters else []
+        if any(sha256(text).hexdigest() in hashes for text in texts):
+            return True
+        found = letters_in(pa.array(texts, pa.large_binary()).cast(pa.large_string())) if letters else []
+        return any(len(one) and sha256(one).hexdigest() in letters for one in found)
+
+
+def is_among(value: str, named: Collection[str], hashed: Collection[str]) -> bool:
+    return value in named or (bool(hashed) and sha256(value.encode()).hexdigest() in hashed)
+
+
+def values_of(row: RowAside, column: str) -> Iterator[str]:
+    """Yield what may be the value of a column in a row."""
+    if (name := column_of(column, [*row.fields])) is not None:
+        below = column[len(name) + 1 :].split(".") if name != column else []
+        value = as_text(value_at(row.fields[name], below), lists=False)
+        if value is not None:
+            yield value
+    if not row.content:
+        return
+    yield from row.texts  # of a record of CSV nobody knows which field is of which column
+    for found in pattern_of(column).findall(row.content):
+        with suppress(ValueError):
+            value = as_text(orjson.loads(found), lists=False)
+            if value is not None:
+                yield value
+
+
+def pattern_of(column: str) -> re.Pattern[str]:
+    """Return what finds the values of a column in broken JSON; the last one may be cut behind its quote."""
+    name = re.escape(column.rpartition(".")[2])
+    return re.compile(rf'"{name}"\s*:\s*("(?:[^"\\]|\\.)*+"|[^"\s,}}\]]++)', re.DOTALL)
+
+
+def addresses_in(content: str) -> Iterator[str]:
+    """Yield the addresses in a row, as they are and as JSON writes them; without a scheme those of whole values."""
+    content = ESCAPED.sub(lambda found: chr(int(found[1], 16)), content.replace("\\/", "/"))
+    yield from ADDRESS.findall(content)
+    yield from (value for value in VALUE.findall(content) if "." in value)
+
+
+def hosts_in(content: str) -> Iterator[str]:
+    """Yield the names in a row that may be hosts, each with all domains that it is in."""
+    for name in {found.lower() for found in HOST.findall(content)}:
+        host = name if name.isascii() else domain(name)
+        yield from with_parents(host) if host else ()
+
+
+def hash_of_row(content: bytes | None, columns: str | None) -> str:
+    """Return the SHA-256 by which a row is known when its file has changed."""
+    return sha256(b"\0".join([content or b"", (columns or "").encode()])).hexdigest()
+
+
+@dataclass(frozen=True)
+class RowsWithoutDenied(ArtifactJob):
+    """The rows of a piece that are set aside, without the content of those that lists ask about."""
+
+    stage, version = "deny-rows", 1
+
+    source: str
+    rows: Artifact
+    lists: tuple[PlannedFile, ...]
+
+    @property
+    def name(self) -> str:
+        return self.rows.name
+
+    @property
+    def params(self) -> list[str]:
+        return [file.sha256 for file in self.lists]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return (self.rows.digest,)
+
+    def make(self) -> Artifact:
+        judge = RowJudge(deny_list(self.lists))
+
+        def fill(scratch: Path) -> None:
+            writer = None
+            for table in tables_of(self.folder, self.rows):
+                writer = writer or parquet_writer(scratch, table.schema)
+                writer.write_table(without_denied(judge, table))
+            if writer:
+                writer.close()
+
+        return write_artifact(self.folder, self.path, self.name, fill, counts=self.rows.counts)
+
+
+def without_denied(judge: RowJudge, table: pa.Table) -> pa.Table:
+    """Return rows that are set aside, with null as content and columns of those that lists ask about."""
+    pairs = zip(*(table.column(name).to_pylist() for name in CONTENTS.names), strict=True)
+    is_kept = pa.array([not judge.asks_about(content, columns) for content, columns in pairs], pa.bool_())
+    for name in CONTENTS.names:
+        place = table.column_names.index(name)
+        values = table.column(name)
+        kept = pc.if_else(is_kept, values, pa.scalar(None, values.type))
+        table = table.set_column(place, table.schema.field(place), kept)
+    return table

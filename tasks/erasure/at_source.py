@@ -1,0 +1,83 @@
+"""Documents and rows of which nothing is stored, read in their sources: removed by a rule, or set aside.
+
+It is read so that these are known when their files change, or a rule is relaxed.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tasks.documents.deny_list import Request
+from tasks.documents.deny_rows import hash_of_row
+from tasks.documents.planning import DocumentPlan, plan_documents
+from tasks.documents.run_steps import run_steps
+from tasks.errors import ZydaError, first_line
+from tasks.ids import split
+from tasks.ingest.set_aside import with_columns
+from tasks.lookup.corpus_reader import Corpus
+from tasks.sources.columns import as_one_array
+from tasks.sources.reading import read
+from tasks.sources.rows import Chunk
+
+CHANGING = {"clean", "extract"}  # the steps that make another text
+
+
+@dataclass
+class AtSource:
+    """What was found. notes: why some of it could not be read."""
+
+    texts: list[str] = field(default_factory=list)
+    rows: list[Request] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_at_source(corpus: Corpus, doc_ids: Collection[int]) -> AtSource:
+    """Read documents and rows in their sources: of a document its text there, and as the steps clean it."""
+    found, by_file = AtSource(), dict[tuple[int, int], set[int]]()
+    for doc_id in doc_ids:
+        by_file.setdefault(split(doc_id)[:2], set()).add(doc_id)
+    for ids in by_file.values():
+        source, file, _ = corpus.file_of(min(ids))
+        rows = {split(doc_id)[2] for doc_id in ids}
+        try:
+            for chunk in chunks_with(corpus, min(ids), rows):
+                add_chunk(found, corpus, source, chunk, rows)
+        except ZydaError as error:
+            why = first_line(error)
+            found.notes.append(
+                f"source {source}, file {file.url}: {len(rows):,} of its rows are known by their ids alone: {why}"
+            )
+    return found
+
+
+def chunks_with(corpus: Corpus, doc_id: int, rows: set[int]) -> Iterator[Chunk]:
+    """Yield the chunks of the file of a document until some rows have been read."""
+    source, file, _ = corpus.file_of(doc_id)
+    file, left = corpus.located(source, file), set(rows)
+    for piece in file.pieces:
+        for chunk in read(source, file, piece, corpus.source_of(doc_id).text):
+            yield chunk
+            left -= {*chunk.rows.tolist(), *(row.row for row in chunk.bad)}
+            if not left:
+                return
+
+
+def add_chunk(found: AtSource, corpus: Corpus, source: str, chunk: Chunk, rows: set[int]) -> None:
+    """Add what a chunk has of some rows."""
+    places = [place for place, row in enumerate(chunk.rows.tolist()) if row in rows]
+    if places:
+        table = chunk.table.take(places)
+        text = corpus.recipe.source(source).text
+        texts = as_one_array(table.column(text)).cast(pa.large_string())
+        plan = plan_documents(corpus.recipe, source)
+        changing = DocumentPlan(steps=tuple(step for step in plan.steps if step.kind in CHANGING))
+        cleaned = run_steps(changing, texts, table.drop_columns([text])).text if changing.steps else texts
+        both = dict.fromkeys([*cleaned.to_pylist(), *texts.to_pylist()])
+        found.texts += [one for one in both if one]
+    bad = with_columns(chunk.bad, chunk.bad_columns) if chunk.bad_columns is not None else chunk.bad
+    found.rows += [
+        Request(row_sha256=hash_of_row(row.content, row.columns))
+        for row in bad
+        if row.row in rows and (row.content or row.columns)
+    ]

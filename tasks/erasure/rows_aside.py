@@ -1,0 +1,104 @@
+"""The rows that were set aside, as a request finds them: by their ids, and by what is stored of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tasks.documents.deny_list import DenyList, Request
+from tasks.documents.deny_rows import CONTENTS, RowJudge, hash_of_row, row_aside
+from tasks.errors import Denied
+from tasks.ids import first_id
+from tasks.planning.last_build import last_build
+from tasks.quality.ingested import Ingested
+from tasks.signatures.letters import letters_in
+from tasks.sources.listing import load_listing
+from tasks.sources.register import Register
+from tasks.storage.artifacts import MANIFESTS, Manifest
+from tasks.storage.folder import Folder
+from tasks.storage.records import read_record
+from tasks.storage.tables import tables_of
+
+PART = 48  # bytes of the letters of a text by which it is known: some ten words in a row
+LEAST = 24  # bytes of the letters of a text that is sought as a whole in a row
+
+
+@dataclass(frozen=True)
+class FoundRow:
+    """A row that a request is about. known_by: what it is known by when its file has changed, if that is stored."""
+
+    doc_id: int
+    source: str
+    file: str
+    row: int
+    known_by: Request | None
+
+
+class TextParts:
+    """Parts of texts, by which these are found in rows that hold only a part of them."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.parts, self.wholes = set[bytes](), list[bytes]()
+        for letters in map(bytes, letters_in(pa.array(texts, pa.large_string()))):
+            places = [*range(0, len(letters) - PART, PART), max(0, len(letters) - PART)]
+            if len(letters) >= PART:
+                self.parts.update(letters[place : place + PART] for place in places)
+            elif len(letters) >= LEAST:
+                self.wholes.append(letters)
+
+    def are_in(self, texts: Sequence[str]) -> bool:
+        """Say whether one of some texts has a part of one of these."""
+        if not (self.parts or self.wholes):
+            return False
+        encoded = [text.encode(errors="replace") for text in texts]
+        found = map(bytes, letters_in(pa.array(encoded, pa.large_binary()).cast(pa.large_string())))
+        return any(
+            any(whole in letters for whole in self.wholes)
+            or any(letters[place : place + PART] in self.parts for place in range(len(letters) - PART + 1))
+            for letters in found
+        )
+
+
+def rows_set_aside(
+    folder: Folder, register: Register, ids: set[int], denied: DenyList, texts: Sequence[str]
+) -> Iterator[FoundRow]:
+    """Yield the rows set aside that have one of some ids, or hold what lists ask for or a part of a text."""
+    judge, parts = RowJudge(denied), TextParts(texts)
+    for source, table in tables_set_aside(folder):
+        first_ids = first_ids_of_files(folder, register, source)
+        contents = zip(*(table.column(name).to_pylist() for name in CONTENTS.names), strict=True)
+        places = zip(table.column("file").to_pylist(), table.column("row").to_pylist(), strict=True)
+        for (file, row), (content, columns) in zip(places, contents, strict=True):
+            doc_id = first_ids[file] + row
+            is_stored = bool(content or columns)
+            if (
+                doc_id in ids
+                or judge.asks_about(content, columns)
+                or (is_stored and parts.are_in(row_aside(content, columns).texts))
+            ):
+                known_by = Request(row_sha256=hash_of_row(content, columns)) if is_stored else None
+                yield FoundRow(doc_id, source, file, row, known_by)
+
+
+def tables_set_aside(folder: Folder) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the tables of rows that ingest set aside, by source; with null where their content is not stored."""
+    built = last_build(folder)
+    for path in built.manifests if built else ():
+        if not path.startswith(f"{MANIFESTS}/ingest-"):
+            continue
+        manifest = read_record(folder, path, Manifest)
+        if manifest is None:
+            raise Denied(f"{folder.url}/{path} is gone; build the corpus, then ask again")
+        for artifact in manifest.facts_as(Ingested).set_aside:
+            for table in tables_of(folder, artifact):
+                missing = [of for of in CONTENTS if of.name not in table.column_names]
+                for of in missing:
+                    table = table.append_column(of, pa.nulls(len(table), of.type))
+                yield str(manifest.source), table
+
+
+def first_ids_of_files(folder: Folder, register: Register, source: str) -> dict[str, int]:
+    """Return the doc_id of row 0 of each file of a source, as the last build read it."""
+    built, number = last_build(folder), register.sources[source]
+    files = load_listing(folder, built.listings[source]) if built else ()
+    return {file.url: first_id(number, file.number) for file in files}

@@ -1,0 +1,87 @@
+"""What was removed on request stays out when files, rules and recipes change, and certificates count what returned."""
+
+import json
+
+from forgetting import asking, forget, in_turn
+from leaks import files_with
+from small_corpus import build_here, edited, prose, table_of, write_rows
+
+from tasks.erasure.certificate import finish, new_lines, promise
+from tasks.erasure.dependents import Search
+from tasks.erasure.found import find
+from tasks.lookup.verify_and_clean import orphans_of, remove
+
+RAW = "Too short,  by a  rule: Jane\u00a0Doe."
+
+
+def texts_of(recipe, source="all"):
+    return [row["text"] for row in table_of(recipe, source)]
+
+
+def ids_of_removed(recipe):
+    return [row["doc_id"] for row in table_of(recipe, "removed")]
+
+
+def test_document_of_a_rule_stays_out_by_its_text_when_its_file_changes_and_the_rule_is_relaxed(corpus):
+    """Also where another step cleans it otherwise, and under `--exact`."""
+    texts = [RAW, "short " + edited("x y"), prose("long"), prose("longer")]
+    write_rows(corpus.folder / "in/all.jsonl", [{"text": text} for text in texts])
+    sources = [{"name": "all", "files": "in/all.jsonl"}]
+    strict = [{"clean": {"newlines": True, "unicode": True}}, {"filter": {"zyda1": {"length": 100}}}]
+    for name, alike in (("near", True), ("exact", False)):
+        recipe = corpus.load(name=name, sources=sources, documents=strict)
+        build_here(recipe)
+        asked = asking(ids=[str(min(ids_of_removed(recipe)))])
+        found, recipe, _ = forget(corpus, asked, alike=alike, name=name, sources=sources, documents=strict)
+        assert [(one.row, one.stage, found.notes) for one in found.documents] == [(0, "rules", [])]
+        write_rows(corpus.folder / "in/all.jsonl", [{"text": text} for text in [*texts, prose("later")]])
+        for steps in (strict[:1], []):
+            recipe = corpus.load(name=name, sources=sources, documents=steps)
+            build_here(recipe)
+            assert len(texts_of(recipe)) == 4
+            assert not [text for text in texts_of(recipe) if "Jane" in text]
+        write_rows(corpus.folder / "in/all.jsonl", [{"text": text} for text in texts])
+
+
+def test_source_that_is_gone_is_named(corpus):
+    write_rows(corpus.folder / "in/all.jsonl", [{"text": RAW}, {"text": prose("long")}])
+    recipe = corpus.load(
+        name="mine", sources=[{"name": "all", "files": "in/all.jsonl"}],
+        documents=[{"filter": {"zyda1": {"length": 100}}}],
+    )  # fmt: skip
+    build_here(recipe)
+    stored = corpus.folder / "in/all.jsonl"
+
+    def without_file(function, items):
+        stored.unlink(missing_ok=True)  # while it is searched
+        return in_turn(function, items)
+
+    found = find(recipe, asking(ids=[str(*ids_of_removed(recipe))]), without_file)
+    assert len(found.documents) == 1
+    assert "all.jsonl: 1 of its rows are known by their ids alone" in found.notes[0]
+
+
+def test_certificate_counts_what_returned_and_not_what_is_new_after_an_interruption(corpus):
+    text = prose("asked about")
+    write_rows(corpus.folder / "in/first.jsonl", [{"text": text}, {"text": prose("other")}])
+    write_rows(corpus.folder / "in/second.jsonl", [{"text": edited(text, 2)}])
+    sources = [{"name": name, "files": f"in/{name}*.jsonl"} for name in ("first", "second")]
+    recipe = corpus.load(name="mine", sources=sources)
+    build_here(recipe)
+    assert texts_of(recipe, "second") == []
+    asked = asking(texts=[text])
+    found = find(recipe, asked, in_turn, alike=False)
+    certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
+    # It is interrupted here, and the sources have other files when it is finished.
+    write_rows(corpus.folder / "in/first-2.jsonl", [{"text": prose(f"new {i}")} for i in range(5)])
+    with (corpus.folder / "in/first.jsonl").open("a") as file:
+        file.write(json.dumps({"text": prose("appended")}) + "\n")
+    recipe = corpus.load(name="mine", sources=sources)
+    build_here(recipe)
+    remove(recipe, orphans_of(recipe))
+    finished = finish(recipe, certificate)
+    assert finished.came_in == 1  # the edited copy
+    assert finished.published_after == {"first": 7, "second": 1}
+    assert finished.left == {}
+    assert text not in texts_of(recipe, "first")
+    assert files_with(prose("nothing of this"), corpus.folder / "out/mine") == []

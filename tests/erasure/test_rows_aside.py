@@ -1,0 +1,203 @@
+"""Rows that are set aside: what of them is published, how deny lists judge them, and that none of them returns."""
+
+import hashlib
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from forgetting import asking, forget
+from leaks import decoded, files_with, texts_in
+from small_corpus import build_here, prose, table_of
+
+from tasks.documents.deny_list import DenyList, requests_of
+from tasks.documents.deny_rows import RowJudge
+
+ASKED, OTHER = prose("asked about"), prose("another")
+PAGE = "https://jane.example/me"
+GOOD = {"url": "https://a.example/", "author": "a", "text": prose("good")}
+SIGNED = {"column": "author", "value_sha256": hashlib.sha256(b"Jane Doe").hexdigest()}
+# Lines of JSON that are no documents, and whether lists ask about them.
+LINES = {
+    json.dumps({"url": PAGE, "text": None}): True,
+    json.dumps({"url": "jane.example/me/", "text": 1}): True,
+    json.dumps({"url": "https://b.example/", "meta": {"author": "x", "pages": [PAGE]}, "text": 1}): True,
+    json.dumps({"url": "https://b.example/", "author": "Jane Doe", "text": None}): True,
+    json.dumps({"url": "https://b.example/", "author": "Jane Doering", "text": None}): False,
+    json.dumps({"url": "https://b.example/", "body": ASKED.upper()}): True,
+    json.dumps({"url": "https://b.example/", "body": ASKED + " more"}): False,
+    '{"url": "https:\\/\\/JANE.example\\/me", "text": "cut': True,
+    '{"url": "https:\\u002f\\u002fjane.example/me", "text": "cut': True,
+    '{"text": "mail me@jane.example, please': True,
+    '{"author" : "Jane Doe", "text": "cut': True,
+    '{"author": "Jane Doe': True,
+    '{"author": "Jane \\u0044oe", "text": "cut': True,
+    '{"author": "Jane Doering", "text": "cut': False,
+    '{"text": ' + json.dumps(ASKED) + ', "x"': True,
+    '{"text": "' + OTHER: False,
+    "no JSON at all": False,
+}
+TABLE = {
+    "name,author,text\n": None,
+    f"n0,a,{prose('of a table')}\n": None,
+    f"n1,Jane Doe,{OTHER},more\n": True,
+    f"n2,b,{OTHER},www.jane.example/x\n": True,
+    f'n3,"Jane Doe,{OTHER}\n': False,  # a quote without an end: no field is Jane Doe
+    f"n4,b,{OTHER},more\n": False,
+}
+PARQUET = [
+    {"url": "https://b.example/1", "author": "b", "text": b"fine"},
+    {"url": PAGE, "author": "b", "text": b"\xff" + OTHER.encode()},
+    {"url": "https://b.example/2", "author": "Jane Doe", "text": None},
+    {"url": "https://b.example/3", "author": "b", "text": b"\xff" + OTHER.encode()},
+]
+
+
+@pytest.fixture
+def broken(corpus):
+    """Give a corpus of three sources with rows that are set aside, and a deny list."""
+    folder = corpus.folder / "in"
+    (folder / "lines.jsonl").write_text("".join(f"{line}\n" for line in [json.dumps(GOOD), *LINES]))
+    (folder / "table.csv").write_text("".join(TABLE))
+    table = pa.Table.from_pylist(PARQUET)
+    texts = table.column("text").combine_chunks().view(pa.string())
+    pq.write_table(table.set_column(2, "text", texts), folder / "rows.parquet")
+    names = {"lines": "lines.jsonl", "table": "table.csv", "rows": "rows.parquet"}
+    corpus.recipe |= {
+        "name": "mine",
+        "on_bad_rows": "set_aside",
+        "sources": [{"name": name, "files": f"in/{file}"} for name, file in names.items()],
+    }
+    lines = ["jane.example", json.dumps(SIGNED), json.dumps({"letters_sha256": letters_of(ASKED)})]
+    (folder / "asked.txt").write_text("\n".join(lines))
+    return corpus
+
+
+def letters_of(text):
+    return hashlib.sha256(text.replace(" ", "").lower().encode()).hexdigest()
+
+
+def has(line, text):
+    return text in line.lower() or text in line or text.upper() in line
+
+
+def contents_of(recipe, source):
+    return [row["content"] for row in table_of(recipe, "set_aside") if row["source"] == source]
+
+
+def check_accounts(ledger, recipe):
+    for line in ledger.lines:
+        if line.stage == "ingest":
+            rows = [row for row in table_of(recipe, "set_aside") if row["source"] == line.source]
+            assert line.set_aside.documents == len(rows)
+
+
+def test_content_is_neither_published_nor_stored_unless_the_recipe_asks_for_it(broken):
+    recipe = broken.load()
+    ledger = build_here(recipe)
+    check_accounts(ledger, recipe)
+    assert {*table_of(recipe, "set_aside")[0]} == {"source", "file", "row", "reason"}
+    assert (
+        files_with(OTHER, broken.folder / "out/mine") == files_with(ASKED, broken.folder / "out/mine") == []
+    )
+
+
+def test_deny_lists_judge_rows_by_all_that_could_be_read(broken):
+    recipe = broken.load(deny="in/asked.txt", publish_set_aside=True)
+    ledger = build_here(recipe)
+    check_accounts(ledger, recipe)
+    lines = dict(zip(LINES, contents_of(recipe, "lines"), strict=True))
+    assert {line: content is None for line, content in lines.items()} == LINES
+    assert all(content == line.encode() for line, content in lines.items() if content is not None)
+    is_denied = [one for one in TABLE.values() if one is not None]
+    assert [content is None for content in contents_of(recipe, "table")] == is_denied
+    rows = [row for row in table_of(recipe, "set_aside") if row["source"] == "rows"]
+    assert [(row["row"], row["content"] is None, row["columns"] is None) for row in rows] == [
+        (1, True, True), (2, True, True), (3, False, False),
+    ]  # fmt: skip
+    assert json.loads(rows[2]["columns"]) == {"url": "https://b.example/3", "author": "b"}
+    asked = ("jane.example", "Jane Doe", "Jane \\u0044oe")
+    for path in (broken.folder / "out/mine/published").rglob("*"):
+        if path.is_file():
+            values, content = decoded(path)
+            found = [one for one in (*texts_in(values), *texts_in(content)) if any(a in one for a in asked)]
+            assert all("Jane Doering" in one or "Jane Doe," in one for one in found), path
+    # Without the list, all is published, and the rows of the list alone are made again.
+    recipe = broken.load(publish_set_aside=True)
+    build_here(recipe)
+    assert contents_of(recipe, "lines") == [line.encode() for line in LINES]
+
+
+def test_row_that_was_forgotten_does_not_return_when_its_file_changes(broken):
+    broken.recipe["publish_set_aside"] = True
+    build_here(broken.load())
+    cut = '{"text": "' + OTHER  # of which a request for the text finds a part
+    found, recipe, _ = forget(
+        broken, asking(domains=["jane.example"], columns=["author=Jane Doe"], texts=[OTHER + " and more."])
+    )
+    assert {one.stage for one in found.documents} == {"set aside"}
+    assert contents_of(recipe, "lines")[[*LINES].index(cut)] == b""
+    assert files_with(OTHER, broken.folder / "out/mine") == []
+    for name, line in (("lines.jsonl", json.dumps(GOOD | {"text": prose("later")})), ("table.csv", "n9,a,b")):
+        with (broken.folder / "in" / name).open("a") as file:
+            file.write(f"{line}\n")
+    rows = pq.read_table(broken.folder / "in/rows.parquet")
+    pq.write_table(pa.concat_tables([rows, rows.slice(0, 1)]), broken.folder / "in/rows.parquet")
+    recipe = broken.load()
+    ledger = build_here(recipe)
+    check_accounts(ledger, recipe)
+    assert files_with(OTHER, broken.folder / "out/mine/published") == []
+    lines = dict(zip(LINES, contents_of(recipe, "lines"), strict=True))
+    kept = [line for line, content in lines.items() if content]
+    assert kept == [
+        line for line, is_asked in LINES.items() if line != cut and (not is_asked or has(line, ASKED))
+    ]
+    # What was not published before it was asked about again is erased by the next request.
+    _, recipe, _ = forget(broken, asking(domains=["jane.example"]))
+    assert files_with(OTHER, broken.folder / "out/mine") == []
+
+
+def test_row_that_is_named_by_its_id_is_known_by_its_source(broken):
+    """Also where its content is not stored yet."""
+    build_here(broken.load())
+    place = [*LINES].index('{"text": "' + OTHER) + 1
+    first = broken.load().folder  # the source is number 0, its file too: the id is the row
+    found, recipe, _ = forget(broken, asking(ids=[str(place)]))
+    assert [(one.row, one.stage) for one in found.documents] == [(place, "set aside")]
+    assert first.exists("denied")
+    with (broken.folder / "in/lines.jsonl").open("a") as file:
+        file.write(json.dumps(GOOD | {"text": prose("later")}) + "\n")
+    recipe = broken.load(publish_set_aside=True)
+    build_here(recipe)
+    contents = contents_of(recipe, "lines")
+    assert [place for place, content in enumerate(contents, 1) if content is None] == [place]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "is_asked"),
+    [
+        ("\ufeffhttps://jane.example/me".encode("utf-16"), None, True),
+        ("https://jane.example/me".encode("utf-16-le"), None, True),
+        (b"GET / HTTP/1.1\r\nHost: jane.example\r\n\r\n", None, True),
+        (b"\xff\xfe jane.example \xff", None, True),
+        (b"janet.example", None, False),
+        (b"", None, False),
+        (None, None, False),
+        (b"", '{"a": [{"b": "http://jane.example"}]}', True),
+        (b"text", '{"a": null}', False),
+        (b'{"a":' * 3000, None, False),
+        (b'"' * 100_000, None, False),
+        (b'{"author": "' + b"\\" * 50_001, None, False),
+        (b'"author":' * 10_000, None, False),
+        (b"a." * 100_000, None, False),
+        (b"\0" * 100_000, None, False),
+    ],
+)
+def test_any_bytes_are_judged(content, columns, is_asked):
+    lines = [
+        "jane.example",
+        '{"column": "author", "value": "Jane Doe"}',
+        '{"letters_sha256": "%s"}' % ("0" * 64),
+    ]
+    judge = RowJudge(DenyList(request for line in lines for request in requests_of(line)))
+    assert judge.asks_about(content, columns) is is_asked

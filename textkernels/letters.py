@@ -1,0 +1,115 @@
+"""The letters of a text: what two texts of the same words have in common. Compiled by numba.
+
+Each character stands for the bytes that a table has for it: none, its own, or those of the letters that it is
+a form of. The table is made by `tasks.signatures.letters`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textkernels.buffers import check_buffers
+from textkernels.compiled import njit
+from textkernels.utf8 import ONE, code_point
+
+STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
+
+
+class LetterTable(NamedTuple):
+    """What each code point stands for.
+
+    letters: UTF-8 bytes, of code point c those from starts[c] to starts[c + 1]: (0x110001,) int32. first, last: the
+    canonical combining classes of the first and the last of these letters, (0x110000,) uint8.
+    """
+
+    letters: NDArray[np.uint8]
+    starts: NDArray[np.int32]
+    first: NDArray[np.uint8]
+    last: NDArray[np.uint8]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_ascii(data, i):
+    """Say whether the STRETCH bytes from byte i on are ASCII."""
+    bits = np.uint8(0)
+    for k in range(STRETCH):
+        bits |= data[i + k]
+    return bits < 0x80
+
+
+@njit(cache=True, nogil=True)
+def _most_bytes(data, start, end, starts):
+    """Return a bound on the bytes of the letters of the texts from one byte to another."""
+    i, stop = np.uint64(start), np.uint64(end)
+    most = end - start
+    while i < stop:
+        if i + STRETCH <= stop and _is_ascii(data, i):
+            i += STRETCH
+            continue
+        code, size = code_point(data, i)
+        most += max(0, starts[code + 1] - starts[code] - np.int64(size))
+        i += size
+    return most
+
+
+@njit(cache=True, nogil=True)
+def _letters(data, offsets, table, starts, first, last, letters, ends, is_disordered):
+    simple = np.zeros(128, np.uint8)  # the letter of each character of ASCII
+    for code in range(128):
+        if starts[code + 1] > starts[code]:
+            simple[code] = table[starts[code]]
+    n = np.uint64(0)
+    ends[0] = 0
+    for d in range(offsets.size - 1):
+        i, stop, before = np.uint64(offsets[d]), np.uint64(offsets[d + 1]), np.uint8(0)
+        while i < stop:
+            if i + STRETCH <= stop and _is_ascii(data, i):
+                for k in range(STRETCH):  # written in any case: which are letters cannot be predicted
+                    letter = simple[data[i + k]]
+                    letters[n] = letter
+                    n += np.uint64(letter != 0)
+                    before = np.uint8(0) if letter != 0 else before
+                i += STRETCH
+                continue
+            beyond = min(stop, i + STRETCH)
+            while i < beyond:
+                if data[i] < 0x80:
+                    letter = simple[data[i]]
+                    letters[n] = letter
+                    n += np.uint64(letter != 0)
+                    before = np.uint8(0) if letter != 0 else before
+                    i += ONE
+                    continue
+                code, size = code_point(data, i)
+                i += size
+                start, end = starts[code], starts[code + 1]
+                if end > start:
+                    is_disordered[d] |= 0 < first[code] < before
+                    before = last[code]
+                    for k in range(start, end):
+                        letters[n] = table[k]
+                        n += ONE
+        ends[d + 1] = n
+
+
+def letters_of(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], table: LetterTable
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the letters of a block of text.
+
+    data: the UTF-8 bytes of texts, one after another, valid. offsets: (n + 1,), where text i is
+    data[offsets[i]:offsets[i + 1]].
+
+    Returns the letters in UTF-8, (n + 1,) ends, and which texts have accents in another order than the
+    canonical one, (n,) bool.
+    """
+    check_buffers(data, offsets)
+    most = _most_bytes(data, offsets[0], offsets[-1], table.starts)
+    letters = np.empty(most + 1, np.uint8)
+    ends = np.empty(len(offsets), np.int64)
+    is_disordered = np.zeros(len(offsets) - 1, np.bool_)
+    _letters(
+        data, offsets, table.letters, table.starts, table.first, table.last, letters, ends, is_disordered
+    )
+    return letters[: ends[-1]], ends, is_disordered
