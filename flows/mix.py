@@ -13,6 +13,8 @@ from flows.dashboard.mixture_page import MixturePage
 from flows.server.exclusion import mixture_lock
 from flows.server.run_names import name_by_mixture
 from flows.server.run_states import completed
+from tasks.erasure.certificate import expect_finished
+from tasks.mixing import removal
 from tasks.mixing.mixing import Mixed, mix_all
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import Inputs, inputs_of
@@ -25,29 +27,34 @@ AT_ONCE = 256  # jobs between two looks at how far it is
 
 
 @flow(name="mix", flow_run_name=name_by_mixture, task_runner=task_runner(), persist_result=False)
-def mix(mixture: str, storage: str | None = None) -> str:
+def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
     """Mix published corpora into the files that a training run reads, over the cluster; return their folder.
 
     Args:
         mixture: The mixture's YAML file, as the machine that runs the flow sees it.
         storage: Where the mixture goes, instead of where the file says: any fsspec URL.
+        forget: Mix again without documents that the corpora have removed, and remove all older versions.
     """
     loaded = load_mixture(mixture, storage=storage)
     with mixture_lock(loaded):
         inputs = inputs_of(loaded)
         with reading(inputs.corpus_folders, f"zyda mix {loaded.name}"):
-            mixed: Mixed = mix_files.submit(inputs).result()
+            mixed: Mixed = mix_files.submit(inputs, forget).result()
         show(inputs, mixed)
     place = inputs.folder.folder(mixed.place).url
     return completed(place, f"{mixed.tokens:,} tokens are in {place}.")
 
 
 @task(task_run_name="mix", **ONCE_A_BUILD)
-def mix_files(inputs: Inputs) -> Mixed:
-    """Write what is not there yet, and show how far it is."""
+def mix_files(inputs: Inputs, forget: bool) -> Mixed:
+    """Write the files that are missing, and show how far it is. forget: and remove all older versions."""
     page = MixturePage(inputs.mixture.name, inputs.folder.url)
+    spread = partial(over_cluster, page)
     with page.until_the_end():
-        mixed = mix_all(inputs, partial(over_cluster, page))
+        if forget:
+            expect_finished(inputs.corpus_folders)
+            removal.forget(inputs, removal.promised(inputs), spread)
+        mixed = mix_all(inputs, spread)
     page.complete(mixed.parts)
     return mixed
 

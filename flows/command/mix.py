@@ -9,13 +9,12 @@ import typer
 from flows.command.arguments import recipes_like
 from flows.command.processes import done_by, own_processes
 from flows.command.terminal import as_size, confirm, console, say, table_of
-from tasks.errors import Denied
 from tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.mixing.forgetting import Forgetting
     from tasks.mixing.mixing import Mixed, Mixing
     from tasks.mixing.planning import Inputs
+    from tasks.mixing.removal import Forgetting
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 FAR = 0.02  # of what is asked for: what misses it by more is said
@@ -100,10 +99,11 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
 
 def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
     """Mix again, and remove all that is older; where only planned, say what that is."""
-    from tasks.mixing.forgetting import forget, promised  # late
+    from tasks.erasure.certificate import expect_finished  # late
     from tasks.mixing.mixing import Mixing  # late
+    from tasks.mixing.removal import forget, promised  # late
 
-    expect_all_finished(inputs)
+    expect_finished(inputs.corpus_folders)
     promise = promised(inputs)
     print_promise(promise)
     if plan:
@@ -113,18 +113,6 @@ def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes
     print_plan(mixing)
     finished = forget(inputs, promise, spread, verify=verify)
     say(f"version {finished.place} is the only one now; certificate: {inputs.folder.url}/{finished.path}")
-
-
-def expect_all_finished(inputs: "Inputs") -> None:
-    """Raise Denied where a corpus has a request that is not finished: its documents would be mixed again."""
-    from tasks.erasure.certificate import unfinished  # late
-
-    for folder in inputs.corpus_folders:
-        if unfinished(folder):
-            raise Denied(
-                f"{folder.url}: a request for removal was interrupted there; finish it first (zyda forget, with "
-                "the recipe of that corpus)"
-            )
 
 
 def print_promise(promise: "Forgetting") -> None:

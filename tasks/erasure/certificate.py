@@ -5,7 +5,7 @@ the corpus had been built without what it is about. It holds no text, no address
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -20,6 +20,7 @@ from tasks.erasure.asked import Asked
 from tasks.erasure.dependents import Search
 from tasks.erasure.found import SET_ASIDE, Document, Findings, listed_requests
 from tasks.erasure.kinds import Dependent
+from tasks.errors import Denied
 from tasks.ids import split
 from tasks.log import warn
 from tasks.planning.last_build import last_build
@@ -247,6 +248,16 @@ def published_documents(recipe: Recipe) -> dict[str, int]:
     """Return how many documents of each source are published."""
     ledger = corpus_of(recipe)[1].ledger
     return {source: ledger.of(ledger.stages[-1], source).documents for source in ledger.sources}
+
+
+def expect_finished(folders: Iterable[Folder]) -> None:
+    """Raise Denied if a request to a corpus is not finished: the corpus still publishes the documents."""
+    for folder in folders:
+        if unfinished(folder):
+            raise Denied(
+                f"{folder.url}: a request for removal was interrupted there; finish it first (zyda forget, with "
+                "the recipe of that corpus)"
+            )
 
 
 def unfinished(folder: Folder) -> list[Certificate]:

@@ -496,9 +496,13 @@ def test_mix_in_prefect_holds_the_mixture_until_it_is_over(corpora, server, tmp_
         held.append(is_held(name))
 
     monkeypatch.setattr(flow_module, "show", shown)
-    flow_module.mix.with_options(task_runner=ThreadPoolTaskRunner())(path)
+    mix = flow_module.mix.with_options(task_runner=ThreadPoolTaskRunner())
+    mix(path)
     assert held == [True]
     assert not is_held(name)
+    url = mix(str(mixture_file(tmp_path, corpora, seed=9)), forget=True)
+    versions = {file.parent for file in (tmp_path / "mixed/mixture").glob("*/mixture.json")}
+    assert {str(version) for version in versions} == {url}
 
 
 def test_shortfall_goes_to_the_others_where_the_file_says_so(corpora, tmp_path):

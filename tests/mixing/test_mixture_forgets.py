@@ -19,9 +19,9 @@ from tasks.erasure.dependents import Search
 from tasks.erasure.found import find
 from tasks.errors import BadRecipe
 from tasks.lookup.verify_and_clean import orphans_of, remove
-from tasks.mixing.forgetting import Forgetting, forget, promised
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
+from tasks.mixing.removal import Forgetting, forget, promised
 from tasks.storage.claims import forgetting, reading
 from tasks.storage.folder import Folder
 
@@ -218,7 +218,7 @@ def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made,
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tasks.mixing.forgetting import forget, promised
+from tasks.mixing.removal import forget, promised
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import inputs_of
 from tasks.storage.folder import Folder

@@ -1,4 +1,4 @@
-"""Forgetting: a mixture planned again without the documents that its corpora were asked to remove, and certified.
+"""Removal: a mixture planned again without the documents that its corpora were asked to remove, and certified.
 
 Older versions are removed, and all of the work folder but the token ids of files that are published now. The
 certificate is written before anything else, with what is to be removed: after an interruption the next call
