@@ -49,7 +49,9 @@ class Limits:
         512, "elements", "in each other; browsers stop there, too; of 308 real pages one had 47"
     )
     html_tags: int = bound(
-        1_000_000, "tags", "of a page; resiliparse takes some 300 MB for them; one real page had 19,425"
+        1_000_000,
+        "tags",
+        "of a page, with those that blocks open again; resiliparse takes some 300 MB; one real page had 19,425",
     )
     html_work: int = bound(
         2_000_000_000, "units", "of parsing: bytes times depth, and squares of attributes; some seconds"

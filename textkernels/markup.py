@@ -27,8 +27,10 @@ from textkernels.markup_names import (
     HAS_NUMBERS,
     IS_BREAKOUT,
     IS_FOREIGN,
+    IS_FORMATTING,
     IS_GLYPH,
     IS_IN_SENTENCE,
+    IS_INLINE,
     IS_ITEM,
     IS_KEPT,
     IS_MATH_TEXT,
@@ -348,7 +350,8 @@ def noted(places, count, place):
 def nesting(data, hashes, kinds, limit, places):
     """Return how deep elements nest, or limit + 1 where it is deeper, and five more measures of a page.
 
-    They are the tags, the work, the options, the kinds of its elements together, and how many places were found.
+    They are the tags, with those of formatting that each block may open again, the work, the options, the kinds of
+    its elements together, and how many places were found.
     IS_STRUCTURE is of images and scripts that may be formulas, too, HAS_BRACKET of a text that begins with `[`, and
     HAS_NUMBERS of lists and items that may have a number of their own.
     The work is the sum over bytes, and over tags, which count as BYTES_OF_TAG, of how deep they stand, and of the
@@ -360,7 +363,7 @@ def nesting(data, hashes, kinds, limit, places):
     stack, spaces, within = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.int8), np.zeros(ROOM, np.int8)
     words = np.zeros(ROOM, np.int64)  # places of the start tags of IN_SENTENCES among them
     depth, disorder, roots, deepest, of_roots, work, i = 0, 0, 0, 0, 0, 0, 0
-    tags, options, seen, found, frozen = 0, 0, 0, 0, 0
+    tags, options, seen, found, frozen, formatting = 0, 0, 0, 0, 0, 0
     is_certain, has_select = True, False  # of where the parser is in drawings; a list of options was opened
     while True:
         begin = i
@@ -389,6 +392,9 @@ def nesting(data, hashes, kinds, limit, places):
         elif byte == SLASH:
             before = depth
             name, i, depth, out_of_turn = end_of_tag(data, i, stack, depth)
+            kind = kind_of(name, hashes, kinds)
+            tags += 0 if kind & IS_INLINE else formatting
+            formatting -= depth < before and kind & IS_FORMATTING > 0
             if begin < frozen:
                 depth, out_of_turn = before, 0
             elif (name == TIME or name == BUTTON or name == LABEL) and depth < before:
@@ -396,7 +402,7 @@ def nesting(data, hashes, kinds, limit, places):
                     found = noted(places, noted(places, found, ~words[depth]), ~begin)
             elif roots and (name == P or name == BR):  # which ends a drawing, too
                 is_certain = False
-            elif roots and is_certain and depth < before and kind_of(name, hashes, kinds) & IS_FOREIGN:
+            elif roots and is_certain and depth < before and kind & IS_FOREIGN:
                 roots -= depth == 0 or within[depth - 1] == HTML
             disorder += out_of_turn
         elif is_letter(byte):
@@ -405,6 +411,8 @@ def nesting(data, hashes, kinds, limit, places):
             kind, around = kind_of(name, hashes, kinds), within[depth - 1] if depth > 0 else HTML
             work += ATTRIBUTE_PAIR * attributes * attributes
             seen |= kind
+            tags += 0 if kind & IS_INLINE else formatting
+            formatting += kind & IS_FORMATTING > 0
             if kind & (IS_VOID | IS_RAW) and may_be_formula(data, end, min(i, len(data))):
                 seen |= IS_STRUCTURE
             if kind & IS_ITEM and may_have_number(data, end, min(i, len(data))):

@@ -27,12 +27,14 @@ INLINE = (
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby "
     "nobr output s samp small span strike strong sub sup time tt u var wbr"
 )
+# What the parser opens again in each block after one that ended before they did; of `a` it keeps one.
+FORMATTING = "b big code em font i s small strike strong tt u"
 PROSE = "p li dd dt td th blockquote figcaption caption h1 h2 h3 h4 h5 h6 br"
 IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_IN_SENTENCE = (
     1 << k for k in range(8)
 )
 IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH, IS_ITEM, HAS_BRACKET, HAS_NUMBERS = (1 << k for k in range(8, 14))
-IS_INLINE, IS_KEPT, IS_PROSE = (1 << k for k in range(14, 17))
+IS_INLINE, IS_KEPT, IS_PROSE, IS_FORMATTING = (1 << k for k in range(14, 18))
 NAMES = 1 << 12  # places of a table of names, which is nearly empty
 TAB, LINE_FEED, FORM_FEED, RETURN, SPACE = 9, 10, 12, 13, 32
 LESS, MORE, SLASH, EQUALS, QUOTE, APOSTROPHE, DASH, EXCLAMATION, QUESTION = 60, 62, 47, 61, 34, 39, 45, 33, 63
@@ -75,6 +77,7 @@ def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
         (INLINE, IS_INLINE),
         (NAMES_KEPT, IS_KEPT),
         (PROSE, IS_PROSE),
+        (FORMATTING, IS_FORMATTING),
     ):
         for name in names.split():
             value = name_hash(name)

@@ -63,7 +63,9 @@ def measured(page: str | Bytes) -> Measured:
     if depth > most.html_depth:
         raise ValueError(f"elements nest more than {most.html_depth} deep")
     if tags > most.html_tags:
-        raise ValueError(f"there are {tags:,} tags, more than {most.html_tags:,}")
+        raise ValueError(
+            f"there are {tags:,} tags, with those that blocks open again, more than {most.html_tags:,}"
+        )
     if work > most.html_work:
         raise ValueError(
             f"{len(data):,} bytes in elements up to {depth} deep and their attributes cost too much to parse: "

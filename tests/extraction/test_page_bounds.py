@@ -159,3 +159,28 @@ def test_time_to_find_an_encoding_grows_with_the_size(head):
         assert grows_linearly(
             lambda page: as_utf8(page, None), lambda n: head.encode() * min(n, 1 << 19) + b"charset", 500
         )
+
+
+def many(tag, count):
+    return "".join(f"<{tag} id={i}>" for i in range(count))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"<div>{many('font', 400)}</div>" + "<p>x</p>" * 20_000,
+        f"<p>{many('b', 200)}" + "<p>word" * 30_000,
+        f"<table>{many('u', 300)}" + "<tr><td>x" * 20_000,
+        f"<p>{many('em', 400)}" + "x<hr>" * 20_000,
+    ],
+    ids=["closed by a block", "closed by the next paragraph", "in cells", "around rules"],
+)
+def test_formatting_that_each_block_opens_again_is_counted(page):
+    """The standard opens what a block left open again in each block behind it: millions of elements of 200 kB."""
+    with pytest.raises(ValueError, match="tags, with those that blocks open again"):
+        main_content(page)
+
+
+def test_formatting_that_is_closed_or_within_a_sentence_costs_nothing_more():
+    page = f"<p>{many('b', 300)}{'<i>word</i> ' * 20_000}{'</b>' * 300}</p>" + "<p>word</p>" * 2_000
+    assert main_content(page).count("word") == 22_000
