@@ -2,13 +2,18 @@
 
 import ast
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from prefect import flow
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Completed
+from prefect.types._datetime import now
 from small_corpus import build_here, rows, write_rows
 
 import flows
 from flows.build import outcome
+from flows.command.server_runs import outcome_line
 from flows.server.run_states import completed
 from tasks.accounts.ledger import large_losses
 
@@ -26,6 +31,17 @@ def test_a_source_that_rules_empty_is_the_first_sentence(corpus):
     first, *_, last = outcome(recipe, ledger)
     assert first == f"🔴 {losses[0]}."
     assert last == f"{ledger.of('publish').sentence()} are published in {recipe.folder.url}/published."
+
+
+def test_status_shows_losses_of_builds_that_are_complete():
+    def line(message):
+        state = Completed(message=message)
+        return outcome_line(
+            FlowRun(flow_id=uuid4(), name="build x", state=state, state_type=state.type, end_time=now("UTC"))
+        )
+
+    assert line("🔴 nothing is left of source a.").endswith("build x: 🔴 nothing is left of source a.")
+    assert line("5 documents are published in /x.").endswith("build x")
 
 
 def test_every_flow_ends_with_a_message():
