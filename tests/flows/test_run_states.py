@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from prefect import flow
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Completed
 from prefect.types._datetime import now
@@ -70,3 +71,21 @@ def test_who_calls_a_flow_gets_its_value_and_the_server_its_message(server):
     state = counting(return_state=True)
     assert (state.name, state.message) == ("Completed", "two numbers were counted. no more.")
     assert completed([1], "without a run") == [1]
+
+
+@pytest.mark.slow
+def test_no_state_of_a_run_on_our_server_is_without_a_message(server):
+    @flow(persist_result=False)
+    def silent():
+        return 1
+
+    state = silent(return_state=True)
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(state.state_details.flow_run_id)
+        states = client.read_flow_run_states(run.id)
+    assert run.state.message == "It ended well."
+    assert {one.name: one.message for one in states} == {
+        "Pending": "It is about to begin.",
+        "Running": "It is running; its artifacts show its progress.",
+        "Completed": "It ended well.",
+    }
