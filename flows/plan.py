@@ -54,6 +54,7 @@ SECONDS_OF_PAIR, SECONDS_OF_COMPARED = 0.2e-3, 0.08e-6
 BYTES_OF_CLUSTERED = 43  # of memory, in the last step
 MEMORY_OF_WORKER, MEMORY_OF_TASK = 250 << 20, 1200 << 20  # its imports; what a step by documents may take
 USUALLY, AT_MOST = 0.1, 0.8  # of documents, in clusters: of docs/speed.md, and of Zyda-2's largest sources
+LATE = 0.5  # of START_SECONDS, by which these may be more
 # Of a flow run with its report, of each of its tasks in the scheduler's thread, and of workers that first run each
 # kind of stage.
 START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
@@ -502,7 +503,7 @@ class Planning:
             START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, calls)
             for cpu, factor in ((least, BESIDE.low), (least, BESIDE.value), (most, BESIDE.high))
         )
-        return Estimate(value=value, low=low * 0.8, high=high + calls / cores)
+        return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE * START_SECONDS)
 
     @property
     def largest_file(self) -> int:

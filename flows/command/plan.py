@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
-STARTING = 10.0  # seconds of `zyda build` before and after its flow run, on two idle cores
+STARTING = (12.0, 8.0, 20.0)  # seconds of `zyda build` before and after its flow run, at least and at most
 
 
 class PlanFormat(StrEnum):
@@ -110,15 +110,15 @@ def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
 
 def sentences(plan: "Plan") -> list[str]:
     """Say how long it takes, what it leaves on storage, and what will not fit."""
-    from tasks.planning.estimates import exactly  # late
+    from tasks.planning.estimates import Estimate  # late
 
     each = as_size(plan.memory)
-    starting = exactly(STARTING)
-    whole = plan.seconds + starting
+    starting = dict(zip(("value", "low", "high"), STARTING, strict=True))
+    whole = plan.seconds + Estimate(**starting)
     low, high = as_time(whole.low), as_time(whole.high)
     lines = [
         f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
-        f"{as_time(STARTING)} of it to start and stop Prefect and Dask, which a build on `zyda up` does not need",
+        f"{as_time(STARTING[0])} of it to start and stop Prefect and Dask, which `zyda up` spares",
         f"storage: {as_size(round(plan.in_storage))} in the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks meanwhile" if plan.scratch else ""),

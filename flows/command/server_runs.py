@@ -12,6 +12,7 @@ from prefect.client.schemas.sorting import FlowRunSort
 from pydantic import ValidationError
 
 from flows.command.terminal import as_time
+from flows.reporting.markdown import LOST
 from flows.server.exclusion import lock_name
 from flows.server.health import is_healthy
 from flows.server.liveness import OURS, dead_runs, heartbeats_in, runs_in, seconds_since
@@ -70,7 +71,7 @@ def outcome_line(run: FlowRun) -> str:
         return f"{'Interrupted':11} {ago:17} {run.name}"
     why = (
         f": {message.splitlines()[0].partition(ADVICE)[0]}"
-        if message and run.state_type is not StateType.COMPLETED
+        if message and (run.state_type is not StateType.COMPLETED or message.startswith(LOST))
         else ""
     )
     return f"{run.state_name or '':10} {ago:18} {run.name}{why}"

@@ -31,6 +31,10 @@ function show() {
   at("where").textContent = `${Math.min(place + 1, items.length)} of ${items.length}, ${said.filter(Boolean).length} judged`;
   at("facts").replaceChildren(...(isOver ? [] : item.facts.map((fact) => element("p", fact, "note"))));
   at("texts").replaceChildren(...(isOver ? [] : [texts(item.left, "left"), ...(item.right.length ? [texts(item.right, "right")] : [])]));
+  for (const shown of at("texts").children) {
+    const mark = shown.querySelector("mark");
+    if (mark) shown.scrollTop = mark.offsetTop - shown.offsetTop - 40; // the first difference is in sight
+  }
   at("result").replaceChildren(...(isOver ? [result()] : []));
   at("yes").hidden = at("no").hidden = isOver;
   at("yes").className = !isOver && said[place] && said[place].is_right ? "said" : "";

@@ -178,12 +178,15 @@ def main() -> None:
     """Run `prefect` with the arguments of this process."""
     from prefect.cli import app
 
+    from flows.server.run_states import give_states_messages  # late: it imports Prefect
+
     api = Api.model_validate_json(os.environ[SERVED_API])
     listen_with_tls(api)
     collect_garbage_in_a_thread()
     sign_in_by_link(str(api.page))
     lock_before_reading()
     name_runs_by_recipe()
+    give_states_messages()
     drop_job_variables()
     app()
 

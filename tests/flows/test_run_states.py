@@ -2,13 +2,19 @@
 
 import ast
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Completed
+from prefect.types._datetime import now
 from small_corpus import build_here, rows, write_rows
 
 import flows
 from flows.build import outcome
+from flows.command.server_runs import outcome_line
 from flows.server.run_states import completed
 from tasks.accounts.ledger import large_losses
 
@@ -26,6 +32,17 @@ def test_a_source_that_rules_empty_is_the_first_sentence(corpus):
     first, *_, last = outcome(recipe, ledger)
     assert first == f"🔴 {losses[0]}."
     assert last == f"{ledger.of('publish').sentence()} are published in {recipe.folder.url}/published."
+
+
+def test_status_shows_losses_of_builds_that_are_complete():
+    def line(message):
+        state = Completed(message=message)
+        return outcome_line(
+            FlowRun(flow_id=uuid4(), name="build x", state=state, state_type=state.type, end_time=now("UTC"))
+        )
+
+    assert line("🔴 nothing is left of source a.").endswith("build x: 🔴 nothing is left of source a.")
+    assert line("5 documents are published in /x.").endswith("build x")
 
 
 def test_every_flow_ends_with_a_message():
@@ -54,3 +71,21 @@ def test_who_calls_a_flow_gets_its_value_and_the_server_its_message(server):
     state = counting(return_state=True)
     assert (state.name, state.message) == ("Completed", "two numbers were counted. no more.")
     assert completed([1], "without a run") == [1]
+
+
+@pytest.mark.slow
+def test_no_state_of_a_run_on_our_server_is_without_a_message(server):
+    @flow(persist_result=False)
+    def silent():
+        return 1
+
+    state = silent(return_state=True)
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(state.state_details.flow_run_id)
+        states = client.read_flow_run_states(run.id)
+    assert run.state.message == "It ended well."
+    assert {one.name: one.message for one in states} == {
+        "Pending": "It is about to begin.",
+        "Running": "It is running; its artifacts show its progress.",
+        "Completed": "It ended well.",
+    }

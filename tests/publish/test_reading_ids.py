@@ -1,6 +1,7 @@
 """Ids and counts as other libraries read them: no id is rounded, and sums of tokens do not overflow."""
 
 import json
+from io import BytesIO
 
 import duckdb
 import numpy as np
@@ -103,6 +104,8 @@ def test_ids_in_json_are_strings_where_that_is_asked_for(recipe, tmp_path):
         for name in {"doc_id", "cluster_id", "reference"} & {*table.column_names}:
             expected = [None if one is None else str(one) for one in table[name].to_pylist()]
             assert [row[name] for row in as_javascript] == expected
+            frame = pd.read_json(BytesIO(content), lines=True, dtype=False)
+            assert [None if pd.isna(one) else one for one in frame[name]] == expected
         assert all(type(row["n_tokens"]) is float for row in as_javascript)
     card = (to / "README.md").read_text()
     assert "name: doc_id\n    dtype: string" in card.replace("  - ", "")
