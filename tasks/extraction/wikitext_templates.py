@@ -156,36 +156,64 @@ def dated(arguments: Arguments) -> str:
     return "-".join(filter(None, map(str.strip, arguments[:3])))
 
 
+def spaced(arguments: Arguments) -> str:
+    return " ".join(filter(None, map(str.strip, arguments[:3])))
+
+
 def as_of(arguments: Arguments) -> str:
     return f"As of {dated(arguments)}"
 
 
 OF_FUNCTION: dict[Callable[[Arguments], str], str] = {
     first: """abbr|abbrlink|angbr|angle bracket|asiantitle|audio-ipa|big|bold|center|char|code|codes|
-        color box|defn|em|flag|flagcountry|ill|illm|interlanguage link|ipa|ipa link|ipalink|italic|kbd|
+        color box|columns-list|defn|em|flag|flagcountry|highlight|ill|illm|interlanguage link|ipa|ipa link|ipalink|italic|kbd|
         key|key press|keypress|large|larger|left|linktext|math|mono|mvar|no italic|nobold|nobr|
-        noitalic|normal|not a typo|nowrap|pad|plainlist|flatlist|polytonic|resize|right|rtl-lang|s|
+        noitalic|normal|not a typo|nowrap|pad|plainlist|flatlist|polytonic|right|rtl-lang|s|
         samp|sc|script|sic|sm|small|smallcaps|smallcaps2|smaller|strong|sub|sup|term|text|tooltip|tt|u|
         underline|unichar|unicode|vanchor|var|visible anchor""",
-    second: """audio|color|colored text|font color|fontcolor|hover title|lang|lang-text|script/hebrew|wikt-lang|
-        zh-text""",
-    last: "hs|langx|link language|sort|translit|transl|transliteration|xlit",
+    second: """audio|color|colored text|font color|fontcolor|hover title|lang|lang-text|langue|script/hebrew|
+        wikt-lang|zh-text""",
+    last: "langx|link language|resize|sort|translit|transl|transliteration|xlit",
     joined: "ce|chem|chem2|gaps|nuclide|simplenuclide",
     listed: """br separated entries|bulleted list|comma separated entries|cslist|hlist|ubl|ublist|ulist|
         unbulleted list""",
     quoted: "blockquote|bquote|centered pull quote|cquote|poem quote|poemquote|quotation|quote|quote box|rquote",
     with_unit: "convert|cvt",
-    measured: "nta|nts|ntsh|number table sorting|val",
+    measured: "nta|nts|number table sorting|val",
     with_commas: "fmtn|formatnum|num",
     fraction: "frac|fraction|fract|sfrac",
     pronounced: "ipac|ipac-en",
     respelled: "pronunciation respelling|respell",
     japanese: "nihongo|nihongo2|nihongo3",
     about: "c.|ca.|circa",
-    dated: "birth date|date|date table sorting|death date|dts|end date|film date|start date|start-date",
+    dated: "birth date|birth date and age|date table sorting|death date|death date and age|dts|end date|film date|start date|start-date",
+    spaced: "date|nombre|sortname|unité",
     as_of: "as of|asof",
 }  # fmt: skip
 FUNCTIONS = {name.strip(): function for function, names in OF_FUNCTION.items() for name in names.split("|")}
+
+
+CURRENCIES = {"us$": "US$", "usd": "$", "a$": "A$", "c$": "C$", "gbp": "£", "£": "£", "eur": "€", "€": "€", "inr": "₹",
+              "₹": "₹", "jpy": "¥", "¥": "¥", "yen": "¥"}  # fmt: skip
+OF_THE_INDIAN_RUPEE = {
+    "k": "thousand",
+    "l": "lakh",
+    "c": "crore",
+    "m": "million",
+    "b": "billion",
+    "t": "trillion",
+}
+
+
+def amount_of(name: str, arguments: Arguments) -> str:
+    """Return an amount of money as `£5` or `₹8 crore`, or nothing where a template is of something else."""
+    amount, more = first(arguments).strip(), second(arguments).strip()
+    if name == "currency":
+        name, more = more.lower() or "usd", ""
+    elif name == "inrconvert":
+        name = "inr"
+    more = OF_THE_INDIAN_RUPEE.get(more, "") if name == "inr" else ""
+    return f"{CURRENCIES[name]}{amount} {more}".strip() if name in CURRENCIES and amount else ""
 
 
 def text_of_template(parts: Sequence[str]) -> str:
@@ -198,7 +226,7 @@ def text_of_template(parts: Sequence[str]) -> str:
     if not function and (name.startswith(("lang-", "ipa-"))):
         function = in_brackets if name.startswith("ipa-") else first
     if not function:
-        return ""
+        return amount_of(name, _arguments(parts[1:]))
     return function([value, *parts[1:]] if colon else _arguments(parts[1:]))
 
 
