@@ -99,10 +99,11 @@ def texts_in_content(content: str) -> Iterator[str]:
             with suppress(ValueError):
                 yield str(orjson.loads(f'"{whole}"'))
                 break
+    csv.field_size_limit(limits().record_bytes)
     for delimiter in ",\t":
-        with suppress(csv.Error, StopIteration):
-            csv.field_size_limit(limits().record_bytes)
-            yield from next(csv.reader([content], delimiter=delimiter))
+        with suppress(csv.Error):
+            for record in csv.reader(content.splitlines(keepends=True), delimiter=delimiter):
+                yield from record
 
 
 @dataclass(frozen=True)

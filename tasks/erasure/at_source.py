@@ -3,6 +3,7 @@
 It is read so that these are known when their files change, or a rule is relaxed.
 """
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -32,9 +33,16 @@ class AtSource:
     notes: list[str] = field(default_factory=list)
 
 
-def read_at_source(corpus: Corpus, doc_ids: Collection[int]) -> AtSource:
-    """Read documents and rows in their sources: of a document its text there, and as the steps clean it."""
+def read_at_source(corpus: Corpus, doc_ids: Collection[int], left_out: Collection[int] = ()) -> AtSource:
+    """Read documents and rows in their sources: of a document its text there, and as the steps clean it.
+
+    left_out: of which it is noted that they are not read.
+    """
     found, by_file = AtSource(), dict[tuple[int, int], set[int]]()
+    if left_out:
+        found.notes.append(
+            f"{len(left_out):,} documents that a rule removed are too many to look for copies of them"
+        )
     for doc_id in doc_ids:
         by_file.setdefault(split(doc_id)[:2], set()).add(doc_id)
     for ids in by_file.values():
@@ -56,6 +64,9 @@ def chunks_with(corpus: Corpus, doc_id: int, rows: set[int]) -> Iterator[Chunk]:
     source, file, _ = corpus.file_of(doc_id)
     file, left = corpus.located(source, file), set(rows)
     for piece in file.pieces:
+        end = math.inf if piece.rows is None else piece.first_row + piece.rows
+        if not any(piece.first_row <= row < end for row in left):
+            continue
         for chunk in read(source, file, piece, corpus.source_of(doc_id).text):
             yield chunk
             left -= {*chunk.rows.tolist(), *(row.row for row in chunk.bad)}
